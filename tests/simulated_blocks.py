@@ -8,7 +8,7 @@ from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
 from numbacc.kernels.gather_scatter import launch as scatter_launch
 from numbacc.kernels.primitives import block_reduce, block_scan
 from numbacc.kernels.reduce import launch
-from numbacc.kernels.rows import geometry as rows_geometry
+from numbacc.kernels.rows import launch as rows_launch
 from numbacc.kernels.scan import launch as scan_launch
 
 #: No GPU is to be kept busy.
@@ -36,7 +36,7 @@ def scans(patch):
 def rows(patch):
     """With warps of fewer."""
     for name, value in {"_THREADS": 8, "_REGISTER_THREADS": 8, "WARP": 4, **_LAZY}.items():
-        patch(rows_geometry, name, value)
+        patch(rows_launch, name, value)
     patch(block_reduce, "WARP", 4)
     importlib.import_module("numbacc.simulator.launches").kernel.cache_clear()
     reductions(patch)

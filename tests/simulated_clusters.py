@@ -16,7 +16,7 @@ import pytest
 
 from numbacc.base._numba import simulator_api, types
 from numbacc.kernels.primitives import block_reduce
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 from numbacc.runtime.launch_order import Limits
 from numbacc.simulator import calls, device, launches
 from numbacc.simulator.blocks import Block, Runner, Runners, indices
@@ -194,6 +194,6 @@ def clusters(blocks, shared=49152):
         patch.setattr(launches, "run", run_launch)
         patch.setattr(device.Launcher, "limits", staticmethod(lambda device: Limits(shared, blocks)))
         for name in ("_shared_sums", "_walk"):
-            patch.setattr(geometry, name, with_all(getattr(geometry, name)))
+            patch.setattr(launch, name, with_all(getattr(launch, name)))
         yield ran
         launches.kernel.cache_clear()

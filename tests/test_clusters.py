@@ -11,7 +11,7 @@ from skips import needed
 from test_rows import assert_near, normal, small_blocks  # noqa: F401
 
 from numbacc.elementwise import norms
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 from numbacc.kernels.rows.spec import SumsSpec
 
 pytestmark = [pytest.mark.simulator, pytest.mark.usefixtures("poison", "small_blocks")]
@@ -38,7 +38,7 @@ def share(monkeypatch):
 
     def share(way, blocks):
         for name, value in {**sizes, **WAYS[way]}.items():
-            monkeypatch.setattr(geometry, name, value)
+            monkeypatch.setattr(launch, name, value)
         norms.plans.clear()
         return clusters(blocks)
 

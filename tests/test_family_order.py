@@ -18,7 +18,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import runtime, simulated
 from numbacc.elementwise import caching, norms
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 from numbacc.random import Generator
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -99,7 +99,7 @@ def test_a_graph_is_replayed_with_new_inputs(device_place, kind, given):
 
 def test_a_graph_of_few_rows_is_replayed(device_place, monkeypatch):
     """Rows that all blocks share: reductions, and an elementwise function of their results."""
-    monkeypatch.setattr(geometry, "_LONG_BYTES", 1)
+    monkeypatch.setattr(launch, "_LONG_BYTES", 1)
     place, functions = device_place, (ew.softmax, ew.layer_norm)
     norms.plans.clear()
     x = place.put(values(place)[:2])

@@ -9,7 +9,7 @@ from skips import skip
 from test_rows import FORWARD, assert_near, forward, options_of, small_blocks, values_of  # noqa: F401
 
 from numbacc.elementwise import norms
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -26,7 +26,7 @@ def test_rows_one_after_the_other(device_place, monkeypatch, dtype, sides, threa
     walks = dict.fromkeys((2, 4), (((sides, threads), (1, 1024)),) * 2)
     for name, value in {"WALK_BYTES": 0, "WALK_WEIGHED_BYTES": 0, "WALKS": walks, "SUM_DEPTHS": (depth, depth),
                         "SUM_BLOCKS": 3, "SUM_CLUSTERED": 8, "SUM_ROWS": 1}.items():  # fmt: skip
-        monkeypatch.setattr(geometry, f"_{name}", value)
+        monkeypatch.setattr(launch, f"_{name}", value)
     norms.plans.clear()
     rng, rows = np.random.default_rng(columns), 37
     for name in (name for name, count in FORWARD.items() if count > 1):  # with weights

@@ -17,7 +17,7 @@ from numbacc import elementwise as ew
 from numbacc.base.dispatch import runtime
 from numbacc.elementwise import losses
 from numbacc.errors import IndexRangeError, LayoutError
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 from numbacc.runtime import workspace
 from numbacc.runtime.streams import handle_of
 
@@ -148,7 +148,7 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
         simulated_blocks.rows(monkeypatch.setattr)
     monkeypatch.setattr(losses, "_ROWS", 1)
     if not is_short:
-        monkeypatch.setattr(geometry, "_REGISTER_THREADS", 0)
+        monkeypatch.setattr(launch, "_REGISTER_THREADS", 0)
     ew.cache_clear()
     rng, rows = np.random.default_rng(columns), 7 if place.is_slow else 70
     x = (3 * rng.normal(size=(rows, columns))).astype(dtype)
@@ -183,7 +183,7 @@ def of_one_kernel(monkeypatch, place, rows, columns, dtype, is_short=True):
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
     if not is_short:
-        monkeypatch.setattr(geometry, "_REGISTER_THREADS", 0)
+        monkeypatch.setattr(launch, "_REGISTER_THREADS", 0)
     monkeypatch.setattr(losses, "_ROWS", 1)
     ew.cache_clear()
     rng = np.random.default_rng(rows)

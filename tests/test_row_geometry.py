@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 from numbacc.runtime.launch_order import Limits
 
 
@@ -16,14 +16,14 @@ from numbacc.runtime.launch_order import Limits
 @pytest.mark.parametrize("parts", [1, 2])
 def test_blocks_ask_for_no_more_memory_than_there_is(limits, columns, parts):
     """The longest rows of 16 bits that one pass takes, with a weight of 16 bits."""
-    rows = geometry.Rows(4096, columns, 8, 16, inputs=3, kept=2, is_double=False, is_across=False)
-    found = geometry.launch_sums(rows, parts, 2, limits)
+    rows = launch.Rows(4096, columns, 8, 16, inputs=3, kept=2, is_double=False, is_across=False)
+    found = launch.launch_sums(rows, parts, 2, limits)
     # A multiprocessor has 1 KB more, of which a block has some beside what it asks for.
-    assert found and found.launch.shared <= limits.shared + 1024 - geometry._SUM_OWN_BYTES
+    assert found and found.launch.shared <= limits.shared + 1024 - launch._SUM_OWN_BYTES
 
 
 @pytest.mark.parametrize("sums, columns, held", [(1, 131072, 1), (2, 98304, 1), (2, 131072, 0)])
 def test_rows_of_two_sums_leave_registers_for_them(sums, columns, held):
     """With 64 numbers of a row in registers, layer_norm of bfloat16 spilled 188 bytes a thread."""
-    rows = geometry.Rows(1024, columns, 8, 16, inputs=3, kept=1, is_double=False, is_across=False, sums=sums)
-    assert geometry.launch_walk(rows, 4, Limits(232448, 8)).held == held
+    rows = launch.Rows(1024, columns, 8, 16, inputs=3, kept=1, is_double=False, is_across=False, sums=sums)
+    assert launch.launch_walk(rows, 4, Limits(232448, 8)).held == held

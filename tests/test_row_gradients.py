@@ -11,7 +11,7 @@ from skips import skip
 from test_rows import FEW, assert_backward, assert_near, calls, normal, small_blocks  # noqa: F401
 
 from numbacc.elementwise import norms
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 from numbacc.kernels.rows.functions import ROW_FORMULAS
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 def one_pass(patch, **sizes):
     """Gradients of rows and weights take one pass, by one block or cluster."""
     for name, value in {"BLOCKS": 1, "CLUSTERED": 1, "ROWS": 1, **sizes}.items():
-        patch.setattr(geometry, f"_SUM_{name}", value)
+        patch.setattr(launch, f"_SUM_{name}", value)
     norms.plans.clear()
 
 

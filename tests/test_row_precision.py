@@ -14,7 +14,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.elementwise import losses
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -55,7 +55,7 @@ def test_what_logits_have_in_common_changes_no_loss(place, monkeypatch, dtype, n
     """Nor an element of a gradient: rows in registers, long rows, several kernels, and classes that lie apart."""
     monkeypatch.setattr(losses, "_ROWS", 1 if way in ("short", "long") else 2**30)
     if way == "long":
-        monkeypatch.setattr(geometry, "_REGISTER_THREADS", 0)
+        monkeypatch.setattr(launch, "_REGISTER_THREADS", 0)
     ew.cache_clear()
     x, axis = rounded(LOGITS[name], dtype), 0 if way == "columns" else 1
     target = np.arange(len(x)) % x.shape[1]
@@ -129,7 +129,7 @@ def norm_of(kind, x, dy, weight, eps):
 def test_norms_of_equal_and_of_large_numbers(place, monkeypatch, dtype, kind, name, way):
     """Equal numbers are exactly 0, and squares do not overflow; gradients of x and of a weight, too."""
     for constant, value in WAYS[way].items():
-        monkeypatch.setattr(geometry, constant, value)
+        monkeypatch.setattr(launch, constant, value)
     ew.cache_clear()
     with np.errstate(over="ignore"):
         x = ROWS[name].astype(dtype)

@@ -15,7 +15,7 @@ import numbacc
 from numbacc.base.dispatch import launcher_class, simulated
 from numbacc.base.dtypes import info
 from numbacc.elementwise import norms
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 from numbacc.runtime.launch_order import Limits
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -208,14 +208,14 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
     if place.is_slow and (columns > 40 or form == "clusters"):
         skip("slow")
     if form != "registers":
-        monkeypatch.setattr(geometry, "_REGISTER_THREADS", 0)
+        monkeypatch.setattr(launch, "_REGISTER_THREADS", 0)
     if form == "half":
-        room = geometry._OWN_BYTES + (128 if place.is_slow else 4096)
+        room = launch._OWN_BYTES + (128 if place.is_slow else 4096)
         monkeypatch.setattr(launcher_class(), "limits", staticmethod(lambda device: Limits(room, 1)), raising=False)
     if form == "few":
-        monkeypatch.setattr(geometry, "_LONG_BYTES", 1)
+        monkeypatch.setattr(launch, "_LONG_BYTES", 1)
     if form == "clusters":
-        monkeypatch.setattr(geometry, "_CLUSTER_BYTES", 4096)
+        monkeypatch.setattr(launch, "_CLUSTER_BYTES", 4096)
     norms.plans.clear()
     rng = np.random.default_rng(columns)
     dy = rng.standard_normal((3, columns)).astype(dtype)
@@ -252,7 +252,7 @@ def test_special_values(place, monkeypatch, changed, columns, dtype):
     if place.is_slow and columns > 64:
         skip("slow")
     for name, value in changed.items():
-        monkeypatch.setattr(geometry, name, value)
+        monkeypatch.setattr(launch, name, value)
     norms.plans.clear()
     nan, inf = np.nan, np.inf
     values = np.full((6, columns), -inf)
@@ -376,7 +376,7 @@ def test_plans(place):
 
 def test_few_rows_along_any_axis(place, monkeypatch):
     """Reductions that all blocks share, and an elementwise operation, of any strides."""
-    monkeypatch.setattr(geometry, "_LONG_BYTES", 1)
+    monkeypatch.setattr(launch, "_LONG_BYTES", 1)
     norms.plans.clear()
     values = np.random.default_rng(3).standard_normal((2, 12, 3)).astype(np.float32)
     x = place.put(np.ascontiguousarray(values.T)).T

@@ -292,3 +292,12 @@ def _code(code: CodeType, names: dict[str, Any], replaced: Mapping[Any, Any], se
         if name in names:
             yield f"global {name}"
             yield from _parts(names[name], replaced, seen)
+
+
+def identity(x):
+    """x -> (x,): the map that copies strided arrays."""
+    return (x,)
+
+
+#: The formula of copies. It stands here, since arrays need it and none of the functions.
+COPY = Formula("copy", identity, lambda x: (x,))

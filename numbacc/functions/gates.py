@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ..reference import epilogues, gated
 from .arithmetic import gaussian, magnitude, minimum, normal_tail
 from .exponentials import TANH_CUBIC, TANH_LINEAR, decay, share, sigmoid, silu, tanh_decay, tanh_gelu
-from .formula import Formula, Reduction
+from .formula import COPY, Formula, Reduction, identity
 from .symbolic.derive import written
 from .symbolic.vectorized import vectorized
 
@@ -138,11 +138,6 @@ def gated_backward(gate_pair):
         return dy * g, dy * (a * slope)
 
     return backward
-
-
-def identity(x):
-    """x -> (x,): the map that copies strided arrays."""
-    return (x,)
 
 
 def relu(v):
@@ -270,7 +265,7 @@ _ALL = (
     *_gated("forward", _BACKWARD).values(),
     *_BACKWARD.values(),
     *(Formula(name, _EPILOGUES[name.removeprefix("epilogue.")], map_) for name, map_ in epilogues.MAPS.items()),
-    Formula("copy", identity, lambda x: (x,)),
+    COPY,
 )
 
 

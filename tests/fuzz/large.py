@@ -22,9 +22,9 @@ def _always(problem, other):
 _WAYS = {
     "rows share the grid's blocks": {"kernels.elementwise.geometry._MAX_GRID_Y": 1},
     "threads are many": {"kernels.elementwise.other_launches._MANY": 1},
-    "rows are in shared memory": {"kernels.rows.geometry._REGISTER_THREADS": 0},
-    "rows are long and few": {"kernels.rows.geometry._LONG_BYTES": 1},
-    "blocks are busy": {"kernels.rows.geometry._BUSY": 0, "kernels.rows.geometry._BUSY_BLOCKS": 0},
+    "rows are in shared memory": {"kernels.rows.launch._REGISTER_THREADS": 0},
+    "rows are long and few": {"kernels.rows.launch._LONG_BYTES": 1},
+    "blocks are busy": {"kernels.rows.launch._BUSY": 0, "kernels.rows.launch._BUSY_BLOCKS": 0},
     "losses are many": {"elementwise.losses._ROWS": 1},
     "few blocks share sums": {"kernels.reduce.launch._BLOCKS": 8},
     "many blocks share sums": {"kernels.reduce.launch._BLOCKS": 1 << 20},

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...functions import activations as act
 from ...functions.activations import elu, leaky_relu
-from ...functions.formula import Formula
-from ...functions.gates import activated, biased, identity
+from ...functions.formula import Formula, identity
+from ...functions.gates import activated, biased
 from ...reference import conv as reference
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.layout import Layout, View, layout
 from ...errors import DTypeError, ShapeError
-from ...functions.gates import FORMULAS
+from ...functions.formula import COPY
 from .launch import MapExecutable, mapped
 
 
@@ -36,7 +36,7 @@ def executable(source: Layout, target: Layout, read: View | None = None) -> MapE
         read: where in the source the target's elements lie, of at most 8 bytes.
     """
     one, other = _as_words(source), _as_words(target)
-    return mapped(FORMULAS["copy"], (one,), other, ("source", "out"), None if read is None else (read,))
+    return mapped(COPY, (one,), other, ("source", "out"), None if read is None else (read,))
 
 
 def _as_words(array: Layout) -> Layout:

@@ -1,4 +1,8 @@
-"""The executables of operations that normalize rows: their kernels, their grids, and which memory may be shared."""
+"""Launches that normalize rows: how rows are shared out among threads and blocks, and which kernels run on them.
+
+Where rows are kept is decided by functions of sizes and of the numbers that stand first, to adjust after measuring. It
+depends on the GPU only where rows are longer than a multiprocessor can keep.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE, info
 from ...base.layout import Layout, Merged, View, layout, merge_dimensions, row_major_strides, same_layout, view
 from ...functions.formula import Formula, Reduction, RowFormula
-from ...runtime.launch_order import VECTOR_BYTES, WARP, LaunchOrder
+from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, Limits
 from ...runtime.operation import Operation
 from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of
@@ -22,8 +26,322 @@ from ..reduce.functions import REDUCTIONS
 from ..reduce.launch import ReduceExecutable, ReduceTask
 from ..specs import words_of
 from .functions import GRADIENTS
-from .geometry import RowLaunch, Rows, SumsLaunch, are_few, launch_rows, launch_sums, launch_walk
-from .spec import ROW_WARPS, RowSpec, SumsSpec, word_bytes
+from .spec import ACROSS_THREADS, ROW_WARPS, SHARED_THREADS, RowSpec, SumsSpec, word_bytes
+
+# ---------------------------------------------------------------- threads, blocks and where rows are kept
+
+#: Bytes that a thread keeps in registers, numbers that these and the weights beside them are, and threads of a row that
+#: is kept there, at most.
+_REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 96, 256
+#: Accesses of each input that a thread has under way, at most.
+_RUNS = 8
+#: How many times as many bytes a thread keeps in registers where nothing but numbers are made of a row; and threads
+#: that read next to each other, at least, where it has more accesses for that: 64 bytes, half of a cache line.
+_REDUCTION, _NEIGHBOURS = 2, 4
+#: The same of rows in shared memory, whose threads are more and have fewer registers: bytes, numbers, accesses.
+_SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS = 2 * VECTOR_BYTES, 48, 4
+#: Threads of a block whose rows are short, and of one whose row is as long as can be.
+_THREADS, _MOST_THREADS = MAX_THREADS, 1024
+#: Threads that a multiprocessor takes, with 64 registers each; with fewer, see `SHARED_THREADS`.
+_RESIDENT = 1024
+#: Bytes of shared memory that a block has beside rows, at most: its threads' parts, and what the GPU takes. Where
+#: threads side by side take rows side by side, each thread has its own parts.
+_OWN_BYTES, _ACROSS_BYTES = 8192, 24576
+#: Bytes of a row that a block of a cluster keeps, at most where there are blocks enough; and at least, where rows are
+#: so few that blocks of a cluster share them to keep more multiprocessors busy.
+_CLUSTER_BYTES, _SHARE_BYTES = 65536, 8192
+#: Blocks of clusters that leave a GPU idle, and bytes of a row for each of them from which on all of it is worth it.
+_IDLE_BLOCKS, _LONG_BYTES = 64, 262144
+#: Threads, and blocks of long rows, that keep an H200 busy.
+_BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
+#: Blocks that add up what rows bring to weights' gradients: a multiple of these; and rows that each has, at least.
+_SUM_BLOCKS, _SUM_ROWS = 132, 4
+#: The same in clusters of four and eight: those lie in one part of a GPU each, and leave some of its 14 to 18
+#: multiprocessors idle. A cluster that had to wait for another to end would double the time.
+_SUM_CLUSTERED = 120
+#: Bytes of each input's row that a thread of these has, about; elements that it has at most, as it has their sums in
+#: registers; and that it has in registers itself, from one stage to the next.
+_SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
+#: Threads of such a block where rows are short, and those that a multiprocessor has, with 128 registers each. Blocks of
+#: more threads read numbers again in each stage, as they have fewer registers.
+_SUM_THREADS, _SUM_RESIDENT = 256, 512
+#: Rows that are on their way, at most: to a block that has rows by itself, to clusters; bytes of shared memory that a
+#: block has beside these and weights.
+_SUM_DEPTHS, _SUM_OWN_BYTES = (2, 4), 3712
+#: Bytes of a row with weights above which blocks take rows one after the other; and of one with weights of twice as
+#: many.
+_WALK_BYTES, _WALK_WEIGHED_BYTES = 65536, 16384
+#: Groups of such a block, and threads of each, the first that there is room for: while one group waits others have
+#: numbers. Bytes of an element -> of a block that has rows by itself; of those of clusters.
+_WALKS = {2: (((1, 1024),), ((2, 256), (1, 512))), 4: (((1, 512),), ((2, 512), (1, 512), (1, 1024)))}
+#: Registers of a multiprocessor, and those that a thread needs beside the numbers that it has there.
+_REGISTERS, _WALK_REGISTERS = 65536, 48
+#: Numbers that such a thread keeps at most if a stage has several sums: with 48 nothing is spilled, with 64 bfloat16
+#: layer_norm spills 188 bytes a thread, and took 1.37 of its time on an H100.
+_WALK_HELD = 48
+
+
+class RowLaunch(NamedTuple):
+    """How a kernel of `row_maps` is launched.
+
+    Attributes:
+        form, runs: as in `RowSpec`.
+        block: threads along x and y.
+        blocks: how many blocks share a row.
+        held: accesses of each input that a thread keeps in shared memory.
+        shared: bytes of shared memory that this takes.
+    """
+
+    form: str
+    runs: int
+    block: tuple[int, int]
+    blocks: int = 1
+    held: int = 1
+    shared: int = 0
+
+
+class SumsLaunch(NamedTuple):
+    """How a kernel of `row_sums` is launched.
+
+    Attributes:
+        launch: its rows.
+        groups: how many blocks there are, or clusters of blocks that share a row.
+        depth, threads, held: as in `SumsSpec`.
+    """
+
+    launch: RowLaunch
+    groups: int
+    depth: int
+    threads: int
+    held: int
+
+
+class Rows(NamedTuple):
+    """Rows that are to be normalized.
+
+    Attributes:
+        rows, columns: how many of how many elements.
+        width: elements of an access.
+        nbytes: of an access.
+        inputs, kept: how many inputs there are, and how many of them are kept.
+        is_double: whether float64 is computed in, whose exponential takes registers.
+        is_across: whether neighbours in memory are in different rows.
+        is_reduction: whether nothing is written but what is reduced: long rows are read once, and kept nowhere.
+        sums: how many sums a stage has, at most.
+    """
+
+    rows: int
+    columns: int
+    width: int
+    nbytes: int
+    inputs: int
+    kept: int
+    is_double: bool
+    is_across: bool
+    is_reduction: bool = False
+    sums: int = 1
+
+
+def are_few(given: Rows, limits: Limits) -> bool:
+    """True where more blocks are to share a row than a cluster has."""
+    nbytes = given.columns // given.width * given.nbytes * given.kept
+    return given.rows * limits.cluster <= _IDLE_BLOCKS and nbytes >= limits.cluster * _LONG_BYTES
+
+
+def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
+    """The launch for these rows on a GPU of these limits."""
+    rows, nbytes, kept = given.rows, given.nbytes, given.kept
+    accesses, most = given.columns // given.width, 1 if given.is_double else _most_runs(given)
+    if given.is_across:
+        x = min(WARP, power_of_two(rows))
+        threads = min(_threads(x * accesses * nbytes * kept, _RESIDENT, limits), ACROSS_THREADS)
+        return _in_shared("across", most, (x, threads // x), threads // x, accesses, nbytes * kept, 1, limits)
+    runs = min(_reduction_runs(given, accesses, most) if given.is_reduction else most, power_of_two(accesses))
+    while runs > 1 and rows * _group(accesses, runs) < _BUSY:
+        runs //= 2
+    runs = _whole_runs(accesses, runs)
+    group = _group(accesses, runs)
+    if group <= _REGISTER_THREADS and not given.is_double:
+        return RowLaunch("registers", runs, _block(group, rows))
+    if given.is_reduction:
+        return RowLaunch("shared", most, _block(min(_group(accesses, 4), _THREADS), rows), held=0)
+    blocks = _blocks(rows, accesses * nbytes * kept, limits)
+    each = -(-accesses // blocks)
+    resident = _RESIDENT if given.is_double else SHARED_THREADS
+    group = min(_group(each, 4), _threads(each * nbytes * kept, resident, limits))
+    most = min(most, _runs(given, _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS))
+    # Blocks that share a row have no other.
+    block = (group, 1) if blocks > 1 else _block(group, rows)
+    return _in_shared("shared", most, block, group * blocks, accesses, nbytes * kept, blocks, limits)
+
+
+def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """The launch of rows in shared memory, with `parts` sums of float32 for each column beside them in registers.
+
+    `weight_bytes` are those of all weights' elements of one column. None where a row is too long for it, or rows are
+    too few.
+    """
+    if given.is_double or given.is_across:
+        return None
+    # As few blocks share a row as have registers enough, and room for the next one; if none have, as few as keep it.
+    shares = [1 << k for k in range(limits.cluster.bit_length())]
+    fitting = [each for blocks in shares if (each := _shared_sums(given, blocks, parts, weight_bytes, limits))]
+    easy = [each for each in fitting if each.depth >= 2 and each.threads <= _SUM_RESIDENT]
+    found = next(iter(easy + fitting), None)
+    if found is None:
+        return None
+    return _in_equal_shares(given, found)
+
+
+def _in_equal_shares(given: Rows, found: SumsLaunch) -> SumsLaunch | None:
+    """Groups for a GPU, of a launch whose `groups` are for each of those that keep it busy; None for too few rows."""
+    blocks, units = found.launch.blocks, -(-given.rows // found.launch.block[1])
+    busy = max((_SUM_BLOCKS if blocks <= 2 else _SUM_CLUSTERED) // blocks, 1)
+    groups = min(busy * found.groups, units // _SUM_ROWS)
+    return None if groups < busy else found._replace(groups=-(-units // -(-units // groups)))
+
+
+def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """`launch_sums` of rows that so many blocks share; None where these have no room. Its `groups` are for each of
+    those that keep a GPU busy."""
+    accesses = -(-given.columns // given.width // blocks)
+    most = max(min(_SUM_ELEMENTS // given.width, _RUNS), 1)
+    runs = min(_SUM_BYTES // given.nbytes, most, power_of_two(accesses))
+    while 2 * runs <= most and _group(accesses, runs) > _SUM_RESIDENT:
+        runs *= 2
+    group, side = _group(accesses, runs), 1
+    if blocks == 1:
+        # Rows side by side where there are so many of them that all blocks have some.
+        many = max(given.rows // (_SUM_BLOCKS * _SUM_ROWS), 1)
+        side = max(min(_SUM_THREADS // group, 1 << many.bit_length() - 1), WARP // group, 1)
+    elif group < WARP:
+        return None
+    threads = group * side
+    resident = _SUM_RESIDENT if threads <= _SUM_RESIDENT else _MOST_THREADS
+    weights, row = (
+        _whole_accesses(runs * given.width * weight_bytes * group),
+        runs * given.nbytes * given.kept * threads,
+    )
+    fitting = (limits.shared + 1024) // (weights + row + _SUM_OWN_BYTES)
+    together = min(resident // threads, fitting)
+    if together == 0:
+        return None
+    depth = min(((limits.shared + 1024) // together - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTHS[blocks > 1])
+    # In the end half of the threads have their sums there, unless a row has all threads.
+    sums = 4 * parts * runs * given.width * group * (side + 1 >> 1) if side > 1 else 0
+    shared = max(weights + depth * row, sums)
+    launch = RowLaunch("registers", runs, (group, side), blocks, shared=shared)
+    held = given.inputs if runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT else 0
+    return SumsLaunch(launch, together, depth, resident, held)
+
+
+def launch_walk(given: Rows, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """The launch of long rows that blocks or clusters take one after the other, each of them with its weights, and the
+    rows that come next, in shared memory.
+
+    `weight_bytes` as in `launch_sums`. None where there are none, or rows are short, too few, or too long.
+    """
+    row, weights = given.columns // given.width * given.nbytes * given.kept, given.columns * weight_bytes
+    if given.is_double or given.is_across or given.is_reduction or not weights:
+        return None
+    if row <= (_WALK_WEIGHED_BYTES if weights >= 2 * row else _WALK_BYTES):
+        return None
+    lone, several = _WALKS[given.nbytes // given.width]
+    shares = [1 << k for k in range(1, limits.cluster.bit_length())]
+    # The groups that come first, with as few blocks to a row as can.
+    ways = [(1, *each) for each in lone] + [(blocks, *each) for each in several for blocks in shares]
+    found = [each for way in ways if (each := _walk(given, *way, weight_bytes, limits))]
+    return _in_equal_shares(given, found[0]) if found else None
+
+
+def _walk(given: Rows, blocks: int, sides: int, threads: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """`launch_walk` of rows that so many blocks share, each with so many groups of so many threads."""
+    accesses = -(-given.columns // given.width // blocks)
+    runs = -(-accesses // threads)
+    group, elements = _group(accesses, runs), runs * given.width
+    most = _REGISTERS // (sides * threads) - _WALK_REGISTERS
+    held = given.kept if elements * given.kept <= (most if given.sums == 1 else min(most, _WALK_HELD)) else 0
+    weights, row = _whole_accesses(elements * weight_bytes * group), runs * given.nbytes * given.kept * group * sides
+    depth = min((limits.shared + 1024 - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTHS[1])
+    if group < WARP or runs > _RUNS or depth < 1 or (sides == 1 and depth == 1 and not held):
+        return None
+    launch = RowLaunch("registers", runs, (group, sides), blocks, shared=weights + depth * row)
+    return SumsLaunch(launch, 1, depth, sides * threads, held)
+
+
+def _whole_accesses(nbytes: int) -> int:
+    """As many bytes, or the next multiple of an access."""
+    return -(-nbytes // VECTOR_BYTES) * VECTOR_BYTES
+
+
+def _most_runs(given: Rows) -> int:
+    """Accesses of each input that a thread has under way, at most: a power of two."""
+    return _runs(given, _REGISTER_BYTES, _NUMBERS, _RUNS)
+
+
+def _reduction_runs(given: Rows, accesses: int, most: int) -> int:
+    """The same of rows in registers of which nothing is written but what is reduced."""
+    more = _runs(given, _REDUCTION * _REGISTER_BYTES, _NUMBERS, _RUNS)
+    return max(most, min(more, power_of_two(accesses // _NEIGHBOURS)))
+
+
+def _runs(given: Rows, nbytes: int, numbers: int, most: int) -> int:
+    """The same, of so many bytes, numbers and accesses."""
+    most = min(nbytes // (given.nbytes * given.kept), numbers // (given.width * given.inputs), most)
+    return 1 << max(most, 1).bit_length() - 1
+
+
+def _whole_runs(accesses: int, most: int) -> int:
+    """Accesses of a thread such that all threads of a row in registers have as many, at least half of `most`; else
+    that."""
+    for runs in range(most, (most - 1) // 2, -1):
+        group = _group(accesses, runs)
+        if group <= _REGISTER_THREADS and group * runs == accesses:
+            return runs
+    return most
+
+
+def _group(accesses: int, runs: int) -> int:
+    """Threads that have so many accesses each: a power of two inside a warp, else whole warps."""
+    threads = -(-accesses // runs)
+    return power_of_two(threads) if threads <= WARP else -(-threads // WARP) * WARP
+
+
+def _block(group: int, rows: int) -> tuple[int, int]:
+    """Rows of groups of threads side by side, no fewer than fill a warp."""
+    return group, max(min(_THREADS // group, power_of_two(rows)), WARP // group, 1)
+
+
+def _threads(nbytes: int, resident: int, limits: Limits) -> int:
+    """Threads of a block that keeps so many bytes: so many that those of a multiprocessor's blocks are `resident`."""
+    together = max((limits.shared + 1024) // (nbytes + _OWN_BYTES // 4), 1)
+    threads = _THREADS
+    while threads < _MOST_THREADS and 2 * threads * together <= resident:
+        threads *= 2
+    return threads
+
+
+def _blocks(rows: int, nbytes: int, limits: Limits) -> int:
+    """How many blocks share a row."""
+    blocks = 1
+    while 2 * blocks <= limits.cluster and (
+        nbytes > blocks * _CLUSTER_BYTES or (rows * blocks < _BUSY_BLOCKS and nbytes >= 2 * blocks * _SHARE_BYTES)
+    ):
+        blocks *= 2
+    return blocks
+
+
+def _in_shared(
+    form: str, runs: int, block: tuple[int, int], group: int, accesses: int, nbytes: int, blocks: int, limits: Limits
+) -> RowLaunch:
+    """The launch of a block that keeps in shared memory what there is room for; `group` threads take a row."""
+    threads = block[0] * block[1]
+    own = _ACROSS_BYTES if form == "across" else _OWN_BYTES
+    held = min(-(-accesses // group), max(limits.shared - own, 0) // (threads * nbytes))
+    return RowLaunch(form, runs, block, blocks, held, held * threads * nbytes)
+
+
+# ---------------------------------------------------------------- executables
 
 
 class RowTask(NamedTuple):
