@@ -26,8 +26,8 @@ ROW_BLOCKS = 8
 class Spec:
     """All that decides a kernel's code: the key that it is cached under.
 
-    Each kind of kernels has a subclass, made of a named tuple with its fields and of this class. The properties here are
-    the defaults: a subclass defines those that differ. `kernel_code` finds the kernel.
+    Each kind of kernels has a subclass, made of a named tuple with its fields and of this class. The properties here
+    are the defaults: a subclass defines those that differ. `kernel_code` finds the kernel.
     """
 
     __slots__ = ()
