@@ -217,7 +217,7 @@ def test_no_other_kernel_and_no_formula_s_file_changes_the_key(source, fresh_fin
 
 
 PACKAGE = Path(disk_cache.__file__).parents[1]
-#: What compiles every kernel, whichever it is.
+#: The modules that compile every kernel.
 COMPILING = {"base/_compiler", "base/_numba", "base/dtypes", "base/linking", "base/function_identity"}
 COMPILING |= {"runtime/kernel_code", "runtime/launch", "runtime/launch_order", "kernels/specs"}
 
@@ -261,7 +261,7 @@ def test_modules_that_make_kernels_are_named_by_specs(specs):
 
 
 def test_scalar_functions_of_kernels_have_digests(specs):
-    """A kernel's module imports none itself: its spec's formula is what the key has them of."""
+    """A kernel's module imports no scalar function: the key has the digest of the spec's formula."""
     known = {
         # They say what a formula is, and how it becomes code.
         *("functions/formula", "functions/symbolic/ieee_math", "functions/symbolic/precision_variants")

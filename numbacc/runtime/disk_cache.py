@@ -68,10 +68,10 @@ def warn_of(error: OSError) -> None:
 
 _PACKAGE = Path(__file__).parents[1]
 
-#: What compiles every kernel.
+#: The module that compiles every kernel.
 _COMPILING = "runtime/launch"
-#: Whose source decides a kernel's machine code, where the kernel's module imports it or another of them does. Scalar
-#: functions are not here, since each has a digest of its own, nor is what else the host needs to launch a kernel.
+#: Imports are followed into these folders and modules. Not into `functions/`, because each formula has a digest of its
+#: code, and not into the rest of `runtime/`, which launches kernels and does not change their code.
 _DECIDING = ("base/", "kernels/", "runtime/kernel_code", "runtime/launch")
 #: An import of modules of this package. Plain text is read, since `ast` takes a hundred times as long.
 _IMPORT = re.compile(rb"from (\.+)([\w.]*) import (\([^)]*\)|[^\n]*)")
@@ -79,9 +79,9 @@ _IMPORTED = re.compile(rb"(\w+)(?: as \w+)?")
 
 
 def sources(module: str) -> dict[str, bytes]:
-    """What decides the machine code of the kernels that a module makes: paths inside the package -> source.
+    """The source that decides the machine code of a module's kernels: paths inside the package -> text.
 
-    It is what the module imports, at its top or in a function, and what that imports, as far as it is `_DECIDING`.
+    These are the module, the modules of `_DECIDING` that it imports, at its top or in a function, and their imports.
     """
     found: dict[str, bytes] = {}
     folders: set[str] = set()

@@ -26,8 +26,8 @@ ROW_BLOCKS = 8
 class Spec:
     """All that decides a kernel's code: the key that it is cached under.
 
-    A kind of kernels has a spec of its own: a named tuple, and this behind it, which says what holds where that says
-    nothing else. `kernel_code` finds the kernel.
+    Each kind of kernels has a subclass, made of a named tuple with its fields and of this class. The properties here
+    are the defaults: a subclass defines those that differ. `kernel_code` finds the kernel.
     """
 
     __slots__ = ()
@@ -104,7 +104,7 @@ class Spec:
         return repr(fields._replace(**{name: self._told(getattr(self, name)) for name in fields._fields}))
 
     def _told(self, value: Any) -> Any:
-        """A field as `identity` has it: in the place of a formula the digest of its code."""
+        """A field's value in `identity`: a formula is replaced by the digest of its code."""
         if isinstance(value, Spec):
             return value.identity
         return value.digest(self.compute, self.narrow) if hasattr(value, "digest") else value
