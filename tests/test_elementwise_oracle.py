@@ -9,8 +9,7 @@ import elementwise_oracle as oracle
 import numpy as np
 import pytest
 import scipy.special
-from elementwise_oracle_exact import LIMITS, differences, mp
-from elementwise_oracle_gradients import GRADIENTS
+from elementwise_oracle import GRADIENTS, LIMITS, differences, mp
 
 FLOAT32, FLOAT64, FLOAT16, BFLOAT16 = (oracle.DTYPES[k] for k in range(4))
 OPTIONS = {"threshold": {"threshold": 0.1, "value": 20.0}}

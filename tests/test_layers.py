@@ -251,12 +251,18 @@ def test_reference_knows_no_gpu():
 
 def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     knowing = {folder_of(module) for module in importers("numbacc.reference")}
-    # A formula of the kernels brings its meaning with it.
+    # A function of the kernels brings its meaning with it.
     assert knowing <= {*FAMILIES, "functions", "kernels", "reference", "simulator"}
     kernels = {module for module in importers("numbacc.reference") if folder_of(module) in ("functions", "kernels")}
     assert kernels == {
         *numbacc_modules(
-            "kernels.conv.epilogue", "functions.symbolic.ieee_math", "functions.gates", "functions.symbolic.vectorized"
+            "kernels.conv.epilogue",
+            "functions.symbolic.ieee_math",
+            "functions.symbolic.vectorized",
+            "functions.gates",
+            "functions.activations",
+            "functions.unary",
+            "functions.binary",
         )
     }
 

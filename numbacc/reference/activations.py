@@ -183,7 +183,7 @@ _BERNOULLI = (1, 1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 def digamma(x: Array) -> Array:
-    """ψ(x): see `functions.basic.digamma`."""
+    """ψ(x): see `functions.digamma.digamma`."""
     reflected = x < 0
     # The distance to the nearest pole is exact.
     distance = x - np.rint(x)
@@ -199,7 +199,7 @@ def digamma(x: Array) -> Array:
 
 
 def trigamma(x: Array) -> Array:
-    """ψ'(x): see `functions.basic.trigamma`."""
+    """ψ'(x): see `functions.digamma.trigamma`."""
     reflected = x < 0.5
     root = math.pi / np.sin(math.pi * (x - np.rint(x)))
     y, total = np.where(reflected, 1 - x, x), np.zeros_like(x)

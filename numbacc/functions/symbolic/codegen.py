@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from ..arithmetic import quotient, square_root
-from ..basic import floor_divide, fmod, remainder
+from ..division import floor_divide, fmod_of_floats, remainder
 from .derivatives import one_if
 from .trace import Symbol, Way, is_truth, order
 from .untraceable import ELEMENTS, Refused
@@ -88,7 +88,9 @@ class Text:
 
 #: Of infinities what Numba makes of the first two is NaN; and of the others kernels have quicker ones, where results
 #: are narrow.
-_CALLED: dict[Any, Any] = {"%": remainder, "//": floor_divide, "/": quotient, math.fmod: fmod, math.sqrt: square_root}
+_CALLED: dict[Any, Any] = {
+    "%": remainder, "//": floor_divide, "/": quotient, math.fmod: fmod_of_floats, math.sqrt: square_root
+}  # fmt: skip
 
 
 class ScalarText(Text):

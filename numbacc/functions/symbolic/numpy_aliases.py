@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arithmetic, basic, digamma, exponentials
+from .. import arithmetic, digamma, division, exponentials
 
 
 def rounded(x: Any, decimals: int = 0) -> Any:
@@ -32,15 +32,15 @@ _SAME = (
     "ceil", "copysign", "cos", "cosh", "degrees", "exp", "expm1", "floor", "fmod", "hypot", "isfinite", "isinf",
     "isnan", "log", "log10", "log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
-#: Name of NumPy's -> the function of numbers. Those that formulas note as a whole (`wholes`) are added with these.
+#: Name of NumPy's -> the function of numbers. Those that formulas note as a whole are added with these.
 NAMESAKES: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in _SAME},
     **{f"arc{name}": getattr(math, f"a{name}") for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2"]},
     "absolute": math.fabs, "fabs": math.fabs, "rint": rounded, "round": rounded, "around": rounded,
     "cbrt": arithmetic.cbrt, "exp2": arithmetic.exp2, "square": lambda x: x * x, "reciprocal": lambda x: 1.0 / x,
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
-    "true_divide": operator.truediv, "floor_divide": basic.floor_divide, "remainder": basic.remainder,
-    "mod": basic.remainder, "power": operator.pow, "negative": operator.neg, "positive": operator.pos,
+    "true_divide": operator.truediv, "floor_divide": division.floor_divide, "remainder": division.remainder,
+    "mod": division.remainder, "power": operator.pow, "negative": operator.neg, "positive": operator.pos,
     "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
     "equal": operator.eq, "not_equal": operator.ne, "deg2rad": math.radians, "rad2deg": math.degrees,
     "logical_and": _both, "logical_or": _either, "logical_not": lambda x: x == 0,

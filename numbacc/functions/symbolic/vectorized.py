@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...reference import activations, gated
 from ...reference.c_library import numpys, of_math, power
 from ...reference.pieces import in_pieces
-from .. import arithmetic, basic, digamma
+from .. import arithmetic, digamma, division
 from .codegen import Text, taking, told
 from .opaque_functions import WHOLES
 from .trace import MOST_WAYS, Symbol, Trace, Way, is_truth, traced
@@ -166,8 +166,8 @@ _NUMPYS: dict[Any, Any] = {
     arithmetic.reciprocal_root: activations.reciprocal_root,
     arithmetic.rint: np.rint,
     arithmetic.erfinv: activations.inverse_error,
-    basic.remainder: np.remainder,
-    basic.floor_divide: np.floor_divide,
+    division.remainder: np.remainder,
+    division.floor_divide: np.floor_divide,
     digamma.digamma: activations.digamma,
     digamma.trigamma: activations.trigamma,
 }
