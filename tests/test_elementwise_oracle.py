@@ -29,7 +29,8 @@ CASES = [(name, OPTIONS.get(name, {})) for name in oracle.VALUES] + list(MORE_OP
 NAMES = [name + "+" * bool(options) for name, options in CASES]
 #: Of equal zeros any may come back.
 ANY_ZERO = {"maximum", "minimum", "fmax", "fmin", "clamp", "relu", "relu6", "softshrink", "threshold"}
-PREDICATES = {"isnan", "isinf", "isfinite", "logical_not", *oracle.BINARY[oracle.BINARY.index("equal") :]}
+PREDICATES = {"isnan", "isinf", "isfinite", "logical_not", "equal", "not_equal", "less", "less_equal", "greater"}
+PREDICATES |= {"greater_equal", "logical_and", "logical_or", "logical_xor"}
 
 
 def count_of(name):

@@ -15,9 +15,9 @@ from typing import Any
 
 from ..arithmetic import quotient, square_root
 from ..division import floor_divide, fmod_of_floats, remainder
+from .captured import Refused
 from .derivatives import one_if
-from .trace import Symbol, Way, is_truth, order
-from .untraceable import ELEMENTS, Refused
+from .trace import ELEMENTS, Symbol, Way, is_truth, order
 
 _FILES = itertools.count(1)
 
@@ -164,7 +164,7 @@ def _said(error: Exception, called: str) -> str:
 
 
 #: How the files of numbacc's own functions begin, which a formula may call; some are written down, as here.
-_OWN = (str(Path(__file__).parents[1]), "<numbacc.", "<formula of ", "<derivative of ", "<gradient of ", "<arrays of ")
+_OWN = (str(Path(__file__).parents[2]), "<numbacc.", "<formula of ", "<derivative of ", "<gradient of ", "<arrays of ")
 
 
 def _frames(error: BaseException) -> Iterator[tuple[CodeType, int, bool]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import arithmetic, digamma, division, exponentials
-from .ieee_constants import Known
+from .ieee_math import Known
 from .opaque_functions import WHOLES
 
 _LN_2, _LN_10, _TWO_BY_ROOT_PI = 0.6931471805599453, 2.302585092994046, 1.1283791670955126
