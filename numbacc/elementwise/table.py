@@ -1,4 +1,4 @@
-"""The table of elementwise functions, of what `functions` says of each: see `functions.function.Function`."""
+"""The table of elementwise functions, made from the objects in `functions.unary`, `binary` and `activations`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .rows import NAMED, Row
 
 
 class Entry(NamedTuple):
-    """A function, and its row."""
+    """A function and its row."""
 
     row: Row
     function: Function
 
     @property
     def says(self) -> str:
-        """What it computes, in a line."""
+        """One line of documentation."""
         return self.function.says
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Names of its options -> their defaults. They are the last of its arguments."""
+        """The names of its options and their defaults. Options are the last arguments."""
         return self.function.options
 
 

@@ -1,7 +1,7 @@
-"""What is known of a function of `numbacc.elementwise`, in one object: all else that must know it reads this.
+"""The object that describes one function of `numbacc.elementwise`.
 
-The public function, its plan, its gradients and their docstrings, its form in formulas of users' own, the table in
-docs/elementwise.md, the parameters of tests and the calls of the fuzzer are made of it.
+The public function, its plan, its gradient, their docstrings and the function's form in users' formulas are made from
+this object. So are the table in docs/elementwise.md, the parameters of the tests and the calls of the fuzzer.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Gradient(NamedTuple):
     """The gradients of a function.
 
     Attributes:
-        scalar: (dy, arguments, options) -> the gradients with respect to arguments, as a tuple; None where they are
-            derived from the function's scalar form.
-        numpy: the same of NumPy arrays; None where it is derived from `scalar`.
-        by: the arguments that have one, counted from 1; None for all.
+        scalar: (dy, arguments, options) -> a tuple of the gradients with respect to the arguments. If it is None, the
+            gradient is derived from the function.
+        numpy: the gradient of NumPy arrays. If it is None, it is derived from `scalar`.
+        by: the numbers of the arguments that have a gradient, counted from 1; None if all have one.
     """
 
     scalar: Callable[..., Any] | None = None
@@ -46,22 +46,23 @@ class Function(NamedTuple):
 
     Attributes:
         name: as the public function is called.
-        arguments: their names, options not among them.
-        rule: a key of `elementwise.type_promotion.RULES`: which dtype the result has.
-        says: what it computes, in a line.
-        example: (arguments, what is printed).
-        options: names of its options -> their defaults. They are the last of its arguments.
-        meanings: kinds of dtypes -> what it is for these: f floats (d float64, h float16 and g bfloat16 where these
-            have forms of their own, n where all arguments are arrays of the same one of these two), i and u integers,
-            b truth values, c complex numbers; m signed beside unsigned ones of 64 bits, w the reverse.
-        gradient: None where there is none, or where it is 0 everywhere.
-        is_opaque: whether formulas of one's own note it as a whole: it branches, or its gradient is not what follows
-            from how it is computed. The others are a few operations, or known to `symbolic.derivatives`.
-        is_smooth: of an opaque one, whether it depends on all of its arguments everywhere, if often little.
-        is_long: whether it takes longer than memory does for 16 bits.
-        of_sum: whether `bias_activation` and `residual_activation` have it.
+        arguments: the names of its arguments, without options.
+        rule: the dtype of the result, as a key of `elementwise.type_promotion.RULES`.
+        says: one line of documentation.
+        example: the arguments of an example, and the output.
+        options: the names of its options and their defaults. Options are the last arguments.
+        meanings: kinds of dtypes -> the function for these dtypes. The kinds are f (floats), i and u (signed and
+            unsigned integers), b (bool) and c (complex numbers). Single dtypes may have a function too: d (float64),
+            h (float16), g (bfloat16), and n if all arguments are float16 arrays or all are bfloat16 arrays. m stands
+            for an int64 and a uint64 argument, w for a uint64 and an int64 argument.
+        gradient: None if the function has no derivative, or if its derivative is 0 everywhere.
+        is_opaque: whether a trace of a user's formula notes the function as one operation and does not look into it.
+            This is needed if the function branches, or if `gradient` differs from the derivative of the code.
+        is_smooth: whether an opaque function depends on all of its arguments everywhere.
+        is_long: whether a kernel of 16-bit arrays spends more time on this function than on memory.
+        of_sum: whether `bias_activation` and `residual_activation` offer it.
         meeting, rounded, heavy, truths, wrong: as in `elementwise.rows.Row`.
-        numbers: how many of its last arguments are numbers, though they are no options.
+        numbers: how many of the last arguments must be numbers and are not options.
     """
 
     name: str
@@ -106,10 +107,15 @@ def function(
     wrong: Callable[..., str] | None = None,
     **meanings: tuple[Callable[..., Any], Callable[..., Any]] | Callable[..., Any],
 ) -> Function:
-    """A function, of its arguments' names with blanks between, and the two parts of its example.
+    """Describe a function: see `Function`.
 
-    A meaning is (of numbers, of NumPy arrays), or the first alone: then the other is derived from it. A gradient that
-    is no `Gradient` is its `scalar`. Of what gives truth values, and of what is not for floats, there is none.
+    Args:
+        arguments: the arguments' names, with blanks between them.
+        example, prints: the arguments of the example, and the output.
+        gradient: a `Gradient`, or its attribute `scalar` alone. It becomes None for functions that return bool or do
+            not take floats.
+        meanings: for each kind a pair of functions, one of numbers and one of NumPy arrays; or the function of numbers
+            alone, from which the other one is derived.
     """
     found = {kinds: _meaning(name, each) for kinds, each in meanings.items()}
     if gradient is not None and not isinstance(gradient, Gradient):
@@ -144,13 +150,13 @@ def binary(name: str, rule: str, says: str, example: str, prints: str, **more: A
 
 
 def activation(name: str, says: str, example: str, prints: str, *, is_opaque: bool = True, **more: Any) -> Function:
-    """An activation: of one array of floats, opaque unless `symbolic.derivatives` knows it."""
+    """An activation function of one array of floats. `symbolic.derivatives` knows those that are not opaque."""
     more = {"of_sum": True, **more}
     return function(name, "x", "float", says, example, prints, is_opaque=is_opaque, **more)
 
 
 def sloped(slope: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradient of a function of one array, of its slope."""
+    """Make the gradient of a function of one array from its derivative."""
 
     def gradient(dy, x):
         return (dy * slope(x),)
@@ -159,7 +165,7 @@ def sloped(slope: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def second(pair: Callable[..., Any]) -> Callable[..., Any]:
-    """The second of what a function returns."""
+    """Make the function that returns the second result of another one."""
 
     def slope(x):
         return pair(x)[1]

@@ -18,7 +18,7 @@ _SHORT = frozenset(
         "tanh", "trunc",
     )
 )  # fmt: skip
-#: What is long beside these: of CUDA's library, and those of `elementwise` that say so, when that is imported.
+#: Other functions that take long. `elementwise.table` adds the functions whose description has `is_long=True`.
 LONG: set[Any] = {"cbrt", "erfinv"}
 
 

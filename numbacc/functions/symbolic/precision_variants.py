@@ -1,7 +1,7 @@
-"""What kernels of each precision have in the place of the functions that formulas are written with.
+"""The variants of functions that kernels of each precision use in place of the functions that formulas name.
 
-Modules that not every kernel needs say of their own functions what these are: in `SINGLE`, in `NARROW`, and in
-`opaque_functions.DOUBLES`.
+`replacements` lists the variants of the functions that all kernels share. A module that not every kernel needs adds the
+variants of its own functions to `SINGLE`, `NARROW` or `opaque_functions.DOUBLES` when it is imported.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .. import arithmetic as plain
 from .. import digamma, division, exponentials
 from .opaque_functions import DOUBLES
 
-#: Function -> what kernels that compute in float32 or in integers have in its place.
+#: Function -> its variant in kernels that do not compute in float64 or complex128.
 SINGLE: dict[Any, Any] = {}
-#: The same, first, where what is stored is narrower than what is computed.
+#: Function -> its variant in kernels that compute in float32 and store 16 bits. It takes precedence over `SINGLE`.
 NARROW: dict[Any, Any] = {}
 
 
