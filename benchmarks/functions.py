@@ -5,6 +5,7 @@ Run as `python -m benchmarks.functions`, after results were added. A test compar
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -15,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from test_elementwise import LIMITS  # noqa: E402
 
+from numbacc import elementwise  # noqa: E402
 from numbacc.elementwise.gradients import DIFFERENTIABLE  # noqa: E402
 from numbacc.elementwise.table import TABLE  # noqa: E402
 
@@ -58,6 +60,17 @@ def _told(measured: dict[str, dict]) -> list[str]:
     return [told + beyond, ""]
 
 
+#: What all functions take besides: see docs/interface.md.
+COMMON = ("return_saved", "out", "where", "stream")
+
+
+def taken(name: str) -> inspect.Signature:
+    """What a function takes that is its own."""
+    own = inspect.signature(getattr(elementwise, name)).parameters.values()
+    kept = [each for each in own if each.name not in COMMON and each.kind is not each.VAR_KEYWORD]
+    return inspect.Signature([each.replace(annotation=each.empty) for each in kept])
+
+
 def lines(results: Path = RESULTS) -> list[str]:
     """The table's lines, and what is said of it."""
     found, measured = figures("elementwise", results), figures("ulp", results)
@@ -71,7 +84,7 @@ def lines(results: Path = RESULTS) -> list[str]:
         speed = " ".join(f"{f['bandwidth']:.2f}" if "bandwidth" in f else "-" for f in own)
         ratio = " ".join(f"{f['peers']['torch'] / f['ms']:.2f}" if "torch" in f.get("peers", {}) else "-" for f in own)
         told = any("bandwidth" in f for f in own)
-        cells = [f"`{name}`", kinds, gradient, _error(name, measured), speed if told else ""]
+        cells = [f"`{name}{taken(name)}`", kinds, gradient, _error(name, measured), speed if told else ""]
         table.append(f"| {' | '.join([*cells, ratio if re.search(r'[0-9]', ratio) else ''])} |")
     return table
 

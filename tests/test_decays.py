@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from numbacc.elementwise.table import TABLE
-from numbacc.functions import activations, basic, digamma, exponentials
+from numbacc.functions import activations, binary, digamma, exponentials, gates
 from numbacc.functions.symbolic.ieee_math import IEEE_MATH, copied
 from numbacc.functions.symbolic.precision_variants import replacements
 from numbacc.kernels.primitives import simulated
@@ -25,7 +25,7 @@ F32 = np.float32
 FORMULAS = {
     "sigmoid": (exponentials.sigmoid, 1.5), "silu": (exponentials.silu, 2.0),
     "quick_gelu": (exponentials.quick_gelu, 2.0),
-    "gelu_tanh": (exponentials.tanh_gelu, 2.0), "mish": (activations.mish, 2.0), "gelu": (activations.geglu, 4.0),
+    "gelu_tanh": (exponentials.tanh_gelu, 2.0), "mish": (activations.mish, 2.0), "gelu": (gates.geglu, 4.0),
     "tanhshrink": (activations.tanhshrink_single, 2.0), "hardswish": (activations.hardswish, 1.5),
     "log_sigmoid": (activations.log_sigmoid, 1.5),
 }  # fmt: skip
@@ -119,7 +119,7 @@ def test_digamma():
 def test_lerp_meets_both_ends():
     rng = np.random.default_rng(7)
     a, b = rng.normal(0, 4, (2, 3000)).astype(F32)
-    lerp = in_float32(basic.lerp)
+    lerp = in_float32(binary.lerp)
     np.testing.assert_array_equal(lerp(a, b, np.zeros_like(a)), a)
     np.testing.assert_array_equal(lerp(a, b, np.ones_like(a)), b)
     weight = rng.normal(0, 3, 3000).astype(F32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import elementwise_oracle as oracle
 import numpy as np
 import pytest
-from elementwise_oracle_gradients import GRADIENTS
+from elementwise_oracle import GRADIENTS
 from test_elementwise import OPTIONS, arrays_of
 
 import numbacc

@@ -9,8 +9,7 @@ import elementwise_oracle as oracle
 import numpy as np
 import pytest
 import scipy.special
-from elementwise_oracle_exact import LIMITS, differences, mp
-from elementwise_oracle_gradients import GRADIENTS
+from elementwise_oracle import GRADIENTS, LIMITS, differences, mp
 
 FLOAT32, FLOAT64, FLOAT16, BFLOAT16 = (oracle.DTYPES[k] for k in range(4))
 OPTIONS = {"threshold": {"threshold": 0.1, "value": 20.0}}
@@ -30,7 +29,8 @@ CASES = [(name, OPTIONS.get(name, {})) for name in oracle.VALUES] + list(MORE_OP
 NAMES = [name + "+" * bool(options) for name, options in CASES]
 #: Of equal zeros any may come back.
 ANY_ZERO = {"maximum", "minimum", "fmax", "fmin", "clamp", "relu", "relu6", "softshrink", "threshold"}
-PREDICATES = {"isnan", "isinf", "isfinite", "logical_not", *oracle.BINARY[oracle.BINARY.index("equal") :]}
+PREDICATES = {"isnan", "isinf", "isfinite", "logical_not", "equal", "not_equal", "less", "less_equal", "greater"}
+PREDICATES |= {"greater_equal", "logical_and", "logical_or", "logical_xor"}
 
 
 def count_of(name):

@@ -19,9 +19,11 @@ import numpy as np
 import pytest
 from conftest import refused
 
+import numbacc
 from numbacc import elementwise as ew
 from numbacc import gated
 from numbacc.errors import UnsupportedError
+from numbacc.functions.symbolic import captured
 from numbacc.functions.symbolic.captured import Outside
 
 X = np.array([[0.5, -1.0, 2.0, 3.0]], np.float32)
@@ -285,3 +287,10 @@ def test_without_outside_values_noticing_costs_nothing():
         made._bound((X,), {})
 
     assert min(timeit.repeat(bound, number=2000, repeat=20)) / 2000 < 2e-6
+
+
+def test_what_is_a_library():
+    """Python's modules, installed ones, and all of numbacc's own."""
+    for module in (math, np, numbacc, numbacc.elementwise, numbacc.errors):
+        assert captured._is_library(module)
+    assert not captured._is_library(sys.modules[__name__])

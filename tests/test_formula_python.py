@@ -17,7 +17,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.errors import ArgumentsError, OptionError, UnsupportedError
 from numbacc.functions.formula import Formula
 from numbacc.functions.symbolic.derive import backward, written
-from numbacc.functions.symbolic.numpy_aliases import NAMESAKES
+from numbacc.functions.symbolic.trace import NAMESAKES
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime.launch_order import VECTOR_BYTES
 

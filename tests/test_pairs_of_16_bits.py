@@ -15,12 +15,12 @@ import pytest
 from test_decays import in_float32
 from test_ulp import ulp
 
-from numbacc.functions import division, powers, trigonometric
+from numbacc.functions import binary, division, powers
 from numbacc.kernels.primitives import simulated
 
 F32 = np.float32
 NARROW = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
-FUNCTIONS = {"pow": powers.power, "atan2": trigonometric.atan2, "floor_divide": division.floor_divide_narrow}
+FUNCTIONS = {"pow": powers.power, "atan2": binary.atan2, "floor_divide": division.floor_divide_narrow}
 #: Errors in ulp of float32 before results are rounded: with exact approximations, and with the worst.
 SINGLE = {"pow": (5, 11), "atan2": (2.3, 3.3)}
 

@@ -1,4 +1,4 @@
-"""The first recipes of CONTRIBUTING.md, followed to the letter in a copy of the tree."""
+"""The recipes of CONTRIBUTING.md that have code, followed to the letter in a copy of the tree."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Edit(NamedTuple):
 def recipe(title):
     """What a recipe says is to be written, and where."""
     section = re.search(rf"^### {title}\n(.*?)^##", TEXT, re.MULTILINE | re.DOTALL).group(1)
-    found = re.findall(r"In `([^`]+)`, (before|behind) `([^`]+)`:\n\n```python\n(.*?)```", section, re.DOTALL)
-    return [Edit(*parts) for parts in found]
+    found = re.findall(r"In `([^`]+)`, (before|behind) (`+)(.+?)\3:\n\n```\w+\n(.*?)```", section, re.DOTALL)
+    return [Edit(file, where, anchor.strip(), code) for file, where, _, anchor, code in found]
 
 
 def follow(title, folder):
     """A copy of the tree in which a recipe was followed."""
-    for name in ("numbacc", "bindings", "tests"):
+    for name in ("numbacc", "bindings", "tests", "docs", "benchmarks"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.cfg", "README.md"):
         shutil.copy(ROOT / name, folder / name)
@@ -115,6 +115,78 @@ def test_a_gate_whose_slope_is_wrong_is_found_out(tmp_path):
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear", "tests/test_reference.py"]
     with pytest.raises(AssertionError, match="failed"):
         run(folder, *command)
+
+
+#: Recipe -> the function that it makes, how many lines it has, and a line of it that a wrong one stands for.
+FUNCTIONS = {
+    "A new activation": ("lisht", 9, "x * math.tanh(x)", "x * math.tanh(x) * 1.001"),
+    "A new function of one array": ("cube", 7, "x * x * x", "x * x * x * 1.001"),
+    "A new function of two arrays, with its gradient": ("squared_difference", 14, "slope, -slope", "slope, slope"),
+}
+TESTS = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+@pytest.mark.parametrize("title", FUNCTIONS)
+def test_a_function_takes_three_files(title):
+    """Tests and docs included."""
+    assert len({edit.file for edit in recipe(title)}) == 3
+    assert len(lines_of(title)) <= FUNCTIONS[title][1]
+
+
+OWN = """
+import numpy as np, numbacc
+from numbacc import elementwise as ew
+assert numbacc.__file__.startswith({folder!r})
+x = numbacc.asarray(np.array([[1.0, -2.0, 3.0, 0.5]], np.float32))
+given = [x] if {name!r} != "squared_difference" else [x, x + 0.25]
+y = ew.{name}(*given)
+wanted = numbacc.asnumpy(ew.multiply(y, y))
+
+@ew.kernel
+def of_two(x1, x2):
+    return ew.{name}(x1, x2) * ew.{name}(x1, x2)
+
+@ew.kernel
+def of_one(x):
+    return ew.{name}(x) * ew.{name}(x)
+
+own = of_one if len(given) == 1 else of_two
+np.testing.assert_allclose(numbacc.asnumpy(own(*given)), wanted, rtol=1e-6)
+dy = ew.multiply(y, 2.0)
+for one, other in zip(*(f if isinstance(f, tuple) else (f,) for f in (
+    own.backward(x * 0 + 1, *given), getattr(ew, "{name}_backward")(dy, *given)))):
+    np.testing.assert_allclose(numbacc.asnumpy(one), numbacc.asnumpy(other), rtol=1e-5)
+if {name!r} in ew.ACTIVATIONS:
+    np.testing.assert_array_equal(
+        numbacc.asnumpy(ew.residual_activation(x, x, activation={name!r})), numbacc.asnumpy(ew.{name}(x + x)))
+"""
+
+
+@pytest.mark.parametrize("title", FUNCTIONS)
+def test_a_new_function_is_computed_derived_listed_and_tested(tmp_path, title):
+    """In NumPy and on simulated kernels, by the tests and docs as they are."""
+    folder, name = follow(title, tmp_path), FUNCTIONS[title][0]
+    files = [f"tests/test_{each}.py" for each in ("elementwise", "elementwise_gradients", "blocks")]
+    for simulation in ("0", "1"):
+        run(folder, "-c", OWN.format(folder=str(folder), name=name), NUMBA_ENABLE_CUDASIM=simulation)
+    more = [f"tests/test_{each}.py" for each in ("elementwise_oracle", "elementwise_ptx", "docstrings", "readme")]
+    out = run(folder, *TESTS, "-k", name, *files, *more)
+    assert int(re.search(r"(\d+) passed", out).group(1)) > 20
+    out = run(folder, *TESTS, "-k", f"{name} and not bfloat16", *files, NUMBA_ENABLE_CUDASIM="1")
+    assert int(re.search(r"(\d+) passed", out).group(1)) >= 6
+    lists = ("tests/test_readme.py::test_every_public_function_is_listed",)
+    run(folder, *TESTS, *lists, "tests/test_ulp.py::test_the_docs_have_the_committed_results")
+
+
+@pytest.mark.parametrize("title", FUNCTIONS)
+def test_a_function_whose_formula_is_wrong_is_found_out(tmp_path, title):
+    folder = follow(title, tmp_path)
+    name, _, right, wrong = FUNCTIONS[title]
+    path = folder / next(edit.file for edit in recipe(title))
+    path.write_text(path.read_text().replace(f"return {right}\n", f"return {wrong}\n", 1))
+    files = [f"tests/test_{each}.py" for each in ("elementwise", "elementwise_gradients")]
+    with pytest.raises(AssertionError, match="failed"):
+        run(folder, *TESTS, "-k", f"{name} and float32", *files)
 
 
 DTYPE = """

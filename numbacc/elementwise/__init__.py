@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.keywords import explain
 from . import gradients, norms, reduction_gradients, reductions, scans
 from .activated import (
+    ACTIVATIONS,
     bias_activation,
     bias_activation_backward,
     bias_activation_plan,
@@ -79,6 +80,7 @@ def rows() -> list[Row]:
 
 
 __all__ = [
+    "ACTIVATIONS",
     "ElementwisePlan",
     "Kernel",
     "Reduction",

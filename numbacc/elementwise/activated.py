@@ -21,10 +21,7 @@ from .rows import Meaning, Row
 from .table import TABLE
 
 #: The activations, with their options as they are by default.
-ACTIVATIONS = (
-    "relu", "leaky_relu", "relu6", "elu", "selu", "celu", "gelu", "gelu_tanh", "quick_gelu", "silu", "mish", "softplus",
-    "softsign", "sigmoid", "log_sigmoid", "hardsigmoid", "hardswish", "hardtanh", "tanh", "squared_relu",
-)  # fmt: skip
+ACTIVATIONS = tuple(name for name, entry in TABLE.items() if entry.function.of_sum)
 
 
 def bias_activation(
@@ -42,9 +39,8 @@ def bias_activation(
     Args:
         x: array of floats of rank 1 to 8, any strides.
         bias: array of rank 1, of x's length along the axis.
-        activation: one of relu, leaky_relu, relu6, elu, selu, celu, gelu, gelu_tanh, quick_gelu, silu, mish, softplus,
-            softsign, sigmoid, log_sigmoid, hardsigmoid, hardswish, hardtanh, tanh, squared_relu; each with its options
-            as they are by default.
+        activation: a name in `elementwise.ACTIVATIONS`: "relu", "gelu", "silu", ...; with its options as they are by
+            default.
         axis: the axis that the bias belongs to.
         return_saved: whether to return a second object, which carries operands and options to
             `bias_activation_backward(dy, saved)`. x and bias must not change until then.

@@ -12,7 +12,7 @@ from ..arrays.operands import Array
 from ..base import checks, dtypes
 from ..base.layout import Layout
 from ..errors import DTypeError
-from ..functions import basic
+from ..functions.unary import same
 from ..reference import activations as reference
 from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
@@ -110,7 +110,7 @@ def everyday(x: Layout) -> Iterator[ElementwisePlan]:
 #: Floats that are copied and converted, not computed with.
 NARROW = ("float8_e4m3fn", "float8_e5m2")
 
-_SAME = {"fiubc8": Meaning(basic.same, reference.same)}
+_SAME = {"fiubc8": Meaning(same, reference.same)}
 
 
 def _copies() -> Row:

@@ -18,14 +18,12 @@ from ..arrays.creation import empty
 from ..base.dtypes import info
 from ..base.layout import argument_of
 from ..errors import OptionError, ShapeError
-from ..functions import explicit_gradients
+from ..functions.function import DERIVED
 from ..functions.symbolic.derive import backward
 from ..functions.symbolic.opaque_functions import give_gradients
 from ..functions.symbolic.vectorized import vectorized
-from ..reference import activations as ref
 from ..runtime.streams import handle_of
 from .casting import astype
-from .examples import EXAMPLES
 from .operation import run
 from .planning import has_gradient, lacking, with_none, without_none
 from .public import WHOLE_FUNCTIONS, make_functions
@@ -35,30 +33,17 @@ from .scalars import with_rank_0
 from .table import TABLE, Entry
 from .type_promotion import WEAK
 
-#: What has no derivative, or one that is 0 everywhere.
-_STEPS = (
-    "sign floor ceil trunc round isnan isinf isfinite logical_not bitwise_not real imag conj angle "
-    "floor_divide equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor "
-    "bitwise_and bitwise_or bitwise_xor left_shift right_shift nextafter"
-)
-#: Name -> (what makes its gradients, the same of NumPy arrays, and with respect to which arguments).
-_OTHERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]] = {
-    "ldexp": (explicit_gradients.ldexp_backward, lambda dy, x, exponent: (ref.scaled(dy, exponent),), (1,)),
-    "where": (explicit_gradients.where_backward, lambda dy, c, a, b: (np.where(c, dy, 0), np.where(c, 0, dy)), (2, 3)),
-}
-
 _NUMBERS = (*WEAK, np.generic)
 
 #: The functions that have gradients.
-DIFFERENTIABLE = tuple(name for name in TABLE if name not in _STEPS.split())
+DIFFERENTIABLE = tuple(name for name in TABLE if TABLE[name].function.gradient is not None)
 
 
 def gradient_row(row: Row) -> Row:
     """The row of a function's gradients."""
     name, arrays = row.name, len(row.names) - row.options
-    function, numpys, by = explicit_gradients.WRITTEN.get(name), None, tuple(range(1, 1 + arrays))
-    if name in _OTHERS:
-        function, numpys, by = _OTHERS[name]
+    function, numpys, by = TABLE[name].function.gradient or DERIVED
+    by = by or tuple(range(1, 1 + arrays))
     if function is None:
         function = backward(_as_python(row.meanings["f"].scalar, len(row.names)), name, wanted=arrays)
     meaning = Meaning(function, numpys or vectorized(function, f"{name}_backward"))
@@ -188,7 +173,7 @@ def _text(name: str, entry: Entry) -> str:
     """A gradient's docstring."""
     arrays = [each for each in entry.row.names if each not in entry.options]
     returned = "dx, the gradient" if len(arrays) == 1 else f"the gradients with respect to {', '.join(arrays)}"
-    arguments, _ = EXAMPLES[name]
+    arguments, _ = entry.function.example
     call, given = (f"{name}({arguments})", arguments)
     if entry.options:
         call, given = f"{name}({arguments}, return_saved=True)", "saved"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,25 +12,13 @@ from ..errors import ArgumentsError, OptionError
 from ..functions.symbolic.opaque_functions import whole
 from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
-from .examples import EXAMPLES
 from .operation import ElementwisePlan, find, run, run_one, run_two
 from .rows import Row
 from .scalars import is_number
-from .table import Entry
+from .table import TABLE, Entry
 from .type_promotion import KINDS
 
-#: Those that formulas of one's own note as a whole: they branch, or their gradients are not what follows from how they
-#: are computed. The others are a few operations, or known to `derivatives`.
-_WHOLE = (
-    "sign", "maximum", "minimum", "fmax", "fmin", "logaddexp", "clamp", "where", "relu", "leaky_relu", "prelu", "relu6",
-    "elu", "selu", "celu", "gelu", "mish", "softplus", "softsign", "log_sigmoid", "hardsigmoid", "hardswish",
-    "hardtanh", "tanhshrink", "softshrink", "hardshrink", "threshold", "squared_relu",
-)  # fmt: skip
-#: Those among them that depend on all of their arguments everywhere, if often little.
-_SMOOTH = (
-    "logaddexp", "elu", "selu", "celu", "gelu", "mish", "softplus", "softsign", "log_sigmoid", "tanhshrink",
-)  # fmt: skip
-#: Name -> what stands for one of them in formulas.
+#: Name -> what stands for it in formulas, of the functions that these note as a whole.
 WHOLE_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 _RULES = {
@@ -49,7 +37,7 @@ def functions_of(name: str, entry: Entry) -> dict[str, Callable[..., Any]]:
 
 
 def make_functions(
-    row: Row, options: dict[str, Any], text: Callable[[], str], through: Callable[..., Any] | None
+    row: Row, options: Mapping[str, Any], text: Callable[[], str], through: Callable[..., Any] | None
 ) -> dict[str, Callable[..., Any]]:
     """The function of a row and that of its plan.
 
@@ -121,7 +109,7 @@ def _function(name: str, takes: str, returned: str, before: str, call: str) -> s
     return f"def {name}({takes}, **others: Any) -> {returned}:\n{check}{before}    return {call}\n"
 
 
-def _opening(arrays: list[str], options: dict[str, Any]) -> str:
+def _opening(arrays: list[str], options: Mapping[str, Any]) -> str:
     """The text that takes the arguments of a gradient, arrays and options, from a saved object in the first's place."""
     first, more = arrays[0], [*arrays[1:], *options]
     given = ", ".join(f"{each!r}: {each}" for each in more)
@@ -164,10 +152,11 @@ def _of_rank(weight: Any, x: Any) -> Any:
     return weight.reshape(()) if is_number else weight
 
 
-def _of_numbers(row: Row, options: dict[str, Any]) -> Callable[..., Any]:
+def _of_numbers(row: Row, options: Mapping[str, Any]) -> Callable[..., Any]:
     """The scalar function of a row, as formulas call it; its options have their defaults, as in calls with arrays."""
     scalar, numpys = row.meanings["f"]
-    if row.name in _WHOLE:
+    function = TABLE[row.name].function
+    if function.is_opaque:
         double = row.meanings.get("d")
         if double is not None:
             numpys = double.numpy
@@ -177,8 +166,8 @@ def _of_numbers(row: Row, options: dict[str, Any]) -> Callable[..., Any]:
             len(row.names),
             numpys,
             double and double.scalar,
-            is_step=row.name == "sign",
-            is_choosing=row.name not in _SMOOTH,
+            is_step=function.gradient is None,
+            is_choosing=not function.is_smooth,
         )
         WHOLE_FUNCTIONS[row.name] = scalar
     if scalar is row.meanings["f"].scalar and not options:
@@ -199,9 +188,9 @@ def compiled(name: str, source: str, used: dict[str, Any]) -> dict[str, Any]:
     return space
 
 
-def _example(row: Row, options: dict[str, Any]) -> str:
-    arguments, _ = EXAMPLES.get(row.name) or EXAMPLES[row.name.removesuffix("_backward")]
-    of = row.name.removesuffix("_backward")
+def _example(row: Row, options: Mapping[str, Any]) -> str:
+    of = row.name if row.name in TABLE else row.name.removesuffix("_backward")
+    arguments, _ = TABLE[of].function.example
     dy = f"np.ones(elementwise.{of}({arguments}).shape), " if row.gradients else ""
     return f"elementwise.{row.name}_plan({dy}{arguments})"
 
@@ -248,7 +237,7 @@ def _text(name: str, entry: Entry) -> str:
         "",
         "Example:",
     ]
-    arguments, printed = EXAMPLES[name]
+    arguments, printed = entry.function.example
     if entry.options:
         at = lines.index("Raises:") - 1
         lines.insert(at, "    With return_saved, (y, saved).")

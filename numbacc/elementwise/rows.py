@@ -15,15 +15,8 @@ import numpy as np
 from ..base.casts import cast
 from ..base.dtypes import TABLE
 from ..functions.formula import Formula, Heavy
+from ..functions.function import Meaning as Meaning
 from .type_promotion import RULES, WEAK, Types, as_floats, mixed_integers, promoted, refused
-
-
-class Meaning(NamedTuple):
-    """A function of one kind of dtype: of numbers, as kernels compile it, and of NumPy arrays."""
-
-    scalar: Callable[..., Any]
-    numpy: Callable[..., Any]
-
 
 #: Dtypes that a function may have a form of its own for, and the kind that says so.
 FORMS = {"float64": "d", "float16": "h", "bfloat16": "g"}

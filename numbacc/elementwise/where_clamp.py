@@ -11,7 +11,7 @@ from ..arrays import operands, values
 from ..arrays.operands import Array
 from ..base.dtypes import info
 from ..errors import DTypeError, OptionError
-from ..functions.symbolic.numpy_aliases import NAMESAKES
+from ..functions.symbolic.trace import NAMESAKES
 from ..runtime.streams import handle_of
 from .casting import astype
 from .operation import ElementwisePlan, find, run

@@ -1,18 +1,17 @@
-"""The activation functions of `numbacc.elementwise`, as torch defines them: what each computes of one number.
-
-The gates of `formulas` are among them: silu is SwiGLU's, gelu GeGLU's.
+"""The activation functions of `numbacc.elementwise`, as torch defines them: what each computes of one number, and all that
+is known of it. The gates are among them: silu is SwiGLU's, gelu GeGLU's.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import math
 
+from ..reference import activations as ref
 from .arithmetic import fma, reciprocal
 from .exponentials import QUICK, decay, quick_decay, quick_gelu, share, sigmoid, weighted_ratio
+from .function import activation, function, second, sloped, unary
 from .gates import geglu, geglu_pair, geglu_tanh, geglu_tanh_pair, relu, shares, sigmoid_pair, swiglu, swiglu_pair
-
-__all__ = ["geglu", "geglu_pair", "geglu_tanh", "geglu_tanh_pair", "relu", "sigmoid", "sigmoid_pair", "swiglu"]
-__all__ += ["quick_gelu", "swiglu_pair"]
 
 
 def leaky_relu(x, slope):
@@ -223,3 +222,81 @@ def squared_relu(x):
     """max(x, 0)², So et al. 2021 (arXiv:2109.08668)."""
     positive = relu(x)
     return positive * positive
+
+
+def relu_of_integers(x):
+    return x if x > 0 else x * 0
+
+
+def softplus_backward(dy, x, beta, threshold):
+    return (dy * softplus_slope(x, beta, threshold),)
+
+
+# What torch refuses, too: formulas have no one answer there.
+
+
+def _celu_wrong(alpha: float) -> str:
+    return "" if alpha else "alpha of celu is 0; x is divided by it"
+
+
+def _hardtanh_wrong(low: float, high: float) -> str:
+    return f"min_val={low} of hardtanh is above max_val={high}" if low > high else ""
+
+
+def _softshrink_wrong(lambd: float) -> str:
+    return f"lambd={lambd} of softshrink is negative" if lambd < 0 else ""
+
+
+#: As the public functions are listed.
+# fmt: off
+FUNCTIONS = (
+    unary("relu", "keep", "max(x, 0).", "np.array([0.5, -1.0])", "array([0.5, 0. ])",
+        is_opaque=True, of_sum=True, f=(relu, ref.relu), iu=(relu_of_integers, ref.relu)),
+    activation("leaky_relu", "x, or negative_slope x where it is not above 0.", "np.array([0.5, -1.0])", "array([ 0.5 , -0.01])",
+        options={"negative_slope": 0.01}, f=(leaky_relu, ref.leaky_relu)),
+    function("prelu", "x weight", "float", "x, or weight x where it is not above 0; the weight broadcasts.", "np.array([2.0, -2.0]), 0.25", "array([ 2. , -0.5])",
+        is_opaque=True, f=(prelu, ref.prelu)),
+    activation("relu6", "min(max(x, 0), 6).", "np.array([0.5, -1.0])", "array([0.5, 0. ])",
+        f=(relu6, ref.relu6)),
+    activation("elu", "x, or alpha (e^x - 1) where it is not above 0. Clevert et al. 2015 (arXiv:1511.07289).", "np.array([0.5, -1.0])", "array([ 0.5       , -0.63212056])",
+        heavy=(2,), options={"alpha": 1.0}, is_smooth=True, f=(elu, ref.elu)),
+    activation("selu", "1.0507 elu(x, 1.6733). Klambauer et al. 2017 (arXiv:1706.02515).", "np.array([0.5, -1.0])", "array([ 0.52535049, -1.11133074])",
+        heavy=(2,), is_smooth=True, f=(selu, ref.selu)),
+    activation("celu", "x, or alpha (e^(x/alpha) - 1) where it is not above 0; alpha is not 0. Barron 2017 (arXiv:1704.07483).", "np.array([0.5, -1.0])", "array([ 0.5       , -0.63212056])",
+        heavy=(2,), options={"alpha": 1.0}, wrong=_celu_wrong, is_smooth=True, f=(celu, ref.celu)),
+    activation("gelu", "x Φ(x), Φ the normal distribution. Hendrycks and Gimpel 2016 (arXiv:1606.08415).", "np.array([0.5, -1.0])", "array([ 0.34573123, -0.15865525])",
+        heavy={2: None, 4: 32}, is_smooth=True, gradient=sloped(second(geglu_pair)), f=(geglu, ref.geglu_gate)),
+    activation("gelu_tanh", "x ½(1 + tanh(√(2/π)(x + 0.044715 x³))). Hendrycks and Gimpel 2016 (arXiv:1606.08415).", "np.array([0.5, -1.0])", "array([ 0.34571401, -0.15880801])",
+        heavy={4: 32}, is_opaque=False, gradient=sloped(second(geglu_tanh_pair)), f=(geglu_tanh, ref.geglu_tanh_gate)),
+    activation("quick_gelu", "x σ(1.702 x). Hendrycks and Gimpel 2016 (arXiv:1606.08415).", "np.array([0.5, -1.0])", "array([ 0.35038844, -0.15420423])",
+        heavy={4: 32}, is_opaque=False, gradient=sloped(second(quick_gelu_pair)), f=(quick_gelu, ref.quick_gelu)),
+    activation("silu", "x σ(x). Elfwing et al. 2017 (arXiv:1702.03118).", "np.array([0.5, -1.0])", "array([ 0.31122967, -0.26894142])",
+        is_opaque=False, gradient=sloped(second(swiglu_pair)), f=(swiglu, ref.swiglu_gate)),
+    activation("mish", "x tanh(ln(1 + e^x)). Misra 2019 (arXiv:1908.08681).", "np.array([0.5, -1.0])", "array([ 0.37524521, -0.30340146])",
+        heavy=(4,), is_smooth=True, gradient=sloped(second(mish_pair)), f=(mish, ref.mish)),
+    activation("softplus", "ln(1 + e^(beta x))/beta; x where beta x is above the threshold.", "np.array([0.5, -1.0])", "array([0.97407698, 0.31326169])",
+        heavy=(4,), options={"beta": 1.0, "threshold": 20.0}, is_smooth=True, gradient=softplus_backward, f=(softplus, ref.softplus)),
+    activation("softsign", "x/(1 + |x|).", "np.array([0.5, -1.0])", "array([ 0.33333333, -0.5       ])",
+        is_smooth=True, gradient=sloped(softsign_slope), is_long=True, f=(softsign, ref.softsign)),
+    activation("sigmoid", "σ(x) = 1/(1 + e^(-x)).", "np.array([0.5, -1.0])", "array([0.62245933, 0.26894142])",
+        is_opaque=False, gradient=sloped(second(sigmoid_pair)), f=(sigmoid, ref.sigmoid)),
+    activation("log_sigmoid", "ln σ(x).", "np.array([0.5, -1.0])", "array([-0.47407698, -1.31326169])",
+        heavy=(4,), is_smooth=True, gradient=sloped(log_sigmoid_slope), f=(log_sigmoid, ref.log_sigmoid)),
+    activation("hardsigmoid", "x/6 + ½, but at least 0 and at most 1.", "np.array([0.5, -1.0])", "array([0.58333333, 0.33333333])",
+        f=(hardsigmoid, ref.hardsigmoid)),
+    activation("hardswish", "x hardsigmoid(x). Howard et al. 2019 (arXiv:1905.02244).", "np.array([0.5, -1.0])", "array([ 0.29166667, -0.33333333])",
+        gradient=sloped(hardswish_slope), f=(hardswish, ref.hardswish)),
+    activation("hardtanh", "x, but at least min_val and at most max_val, which is no less.", "np.array([0.5, -1.0])", "array([ 0.5, -1. ])",
+        options={"min_val": -1.0, "max_val": 1.0}, wrong=_hardtanh_wrong, f=(hardtanh, ref.hardtanh)),
+    activation("tanhshrink", "x - tanh(x).", "np.array([0.5, -1.0])", "array([ 0.03788284, -0.23840584])",
+        heavy=(4,), of_sum=False, is_smooth=True, gradient=sloped(tanhshrink_slope), is_long=True, f=(tanhshrink_single, ref.tanhshrink), d=(tanhshrink, ref.tanhshrink)),
+    activation("softshrink", "x moved by lambd toward 0, and 0 within lambd of it; lambd is not negative.", "np.array([0.5, -1.0])", "array([ 0. , -0.5])",
+        options={"lambd": 0.5}, wrong=_softshrink_wrong, of_sum=False, f=(softshrink, ref.softshrink)),
+    activation("hardshrink", "x, and 0 within lambd of 0.", "np.array([0.5, -1.0])", "array([ 0., -1.])",
+        options={"lambd": 0.5}, of_sum=False, f=(hardshrink, ref.hardshrink)),
+    function("threshold", "x threshold value", "float", "x where it is above the threshold, else the value.", "np.array([2.0, -2.0]), 0.0, -1.0", "array([ 2., -1.])",
+        meeting=(0,), numbers=2, is_opaque=True, f=(threshold, ref.threshold)),
+    activation("squared_relu", "max(x, 0)². So et al. 2021 (arXiv:2109.08668).", "np.array([0.5, -1.0])", "array([0.25, 0.  ])",
+        f=(squared_relu, ref.squared_relu)),
+)
+# fmt: on

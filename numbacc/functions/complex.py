@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from .arithmetic import exp2, fma, reciprocal_approximate, rint, square_root
+from .symbolic.precision_variants import SINGLE
 
 LN_2, LOG2_E, LOG10_E, LOG10_2 = 0.6931471805599453, 1.4426950408889634, 0.4342944819032518, 0.3010299956639812
 #: Parts above the first and below the second are scaled where they are squared or added. Both dtypes have room beyond.
@@ -309,3 +310,15 @@ def log1p_complex(z):
         d, is_near = x - 1.0, 0.5 < x < 2.0
     square, rest, n = square_in_parts(x, y, d, is_near)
     return complex(0.5 * (math.log(square) + rest) + n * LN_2, math.atan2(b, moved))
+
+
+SINGLE.update(
+    {
+        overflows: overflows_single,
+        overflows_exp2: overflows_exp2_single,
+        large_exp: large_exp_single,
+        large_exp2: large_exp2_single,
+        square_scale: square_scale_single,
+        times_ln_2: times_ln_2_single,
+    }
+)

@@ -108,3 +108,18 @@ def fmod_single(a, b):
     size, step = abs(a), abs(b)
     rest = fma(-(math.floor(abs(quotient)) * 1.0), step, size)
     return math.copysign(rest + step if rest < 0.0 else rest, a)
+
+
+def floor_divide(a, b):
+    """The largest whole number that is not above a / b; of b = 0, a / b."""
+    return floor_divide_by_fmod(a, b)
+
+
+def remainder(a, b):
+    """a - b floor(a / b), of b's sign, zeros too."""
+    return remainder_by_fmod(a, b)
+
+
+def fmod_of_floats(a, b):
+    """a - b trunc(a / b), of a's sign, zeros too."""
+    return math.fmod(a, b)

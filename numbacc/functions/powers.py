@@ -14,6 +14,7 @@ import math
 import struct
 
 from .arithmetic import exp2_rough, fma, reciprocal_approximate, rint
+from .symbolic.precision_variants import NARROW
 
 #: Numbers added to this lose what is behind the point; its lowest bits then are the whole number.
 _WHOLE = 12582912.0
@@ -83,3 +84,6 @@ def power_beyond(x, y, log, k, found):
         elif 0.0 < off < 0.5 and -math.inf < x < 0.0:
             found = math.nan
     return found
+
+
+NARROW.update({power: power_rough, log2_rough: "log2_approximate", times_power_of_bits: "times_power_of_bits"})

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .c_library import erf, erfc, fused, product_rest
+from .c_library import fused, product_rest
 from .gated import geglu_gate, geglu_tanh_gate, in_double, sigmoid, sigmoids_beside, swiglu_gate
 
 # NumPy's types make Any of what is computed of Any.
@@ -132,10 +132,6 @@ def same(x: Array) -> Array:
     return x
 
 
-def reciprocal_root(x: Array) -> Array:
-    return 1 / np.sqrt(x)
-
-
 def fraction(x: Array) -> Array:
     return x - np.trunc(x)
 
@@ -176,58 +172,6 @@ def addcmul(x: Array, a: Array, b: Array, value: Any) -> Array:
 
 def addcdiv(x: Array, a: Array, b: Array, value: Any) -> Array:
     return x + value * (a / b)
-
-
-_PSI = (0, 1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-_BERNOULLI = (1, 1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
-
-
-def digamma(x: Array) -> Array:
-    """ψ(x): see `functions.basic.digamma`."""
-    reflected = x < 0
-    # The distance to the nearest pole is exact.
-    distance = x - np.rint(x)
-    shift = np.where(reflected, -math.pi / np.tan(math.pi * distance), 0)
-    y = np.where(reflected, 1 - x, x)
-    for _ in range(10):
-        low = y < 10
-        shift = shift - np.where(low, 1 / y, 0)
-        y = np.where(low, y + 1, y)
-    found = shift + (np.log(y) - 0.5 / y - np.polynomial.polynomial.polyval(1 / (y * y), _PSI))
-    found = np.where(reflected & (distance == 0), math.nan, found)
-    return np.where(x == 0, np.copysign(math.inf, -x), found)
-
-
-def trigamma(x: Array) -> Array:
-    """ψ'(x): see `functions.basic.trigamma`."""
-    reflected = x < 0.5
-    root = math.pi / np.sin(math.pi * (x - np.rint(x)))
-    y, total = np.where(reflected, 1 - x, x), np.zeros_like(x)
-    for _ in range(10):
-        low = y < 10
-        total = total + np.where(low, 1 / (y * y), 0)
-        y = np.where(low, y + 1, y)
-    total = total + (np.polynomial.polynomial.polyval(1 / (y * y), _BERNOULLI) + 0.5 / y) / y
-    return np.where(reflected, root * root - total, total)
-
-
-def inverse_error(x: Array) -> Array:
-    """The y of which x is erf(y): Winitzki's approximation (2008), then Newton's method in float64.
-
-    Beside 1 the distance to it is exact, where erf's own would cancel.
-    """
-    z = np.asarray(x, np.float64)
-    size = np.abs(z)
-    inside = np.where(size < 1, size, 0)
-    log = np.log1p(-inside * inside)
-    first = 4.3307 + 0.5 * log
-    y = np.sqrt(np.sqrt(first * first - log / 0.147) - first)
-    for _ in range(4):
-        wrong = np.where(inside < 0.5, erf(y) - inside, 1 - inside - erfc(y))
-        y = y - wrong * 0.886226925452758 * np.exp(y * y)
-    y = np.where(size < 1, y, np.where(size == 1, math.inf, math.nan))
-    found: Array = np.copysign(y, z).astype(x.dtype)
-    return found
 
 
 def nextafter_half(x: Array, toward: Array) -> Array:

@@ -1,4 +1,6 @@
-"""The functions of `math` on NumPy arrays: NumPy's own, and those of the C library that NumPy has no name for."""
+"""Functions of NumPy arrays that NumPy has not: of the C library (`math`), and others; and functions of large arrays,
+computed piece by piece.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-
-__all__ = ["erf", "erfc", "fused", "gamma", "lgamma", "numpys", "of_math", "power", "product_rest", "remainder"]
 
 #: What NumPy calls functions of `math` where it has another name for them.
 _NUMPYS = {
@@ -79,6 +79,62 @@ def _halves(x: Any) -> tuple[Any, Any]:
     return high, x - high
 
 
+def reciprocal_root(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+_PSI = (0, 1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+_BERNOULLI = (1, 1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
+def digamma(x: Array) -> Array:
+    """ψ(x): see `functions.digamma.digamma`."""
+    reflected = x < 0
+    # The distance to the nearest pole is exact.
+    distance = x - np.rint(x)
+    shift = np.where(reflected, -math.pi / np.tan(math.pi * distance), 0)
+    y = np.where(reflected, 1 - x, x)
+    for _ in range(10):
+        low = y < 10
+        shift = shift - np.where(low, 1 / y, 0)
+        y = np.where(low, y + 1, y)
+    found = shift + (np.log(y) - 0.5 / y - np.polynomial.polynomial.polyval(1 / (y * y), _PSI))
+    found = np.where(reflected & (distance == 0), math.nan, found)
+    return np.where(x == 0, np.copysign(math.inf, -x), found)
+
+
+def trigamma(x: Array) -> Array:
+    """ψ'(x): see `functions.digamma.trigamma`."""
+    reflected = x < 0.5
+    root = math.pi / np.sin(math.pi * (x - np.rint(x)))
+    y, total = np.where(reflected, 1 - x, x), np.zeros_like(x)
+    for _ in range(10):
+        low = y < 10
+        total = total + np.where(low, 1 / (y * y), 0)
+        y = np.where(low, y + 1, y)
+    total = total + (np.polynomial.polynomial.polyval(1 / (y * y), _BERNOULLI) + 0.5 / y) / y
+    return np.where(reflected, root * root - total, total)
+
+
+def inverse_error(x: Array) -> Array:
+    """The y of which x is erf(y): Winitzki's approximation (2008), then Newton's method in float64.
+
+    Beside 1 the distance to it is exact, where erf's own would cancel.
+    """
+    z = np.asarray(x, np.float64)
+    size = np.abs(z)
+    inside = np.where(size < 1, size, 0)
+    log = np.log1p(-inside * inside)
+    first = 4.3307 + 0.5 * log
+    y = np.sqrt(np.sqrt(first * first - log / 0.147) - first)
+    for _ in range(4):
+        wrong = np.where(inside < 0.5, erf(y) - inside, 1 - inside - erfc(y))
+        y = y - wrong * 0.886226925452758 * np.exp(y * y)
+    y = np.where(size < 1, y, np.where(size == 1, math.inf, math.nan))
+    found: Array = np.copysign(y, z).astype(x.dtype)
+    return found
+
+
 def numpys(name: str) -> str | None:
     """What NumPy calls a function of `math`; None where it has none."""
     name = _NUMPYS.get(name, name)
@@ -141,3 +197,27 @@ _OWN: dict[str, Callable[..., Array]] = {
     "lgamma": lgamma,
     "remainder": remainder,
 }
+
+
+# ---------------------------------------------------------------- large arrays
+
+#: Elements that are computed at a time: the temporary arrays of that many stay in the processor's cache.
+_PIECE = 1 << 15
+
+
+def in_pieces(function: Callable[..., tuple[Array, ...]], *operands: Array) -> tuple[Array, ...]:
+    """`function(*operands)` of an elementwise function, of some elements at a time."""
+    first = operands[0]
+    if first.size <= _PIECE:
+        return function(*operands)
+    # Along the outermost dimension that can be cut.
+    axis = max((d for d in range(first.ndim) if first.shape[d] > 1), key=lambda d: abs(first.strides[d]))
+    step = max(_PIECE * first.shape[axis] // first.size, 1)
+    results: tuple[Array, ...] = ()
+    for start in range(0, first.shape[axis], step):
+        part = (*[slice(None)] * axis, slice(start, start + step))
+        made = in_pieces(function, *(x[part] for x in operands))
+        results = results or tuple(np.empty(first.shape, y.dtype) for y in made)
+        for whole, piece in zip(results, made, strict=True):
+            whole[part] = piece
+    return results

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.dtypes import info
-from .c_library import erfc, product_rest
-from .pieces import in_pieces
+from .c_library import erfc, in_pieces, product_rest
 
 Array = NDArray[Any]
 

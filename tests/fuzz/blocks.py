@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import test_blocks
 from conftest import bits
-from elementwise_oracle_gradients import GRADIENTS
+from elementwise_oracle import GRADIENTS
 
 from numbacc import elementwise as ew
 from numbacc.base import dtypes

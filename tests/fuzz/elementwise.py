@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from cast_oracle import assert_same, cast
 from conftest import bits
-from elementwise_oracle_gradients import GRADIENTS
+from elementwise_oracle import GRADIENTS
 from oracle import spacing
 from test_elementwise import CANCELS, LIMITS, NUMPYS, OPTIONS, VANISHES
 from test_elementwise_gradients import OPEN, ROUGH

@@ -8,7 +8,6 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
-from .. import activations
 from .ieee_math import names_in
 from .precision_variants import replacements
 
@@ -19,15 +18,8 @@ _SHORT = frozenset(
         "tanh", "trunc",
     )
 )  # fmt: skip
-#: What is long beside these: of CUDA's library and of our own.
-_LONG = frozenset(
-    {
-        "cbrt",
-        "erfinv",
-        activations.softsign,
-        activations.tanhshrink_single,
-    }
-)
+#: Other functions that take long. `elementwise.table` adds the functions whose description has `is_long=True`.
+LONG: set[Any] = {"cbrt", "erfinv"}
 
 
 @lru_cache(maxsize=4096)
@@ -38,7 +30,7 @@ def is_long(function: Callable[..., Any], compute: str, narrow: bool) -> bool:
         function, compute, narrow: as `specialize` takes them.
     """
     return any(
-        each in _LONG or (callable(getattr(math, str(each), None)) and each not in _SHORT)
+        each in LONG or (callable(getattr(math, str(each), None)) and each not in _SHORT)
         for each in _called(function, replacements(compute, narrow), set())
     )
 

@@ -7,13 +7,18 @@ import dis
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from .ieee_math import names_in
-from .untraceable import Refused
+
+
+class Refused(TypeError, AttributeError):
+    """A formula does what kernels cannot. `hasattr` finds no attribute."""
+
 
 # ---------------------------------------------------------------- calls whose value changes
 
@@ -254,7 +259,7 @@ def _attributes(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 _PLACES = tuple({os.path.dirname(os.path.realpath(os.__file__)), os.path.dirname(os.__file__)})
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OURS = str(Path(__file__).absolute().parents[2]) + os.sep
 
 
 def _is_library(module: ModuleType | None) -> bool:

@@ -14,10 +14,10 @@ from types import CodeType
 from typing import Any
 
 from ..arithmetic import quotient, square_root
-from ..basic import floor_divide, fmod, remainder
+from ..division import floor_divide, fmod_of_floats, remainder
+from .captured import Refused
 from .derivatives import one_if
-from .trace import Symbol, Way, is_truth, order
-from .untraceable import ELEMENTS, Refused
+from .trace import ELEMENTS, Symbol, Way, is_truth, order
 
 _FILES = itertools.count(1)
 
@@ -88,7 +88,9 @@ class Text:
 
 #: Of infinities what Numba makes of the first two is NaN; and of the others kernels have quicker ones, where results
 #: are narrow.
-_CALLED: dict[Any, Any] = {"%": remainder, "//": floor_divide, "/": quotient, math.fmod: fmod, math.sqrt: square_root}
+_CALLED: dict[Any, Any] = {
+    "%": remainder, "//": floor_divide, "/": quotient, math.fmod: fmod_of_floats, math.sqrt: square_root
+}  # fmt: skip
 
 
 class ScalarText(Text):
@@ -162,7 +164,7 @@ def _said(error: Exception, called: str) -> str:
 
 
 #: How the files of numbacc's own functions begin, which a formula may call; some are written down, as here.
-_OWN = (str(Path(__file__).parents[1]), "<numbacc.", "<formula of ", "<derivative of ", "<gradient of ", "<arrays of ")
+_OWN = (str(Path(__file__).parents[2]), "<numbacc.", "<formula of ", "<derivative of ", "<gradient of ", "<arrays of ")
 
 
 def _frames(error: BaseException) -> Iterator[tuple[CodeType, int, bool]]:

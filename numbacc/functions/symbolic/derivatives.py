@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import arithmetic, basic, digamma, exponentials
-from .ieee_constants import Known
+from .. import arithmetic, digamma, division, exponentials
+from .ieee_math import Known
 from .opaque_functions import WHOLES
 
 _LN_2, _LN_10, _TWO_BY_ROOT_PI = 0.6931471805599453, 2.302585092994046, 1.1283791670955126
@@ -121,8 +121,8 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     "%": lambda y, a, b: (1.0, -(a // b) if not isinstance(b, (int, float)) else 0.0),
     "//": lambda y, a, b: (0.0, 0.0),
     "neg": lambda y, a: (-1.0,),
-    basic.remainder: lambda y, a, b: (1.0, (y - a) / b),
-    basic.floor_divide: lambda y, a, b: (0.0, 0.0),
+    division.remainder: lambda y, a, b: (1.0, (y - a) / b),
+    division.floor_divide: lambda y, a, b: (0.0, 0.0),
     math.fabs: _by(lambda y, x: call(sign, y, x)),
     math.exp: _by(lambda y, x: y),
     # y + 1 would cancel where x is far below 0, and (1 - y)(1 + y) where |y| is near 1.

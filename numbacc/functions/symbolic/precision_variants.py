@@ -1,4 +1,8 @@
-"""What kernels of each precision have in the place of the functions that formulas are written with."""
+"""The variants of functions that kernels of each precision use in place of the functions that formulas name.
+
+`replacements` lists the variants of the functions that all kernels share. A module that not every kernel needs adds the
+variants of its own functions to `SINGLE`, `NARROW` or `opaque_functions.DOUBLES` when it is imported.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,18 @@ from functools import lru_cache
 from typing import Any
 
 from .. import arithmetic as plain
-from .. import basic, complex, digamma, division, exponentials, powers, trigonometric
+from .. import digamma, division, exponentials
 from .opaque_functions import DOUBLES
+
+#: Function -> its variant in kernels that do not compute in float64 or complex128.
+SINGLE: dict[Any, Any] = {}
+#: Function -> its variant in kernels that compute in float32 and store 16 bits. It takes precedence over `SINGLE`.
+NARROW: dict[Any, Any] = {}
 
 
 @lru_cache(maxsize=16)
 def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
-    """The replacements of functions of `arithmetic` and `decays`: functions, or names of `hardware`.
+    """The replacements of functions: functions, or names of `hardware`.
 
     Args:
         compute: name of the dtype that is computed in.
@@ -37,7 +46,6 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
             exponentials.tanh_decay: exponentials.tanh_decay_double,
             exponentials.quick_decay: exponentials.quick_decay_double,
         }
-        # Those of `elementwise`, which are told when that is imported.
         return ChainMap(double, DOUBLES)
     single: dict[Any, Any] = {function: function.__name__ for function in theirs}
     if compute == "float32":
@@ -46,24 +54,18 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
         plain.fma: "fma",
         plain.power_of_bits: "power_of_bits",
         digamma.digamma: digamma.digamma_single,
-        basic.floor_divide: division.floor_divide_single,
+        division.floor_divide: division.floor_divide_single,
         division.floor_divide_narrow: division.floor_divide_single,
-        basic.remainder: division.remainder_single,
-        basic.fmod: division.fmod_single,
+        division.remainder: division.remainder_single,
+        division.fmod_of_floats: division.fmod_single,
         plain.exp2_rough: "exp2_approximate",
         plain.shared_out: plain.shared_out_by_products,
         plain.square_root: plain.square_root_by_products,
         plain.reciprocal_approximate: "reciprocal_approximate",
         plain.reciprocal_root_approximate: "reciprocal_root_approximate",
-        complex.overflows: complex.overflows_single,
-        complex.overflows_exp2: complex.overflows_exp2_single,
-        complex.large_exp: complex.large_exp_single,
-        complex.large_exp2: complex.large_exp2_single,
-        complex.square_scale: complex.square_scale_single,
-        complex.times_ln_2: complex.times_ln_2_single,
     }
     if narrow:
-        return {
+        of_narrow: dict[Any, Any] = {
             **single,
             plain.exp: "exp_approximate",
             plain.exp2: "exp2_approximate",
@@ -76,10 +78,6 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
             plain.log1p_of_share: plain.log1p_of_share_degree_10,
             plain.normal_tail: plain.normal_tail_degree_7,
             division.floor_divide_narrow: division.floor_divide_rough,
-            powers.power: powers.power_rough,
-            powers.log2_rough: "log2_approximate",
-            powers.times_power_of_bits: "times_power_of_bits",
-            trigonometric.atan2: trigonometric.atan2_rough,
             exponentials.share: exponentials.share_rough,
             exponentials.sigmoid: exponentials.sigmoid_rough,
             exponentials.silu: exponentials.silu_rough,
@@ -87,7 +85,8 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
             exponentials.quick_gelu: exponentials.quick_gelu_rough,
             exponentials.weighted_ratio: exponentials.weighted_ratio_rough,
         }
-    return {
+        return ChainMap(of_narrow, NARROW, SINGLE)
+    of_wide: dict[Any, Any] = {
         **single,
         plain.exp: "exp",
         plain.gaussian: exponentials.gaussian_single,
@@ -101,3 +100,4 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
         exponentials.quick_gelu: exponentials.quick_gelu_single,
         exponentials.weighted_ratio: exponentials.weighted_ratio_single,
     }
+    return ChainMap(of_wide, SINGLE)

@@ -1,7 +1,10 @@
 """Functions run on symbols in the place of numbers, which note what is computed of them.
 
+What formulas cannot do with numbers that are only known when a kernel runs says so, and what to do instead. NumPy's
+functions, and SciPy's ufuncs, are taken by their names.
+
 A function is run once for each way through its branches. What was noted can be derived (`derive`) and is written down
-again (`texts`), for kernels or for arrays (`vectorized`).
+again (`codegen`), for kernels or for arrays (`vectorized`).
 """
 
 from __future__ import annotations
@@ -12,17 +15,138 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from .. import arithmetic, digamma, division, exponentials
 from . import derivatives
-from .captured import changing
-from .ieee_constants import Known, known_math
-from .ieee_math import copied
-from .numpy_aliases import KINDS, LATER, NAMESAKES, rounded
+from .captured import Refused, changing
+from .ieee_math import Known, copied, known_math
 from .opaque_functions import WHOLES, larger, smaller
-from .untraceable import COMBINES, OTHERS, Refused, Unknown
+
+# ---------------------------------------------------------------- what numbers cannot do that are not known
+
+_WHEN = "a number that is only known when it runs"
+#: What else there is to say where Python says that a number is no sequence.
+ELEMENTS = "a formula is given one number of each array: pass other elements as arguments, x[1:] beside x[:-1]"
+#: What is said of & | ^ where they are not of truth values.
+COMBINES = (
+    "it combines bits of numbers: of truth values write `and`, `or`, `!=`; of arrays of integers call "
+    "elementwise.bitwise_and and the like"
+)
+_SHIFTS = "multiply by a power of 2.0, or call elementwise.left_shift or right_shift with arrays"
+_MATRICES = "* multiplies numbers, and gemm.matmul arrays"
+
+#: Special method -> what it does, and what to do instead.
+_REFUSED = {
+    "float": f"makes a Python float of {_WHEN}: leave float() out, it is one in the kernel",
+    "int": f"makes a Python integer of {_WHEN}: math.trunc, math.floor and round are for kernels",
+    "index": f"takes an index, or the length of a loop, from {_WHEN}: choose with comparisons, or elementwise.where",
+    "complex": f"makes a complex number of {_WHEN}: formulas are of real numbers",
+    "call": "calls a number",
+    "enter": "enters a number, as if it were a context",
+    "hash": f"looks up {_WHEN}, in a set, a dict or a cache: compare with ==",
+    "str": f"writes out {_WHEN}: call the Python function itself, its py_func, to see numbers",
+    "format": f"writes out {_WHEN}: call the Python function itself, its py_func, to see numbers",
+    "invert": "takes ~ of a number: of a truth value write `not`; of integers call elementwise.bitwise_not with arrays",
+    **dict.fromkeys(("lshift", "rlshift", "rshift", "rrshift"), f"shifts bits of numbers: {_SHIFTS}"),
+    **dict.fromkeys(("matmul", "rmatmul"), f"multiplies matrices with @: {_MATRICES}"),
+}
+_REDUCTIONS = "elementwise.reduction makes reductions of formulas"
+#: Attribute -> what to do instead.
+_INSTEAD = {
+    **dict.fromkeys(("sum", "mean", "max", "min", "prod", "any", "all", "std", "var"), _REDUCTIONS),
+    **dict.fromkeys(("real", "conjugate", "conj", "copy", "item", "astype"), "leave it out"),
+    "is_integer": "compare x == math.floor(x)",
+    "clip": "elementwise.clamp takes numbers",
+    "round": "round takes numbers",
+}
+#: Function of `math` that kernels do not have -> what to do instead.
+OTHERS = {
+    "fsum": "sum takes numbers",
+    "sumprod": "sum takes numbers",
+    "dist": "math.hypot takes differences",
+    "isclose": "compare abs(x - y) <= tolerance",
+    "modf": "math.trunc(x) is the whole part, x - math.trunc(x) the rest",
+    "frexp": "math.floor(math.log2(abs(x))) is the exponent",
+    "ldexp": "multiply by 2.0 ** n",
+    **dict.fromkeys(("nextafter", "ulp"), "elementwise.nextafter gives the neighbours of arrays' numbers"),
+    "factorial": "math.gamma(x + 1) is for kernels",
+    "isqrt": "math.floor(math.sqrt(x)) is for kernels",
+    "hypot": "of more than three take math.sqrt of the sum of squares",
+}
+
+
+class Unknown:
+    """A number that is only known when a kernel runs."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise Refused(f"it takes .{name} of a number, which kernels do not have{hint}")
+
+    def __repr__(self) -> str:
+        return f"<{_WHEN}>"
+
+
+def _refusing(does: str) -> Callable[..., NoReturn]:
+    def refuse(*given: Any) -> NoReturn:
+        raise Refused(f"it {does}")
+
+    return refuse
+
+
+for _name, _does in _REFUSED.items():
+    setattr(Unknown, f"__{_name}__", _refusing(_does))
+
+
+# ---------------------------------------------------------------- NumPy's functions of numbers
+
+
+def rounded(x: Any, decimals: int = 0) -> Any:
+    """round(x): the nearest whole number, of two the even one."""
+    if decimals:
+        raise TypeError("it rounds to decimals: write round(x * 100) / 100")
+    return arithmetic.rint(x)
+
+
+def _both(a: Any, b: Any) -> Any:
+    return (b != 0) if a != 0 else False
+
+
+def _either(a: Any, b: Any) -> Any:
+    return True if a != 0 else (b != 0)
+
+
+#: What has one name in NumPy and in `math`.
+_SAME = (
+    "ceil", "copysign", "cos", "cosh", "degrees", "exp", "expm1", "floor", "fmod", "hypot", "isfinite", "isinf",
+    "isnan", "log", "log10", "log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+)  # fmt: skip
+#: Name of NumPy's -> the function of numbers. Those that formulas note as a whole are added with these.
+NAMESAKES: dict[str, Callable[..., Any]] = {
+    **{name: getattr(math, name) for name in _SAME},
+    **{f"arc{name}": getattr(math, f"a{name}") for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2"]},
+    "absolute": math.fabs, "fabs": math.fabs, "rint": rounded, "round": rounded, "around": rounded,
+    "cbrt": arithmetic.cbrt, "exp2": arithmetic.exp2, "square": lambda x: x * x, "reciprocal": lambda x: 1.0 / x,
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "true_divide": operator.truediv, "floor_divide": division.floor_divide, "remainder": division.remainder,
+    "mod": division.remainder, "power": operator.pow, "negative": operator.neg, "positive": operator.pos,
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne, "deg2rad": math.radians, "rad2deg": math.degrees,
+    "logical_and": _both, "logical_or": _either, "logical_not": lambda x: x == 0,
+    "logical_xor": lambda a, b: (a != 0) != (b != 0),
+    "erf": math.erf, "erfc": math.erfc, "gammaln": math.lgamma, "gamma": math.gamma, "psi": digamma.digamma,
+    "expit": exponentials.sigmoid,
+}  # fmt: skip
+#: The types of NumPy's functions.
+KINDS = (np.ufunc, type(np.where))
+#: Names that are only there with `elementwise`, which a gate may be made without -> what to do.
+LATER = dict.fromkeys(("maximum", "minimum", "where", "clip", "sign"), ": import numbacc.elementwise, which has it")
+
+# ---------------------------------------------------------------- symbols
 
 #: Ways through a function's branches, and branches on one, at most.
 MOST_WAYS = 64

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...reference import activations, gated
-from ...reference.c_library import numpys, of_math, power
-from ...reference.pieces import in_pieces
-from .. import arithmetic, basic, digamma
+from ...reference import c_library, gated
+from ...reference.c_library import in_pieces, numpys, of_math, power
+from .. import arithmetic, digamma, division
 from .codegen import Text, taking, told
 from .opaque_functions import WHOLES
 from .trace import MOST_WAYS, Symbol, Trace, Way, is_truth, traced
@@ -163,11 +162,11 @@ _NUMPYS: dict[Any, Any] = {
     arithmetic.normal_tail: gated.normal_tail,
     arithmetic.inverse: np.reciprocal,
     arithmetic.square_root: np.sqrt,
-    arithmetic.reciprocal_root: activations.reciprocal_root,
+    arithmetic.reciprocal_root: c_library.reciprocal_root,
     arithmetic.rint: np.rint,
-    arithmetic.erfinv: activations.inverse_error,
-    basic.remainder: np.remainder,
-    basic.floor_divide: np.floor_divide,
-    digamma.digamma: activations.digamma,
-    digamma.trigamma: activations.trigamma,
+    arithmetic.erfinv: c_library.inverse_error,
+    division.remainder: np.remainder,
+    division.floor_divide: np.floor_divide,
+    digamma.digamma: c_library.digamma,
+    digamma.trigamma: c_library.trigamma,
 }

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ...functions.basic import negative
 from ...functions.formula import Formula
+from ...functions.unary import negative
 
 
 @lru_cache(maxsize=256)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ...functions import activations as act
+from ...functions import gates
 from ...functions.activations import elu, leaky_relu
+from ...functions.exponentials import sigmoid
 from ...functions.formula import Formula, identity
 from ...functions.gates import activated, biased
 from ...reference import conv as reference
@@ -24,12 +25,12 @@ def _elu(v):
 
 #: As in `reference.conv.ACTIVATIONS`.
 _ACTIVATIONS = {
-    "relu": act.relu,
+    "relu": gates.relu,
     "leaky_relu": _leaky_relu,
-    "gelu": act.geglu,
-    "gelu_tanh": act.geglu_tanh,
-    "silu": act.swiglu,
-    "sigmoid": act.sigmoid,
+    "gelu": gates.geglu,
+    "gelu_tanh": gates.geglu_tanh,
+    "silu": gates.swiglu,
+    "sigmoid": sigmoid,
     "tanh": math.tanh,
     "elu": _elu,
 }

@@ -1,0 +1,534 @@
+"""Functions of two numbers, or of three, for `numbacc.elementwise`: what each computes, for each kind of dtype, its
+gradient where what is derived is longer or less accurate, and all else that is known of it.
+"""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..reference import activations as ref
+from ..reference import c_library
+from . import complex
+from .arithmetic import exp, fma, greatest, least, log1p_of_share, quotient, reciprocal_approximate, scaled, stepped
+from .division import floor_divide, floor_divide_narrow, fmod_of_floats, remainder
+from .function import Gradient, binary, function
+from .gates import sigmoid_pair
+from .powers import power
+from .symbolic.precision_variants import NARROW
+
+PI, LN_2 = 3.141592653589793, 0.6931471805599453
+
+
+PI, LN_2 = 3.141592653589793, 0.6931471805599453
+
+
+def add(a, b):
+    return a + b
+
+
+def subtract(a, b):
+    return a - b
+
+
+def multiply(a, b):
+    return a * b
+
+
+def divide(a, b):
+    return a / b
+
+
+def either(a, b):
+    return a or b
+
+
+def both(a, b):
+    return a and b
+
+
+def one_of(a, b):
+    """Exclusive or of truth values."""
+    return a != b
+
+
+def floor_divide_integers(a, b):
+    """Of b = 0, 0."""
+    if b == 0:
+        return b
+    if b == -1:
+        return -a
+    return a // b
+
+
+def floor_divide_unsigned(a, b):
+    return a // b if b != 0 else b
+
+
+def remainder_integers(a, b):
+    if b == 0 or b == -1:
+        return b * 0
+    return a % b
+
+
+def remainder_unsigned(a, b):
+    return a % b if b != 0 else b
+
+
+def fmod_integers(a, b):
+    """The remainder of a division that rounds toward 0: of a's sign."""
+    if b == 0 or b == -1:
+        return b * 0
+    rest = a % b
+    return rest - b if rest != 0 and (rest < 0) != (a < 0) else rest
+
+
+def power_integers(base, exponent):
+    """By squaring, modulo the dtype's range; of negative exponents what is left of the fraction."""
+    found = base * 0 + 1
+    if exponent < 0:
+        if base == 1:
+            return found
+        if base == -1:
+            return found if exponent % 2 == 0 else -found
+        return base * 0
+    while exponent > 0:
+        if exponent % 2 == 1:
+            found = found * base
+        base = base * base
+        exponent = exponent // 2
+    return found
+
+
+def maximum(a, b):
+    """The larger one; NaN where either is."""
+    if a != a or a > b:
+        return a
+    return b
+
+
+def minimum(a, b):
+    """The smaller one; NaN where either is."""
+    if a != a or a < b:
+        return a
+    return b
+
+
+def fmax(a, b):
+    """The larger one; the other where one is NaN."""
+    if b != b or a > b:
+        return a
+    return b
+
+
+def fmin(a, b):
+    """The smaller one; the other where one is NaN."""
+    if b != b or a < b:
+        return a
+    return b
+
+
+def larger(a, b):
+    return a if a > b else b
+
+
+def smaller(a, b):
+    return a if a < b else b
+
+
+def logaddexp(a, b):
+    """ln(e^a + e^b), of the larger one and their distance."""
+    if a == b:
+        return a + LN_2
+    high = maximum(a, b)
+    return high + log1p_of_share(exp(-abs(a - b)))
+
+
+def ldexp(a, exponent):
+    """a 2^exponent: no more than 4096 doublings take a number from one end of float64 to the other."""
+    return scaled(a, maximum(minimum(exponent, 4096.0), -4096.0))
+
+
+def equal(a, b):
+    return a == b
+
+
+def not_equal(a, b):
+    return a != b
+
+
+def less(a, b):
+    return a < b
+
+
+def less_equal(a, b):
+    return a <= b
+
+
+def greater(a, b):
+    return a > b
+
+
+def greater_equal(a, b):
+    return a >= b
+
+
+def logical_and(a, b):
+    return a != 0 and b != 0
+
+
+def logical_or(a, b):
+    return a != 0 or b != 0
+
+
+def logical_xor(a, b):
+    return (a != 0) != (b != 0)
+
+
+def bitwise_and(a, b):
+    return a & b
+
+
+def bitwise_or(a, b):
+    return a | b
+
+
+def bitwise_xor(a, b):
+    return a ^ b
+
+
+def left_shift(a, count):
+    """0 where the count is not one of a's bits, as in NumPy."""
+    return a << count if 0 <= count < 64 else a * 0
+
+
+def right_shift(a, count):
+    """Where the count is not one of a's bits, 0 or -1."""
+    return a >> count if 0 <= count < 64 else (-1 if a < 0 else 0)
+
+
+def right_shift_unsigned(a, count):
+    return a >> count if count < 64 else a * 0
+
+
+def where(condition, x, y):
+    return x if condition else y
+
+
+def clamp(x, low, high):
+    """min(max(x, low), high), NaN where one of them is: `high` where the bounds cross."""
+    return minimum(maximum(x, low), high)
+
+
+def clamp_integers(x, low, high):
+    return smaller(larger(x, low), high)
+
+
+def lerp(a, b, weight):
+    """a + weight (b - a), from b where 1 - weight is exact and no larger than the weight, so that both ends are met."""
+    if 0.5 <= weight <= 2.0:
+        return b - (b - a) * (1.0 - weight)
+    return a + weight * (b - a)
+
+
+def addcmul(x, a, b, value):
+    return x + value * (a * b)
+
+
+def addcdiv(x, a, b, value):
+    return x + value * quotient(a, b)
+
+
+# ---------------------------------------------------------------- angles of points of 16 bits
+
+#: arctan q = q P(q²), the polynomial with the least maximal relative error of it on (0, 1], 2^-25.8.
+_OF_SQUARE = (
+    1.0, -0.33333152532577515, 0.19993767142295837, -0.14211003482341766, 0.10665786266326904, -0.07551728934049606,
+    0.043205972760915756, -0.016364237293601036, 0.002919756341725588,
+)  # fmt: skip
+#: That of 4q, the last coefficient first.
+_OF_QUARTERS = tuple(coefficient * 0.25 * 0.0625**k for k, coefficient in enumerate(_OF_SQUARE))[::-1]
+
+
+def atan2(y, x):
+    """The angle of the point (x, y) in radians, in [-π, π], of two floats of 16 bits, for results of as many."""
+    return math.atan2(y, x)
+
+
+def atan2_rough(y, x):
+    """The same in float32. It computes with 4q, as a quarter of the largest number has a normal reciprocal."""
+    high, low = greatest(abs(x), abs(y)), least(abs(x), abs(y))
+    quarter = 0.25 * high
+    inverse = reciprocal_approximate(quarter)
+    q = low * inverse
+    q = fma(fma(-q, quarter, low), inverse, q)
+    if not q <= 5.0:
+        if high == 0.0:
+            return math.copysign(PI if math.copysign(1.0, x) < 0.0 else 0.0, y)
+        q = quotient_of_extremes(low, high)
+    square = q * q
+    p = _OF_QUARTERS[0]
+    for coefficient in _OF_QUARTERS[1:]:
+        p = fma(p, square, coefficient)
+    angle = q * p
+    if abs(y) > abs(x):
+        angle = 0.5 * PI - angle
+    if x < 0.0:
+        angle = PI - angle
+    return math.copysign(angle, y)
+
+
+def quotient_of_extremes(low, high):
+    """4 low/high of subnormal numbers and infinities; NaN of NaN."""
+    if high == math.inf:
+        return 4.0 if low == high else 0.0
+    return low * 18446744073709551616.0 * reciprocal_approximate(high * 4611686018427387904.0)
+
+
+NARROW[atan2] = atan2_rough
+
+# ---------------------------------------------------------------- the next number of a dtype
+
+# What is computed in float32 steps from number to number of float16 and bfloat16 as well: theirs lie a fixed number of
+# float32's bits apart.
+
+#: How many bits of a float32 neighbouring numbers of 16 bits are apart.
+_HALF_STEP, _BRAIN_STEP = 8192.0, 65536.0
+#: What brings float16's least exponent to that of float32, where its subnormal numbers are; and back.
+_DOWN, _UP = 2.0**-112, 2.0**112
+#: What would follow float16's largest number.
+_HALF_END = 65536.0
+
+
+def _neighbour(x, toward, step):
+    """The number after x towards another, of those whose bits are `step` apart; as C and NumPy have it."""
+    # One step, whatever x is, leaves the compiler choices in the place of branches.
+    start = math.copysign(0.0, toward) if x == 0.0 else x
+    is_outward = x == 0.0 or (toward > x) == (x > 0.0)
+    found = stepped(start, step if is_outward else -step)
+    if x == toward:
+        return toward
+    return found if x == x and toward == toward else x + toward
+
+
+def nextafter(x, toward):
+    """Of float32, or float64."""
+    return _neighbour(x, toward, 1.0)
+
+
+def nextafter_half(x, toward):
+    """Of float16, in float32."""
+    bounded = math.copysign(_HALF_END, x) if math.isinf(x) else x
+    found = _neighbour(bounded * _DOWN, toward * _DOWN, _HALF_STEP) * _UP
+    return math.copysign(math.inf, found) if abs(found) >= _HALF_END else found
+
+
+def nextafter_brain(x, toward):
+    """Of bfloat16, in float32."""
+    return _neighbour(x, toward, _BRAIN_STEP)
+
+
+# ---------------------------------------------------------------- signed beside unsigned integers of 64 bits
+
+# No dtype has the numbers of both. Both come as int64, the unsigned one with its bits, so that those from 2^63 on are
+# below 0: they are above any signed number. Functions with `_reversed` take the unsigned one first.
+
+
+def equal_mixed(signed, unsigned):
+    return unsigned >= 0 and signed == unsigned
+
+
+def not_equal_mixed(signed, unsigned):
+    return unsigned < 0 or signed != unsigned
+
+
+def less_mixed(signed, unsigned):
+    return unsigned < 0 or signed < unsigned
+
+
+def less_equal_mixed(signed, unsigned):
+    return unsigned < 0 or signed <= unsigned
+
+
+def greater_mixed(signed, unsigned):
+    return unsigned >= 0 and signed > unsigned
+
+
+def greater_equal_mixed(signed, unsigned):
+    return unsigned >= 0 and signed >= unsigned
+
+
+def equal_mixed_reversed(unsigned, signed):
+    return equal_mixed(signed, unsigned)
+
+
+def not_equal_mixed_reversed(unsigned, signed):
+    return not_equal_mixed(signed, unsigned)
+
+
+def less_mixed_reversed(unsigned, signed):
+    return greater_mixed(signed, unsigned)
+
+
+def less_equal_mixed_reversed(unsigned, signed):
+    return greater_equal_mixed(signed, unsigned)
+
+
+def greater_mixed_reversed(unsigned, signed):
+    return less_mixed(signed, unsigned)
+
+
+def greater_equal_mixed_reversed(unsigned, signed):
+    return less_equal_mixed(signed, unsigned)
+
+
+# ---------------------------------------------------------------- gradients
+
+
+def larger_backward(dy, a, b):
+    """All to the larger one, half to each of equals; to both where one is NaN, as torch has it."""
+    if a == b:
+        return dy * 0.5, dy * 0.5
+    return (0.0 if a < b else dy), (0.0 if a > b else dy)
+
+
+def smaller_backward(dy, a, b):
+    if a == b:
+        return dy * 0.5, dy * 0.5
+    return (0.0 if a > b else dy), (0.0 if a < b else dy)
+
+
+def fmax_backward(dy, a, b):
+    """To the first of equals, and to the one that is not NaN."""
+    return (dy, 0.0) if b != b or a >= b else (0.0, dy)
+
+
+def fmin_backward(dy, a, b):
+    return (dy, 0.0) if b != b or a <= b else (0.0, dy)
+
+
+def ldexp_backward(dy, x, exponent):
+    return (ldexp(dy, exponent),)
+
+
+def where_backward(dy, condition, a, b):
+    return (dy, 0.0) if condition else (0.0, dy)
+
+
+def remainder_backward(dy, a, b):
+    # floor(a / b), which a quotient that was rounded may miss.
+    return dy, dy * ((remainder(a, b) - a) / b)
+
+
+def power_backward(dy, a, b):
+    """0 with respect to the base of what is 1 everywhere, and to the power of what is 0 everywhere."""
+    value = math.pow(a, b)
+    by_base = 0.0 if b == 0.0 else dy * (b * math.pow(a, b - 1.0))
+    return by_base, (0.0 if a == 0.0 and b >= 0.0 else dy * (value * math.log(a)))
+
+
+def clamp_backward(dy, x, low, high):
+    """To x within the bounds, on them too; to the bound that stands for it."""
+    inside = low <= x <= high
+    return (
+        dy if inside else 0.0,
+        dy if x < low and low < high else 0.0,
+        dy if (x > high and not inside) or high < low else 0.0,
+    )
+
+
+def lerp_backward(dy, a, b, weight):
+    return dy * (1.0 - weight), dy * weight, dy * (b - a)
+
+
+def logaddexp_backward(dy, a, b):
+    s, _ = sigmoid_pair(a - b)
+    t, _ = sigmoid_pair(b - a)
+    return (dy * 0.5, dy * 0.5) if a == b else (dy * s, dy * t)
+
+
+# ---------------------------------------------------------------- the functions
+
+#: As the public functions are listed.
+# fmt: off
+FUNCTIONS = (
+    binary("add", "keep", "x1 + x2; of truth values either.", "np.array([7.0, -7.0]), 2.0", "array([ 9., -5.])",
+        fiuc=(add, np.add), b=(either, np.add)),
+    binary("subtract", "keep", "x1 - x2.", "np.array([7.0, -7.0]), 2.0", "array([ 5., -9.])",
+        fiuc=(subtract, np.subtract)),
+    binary("multiply", "keep", "x1 x2; of truth values both.", "np.array([7.0, -7.0]), 2.0", "array([ 14., -14.])",
+        fiuc=(multiply, np.multiply), b=(both, np.multiply)),
+    binary("divide", "divide", "x1 / x2; of integers in float64.", "np.array([7.0, -7.0]), 2.0", "array([ 3.5, -3.5])",
+        f=(divide, np.divide), c=(complex.divide_complex, np.divide)),
+    binary("floor_divide", "keep", "The largest whole number that is not above x1 / x2; of integers 0 where x2 is 0.", "np.array([7.0, -7.0]), 2.0", "array([ 3., -4.])",
+        gradient=None, f=(floor_divide, np.floor_divide), n=(floor_divide_narrow, np.floor_divide), i=(floor_divide_integers, np.floor_divide), u=(floor_divide_unsigned, np.floor_divide)),
+    binary("remainder", "keep", "x1 - x2 floor(x1 / x2), of x2's sign; of integers 0 where x2 is 0.", "np.array([7.0, -7.0]), 2.0", "array([1., 1.])",
+        gradient=remainder_backward, f=(remainder, np.remainder), i=(remainder_integers, np.remainder), u=(remainder_unsigned, np.remainder)),
+    binary("fmod", "keep", "x1 - x2 trunc(x1 / x2), of x1's sign; of integers 0 where x2 is 0.", "np.array([7.0, -7.0]), 2.0", "array([ 1., -1.])",
+        f=(fmod_of_floats, np.fmod), i=(fmod_integers, np.fmod), u=(remainder_unsigned, np.fmod)),
+    binary("pow", "keep", "x1 to the power of x2; of integers what a negative power leaves, 0 but of 1 and -1.", "np.array([7.0, -7.0]), 2.0", "array([49., 49.])",
+        heavy=(4,), gradient=power_backward, f=(math.pow, c_library.power), n=(power, c_library.power), iu=(power_integers, ref.power_of_integers), c=(complex.power_complex, ref.power_of_complex)),
+    binary("maximum", "keep", "The larger one; NaN where either is.", "np.array([1.0, np.nan]), 2.0", "array([ 2., nan])",
+        is_opaque=True, gradient=larger_backward, f=(maximum, np.maximum), iu=(larger, np.maximum), b=(either, np.maximum)),
+    binary("minimum", "keep", "The smaller one; NaN where either is.", "np.array([1.0, np.nan]), 2.0", "array([ 1., nan])",
+        is_opaque=True, gradient=smaller_backward, f=(minimum, np.minimum), iu=(smaller, np.minimum), b=(both, np.minimum)),
+    binary("fmax", "keep", "The larger one; the other where one is NaN.", "np.array([1.0, np.nan]), 2.0", "array([2., 2.])",
+        is_opaque=True, gradient=fmax_backward, f=(fmax, np.fmax), iu=(larger, np.fmax), b=(either, np.fmax)),
+    binary("fmin", "keep", "The smaller one; the other where one is NaN.", "np.array([1.0, np.nan]), 2.0", "array([1., 2.])",
+        is_opaque=True, gradient=fmin_backward, f=(fmin, np.fmin), iu=(smaller, np.fmin), b=(both, np.fmin)),
+    binary("atan2", "float", "The angle of the point (x2, x1) in radians, in [-π, π].", "np.array([7.0, -7.0]), 2.0", "array([ 1.29249667, -1.29249667])",
+        f=(math.atan2, np.arctan2), n=(atan2, np.arctan2)),
+    binary("hypot", "float", "√(x1² + x2²), without overflow between.", "np.array([7.0, -7.0]), 2.0", "array([7.28010989, 7.28010989])",
+        f=(math.hypot, np.hypot)),
+    binary("copysign", "float", "|x1| with x2's sign.", "np.array([3.0]), -1.0", "array([-3.])",
+        f=(math.copysign, np.copysign)),
+    binary("logaddexp", "float", "ln(e^x1 + e^x2), without overflow between.", "np.array([7.0, -7.0]), 2.0", "array([7.00671535, 2.0001234 ])",
+        is_opaque=True, is_smooth=True, gradient=logaddexp_backward, f=(logaddexp, np.logaddexp)),
+    binary("nextafter", "float", "The next number of the dtype after x1 towards x2, x2 where they are equal.", "np.array([1.0, 2.0], np.float32), 4.0", "array([1.0000001, 2.0000002], dtype=float32)",
+        rounded=True, gradient=None, f=(nextafter, np.nextafter), h=(nextafter_half, ref.nextafter_half), g=(nextafter_brain, ref.nextafter_brain)),
+    function("ldexp", "x1 x2", "float", "x1 2^x2, x2 whole numbers.", "np.array([3.0]), np.array([2])", "array([12.])",
+        meeting=(0,), gradient=Gradient(ldexp_backward, lambda dy, x, exponent: (ref.scaled(dy, exponent),), (1,)), f=(ldexp, ref.scaled)),
+    binary("equal", "bool", "x1 == x2.", "np.array([7.0, -7.0]), 2.0", "array([False, False])",
+        rounded=True, fiubc=(equal, np.equal), m=(equal_mixed, ref.mixed(np.equal)), w=(equal_mixed_reversed, ref.mixed_reversed(np.equal))),
+    binary("not_equal", "bool", "x1 != x2.", "np.array([7.0, -7.0]), 2.0", "array([ True,  True])",
+        rounded=True, fiubc=(not_equal, np.not_equal), m=(not_equal_mixed, ref.mixed(np.not_equal)), w=(not_equal_mixed_reversed, ref.mixed_reversed(np.not_equal))),
+    binary("less", "bool", "x1 < x2.", "np.array([7.0, -7.0]), 2.0", "array([False,  True])",
+        rounded=True, fiub=(less, np.less), m=(less_mixed, ref.mixed(np.less)), w=(less_mixed_reversed, ref.mixed_reversed(np.less))),
+    binary("less_equal", "bool", "x1 <= x2.", "np.array([7.0, -7.0]), 2.0", "array([False,  True])",
+        rounded=True, fiub=(less_equal, np.less_equal), m=(less_equal_mixed, ref.mixed(np.less_equal)), w=(less_equal_mixed_reversed, ref.mixed_reversed(np.less_equal))),
+    binary("greater", "bool", "x1 > x2.", "np.array([7.0, -7.0]), 2.0", "array([ True, False])",
+        rounded=True, fiub=(greater, np.greater), m=(greater_mixed, ref.mixed(np.greater)), w=(greater_mixed_reversed, ref.mixed_reversed(np.greater))),
+    binary("greater_equal", "bool", "x1 >= x2.", "np.array([7.0, -7.0]), 2.0", "array([ True, False])",
+        rounded=True, fiub=(greater_equal, np.greater_equal), m=(greater_equal_mixed, ref.mixed(np.greater_equal)), w=(greater_equal_mixed_reversed, ref.mixed_reversed(np.greater_equal))),
+    binary("logical_and", "bool", "Whether both are not 0.", "np.array([0, 1]), np.array([1, 1])", "array([False,  True])",
+        fiuc=(logical_and, np.logical_and), b=(both, np.logical_and)),
+    binary("logical_or", "bool", "Whether either is not 0.", "np.array([0, 1]), np.array([0, 1])", "array([False,  True])",
+        fiuc=(logical_or, np.logical_or), b=(either, np.logical_or)),
+    binary("logical_xor", "bool", "Whether one of the two is not 0.", "np.array([0, 1]), np.array([1, 1])", "array([ True, False])",
+        fiuc=(logical_xor, np.logical_xor), b=(one_of, np.logical_xor)),
+    binary("bitwise_and", "keep", "The bits that both have.", "np.array([12]), 10", "array([8])",
+        iu=(bitwise_and, np.bitwise_and), b=(both, np.bitwise_and)),
+    binary("bitwise_or", "keep", "The bits that either has.", "np.array([12]), 10", "array([14])",
+        iu=(bitwise_or, np.bitwise_or), b=(either, np.bitwise_or)),
+    binary("bitwise_xor", "keep", "The bits that one of the two has.", "np.array([12]), 10", "array([6])",
+        iu=(bitwise_xor, np.bitwise_xor), b=(one_of, np.bitwise_xor)),
+    binary("left_shift", "keep", "x1 with its bits moved up by x2, 0 from its number of bits on.", "np.array([1, 3]), 2", "array([ 4, 12])",
+        iu=(left_shift, np.left_shift)),
+    binary("right_shift", "keep", "x1 with its bits moved down by x2, the sign kept.", "np.array([-8, 12]), 2", "array([-2,  3])",
+        i=(right_shift, np.right_shift), u=(right_shift_unsigned, np.right_shift)),
+    function("where", "condition x1 x2", "keep", "x1 where the condition, an array of bool, holds, else x2.", "np.array([True, False]), np.array([1.0, 2.0]), 0.0", "array([1., 0.])",
+        meeting=(1, 2), truths=(0,), rounded=True, is_opaque=True, gradient=Gradient(where_backward, lambda dy, c, a, b: (np.where(c, dy, 0), np.where(c, 0, dy)), (2, 3)), fiubc=(where, np.where)),
+    function("clamp", "x min max", "keep", "x, but at least min and at most max; max where min is above it; NaN stays.", "np.array([-1.0, 0.5, 2.0]), 0.0, 1.0", "array([0. , 0.5, 1. ])",
+        is_opaque=True, gradient=clamp_backward, f=(clamp, ref.clamp), iu=(clamp_integers, ref.clamp)),
+    function("fma", "x1 x2 x3", "keep", "x1 x2 + x3, rounded once.", "np.array([2.0]), 3.0, 1.0", "array([7.])",
+        f=(fma, ref.fused)),
+    function("lerp", "x1 x2 weight", "keep", "x1 + weight (x2 - x1), as torch has it.", "np.array([2.0]), np.array([4.0]), 0.25", "array([2.5])",
+        gradient=lerp_backward, f=(lerp, ref.lerp)),
+    function("addcmul", "x x1 x2", "keep", "x + value x1 x2.", "np.array([1.0]), np.array([2.0]), np.array([3.0]), value=0.5", "array([4.])",
+        options={"value": 1.0}, fc=(addcmul, ref.addcmul), iu=(addcmul, ref.addcmul)),
+    function("addcdiv", "x x1 x2", "divide", "x + value x1 / x2.", "np.array([1.0]), np.array([6.0]), np.array([3.0]), value=0.5", "array([2.])",
+        options={"value": 1.0}, fc=(addcdiv, ref.addcdiv)),
+)
+# fmt: on
