@@ -79,8 +79,8 @@ def _gated() -> None:
                 for (x, whole), (_, half) in zip(
                     _matrices(2 * columns, dtype), _matrices(columns, dtype), strict=False
                 ):
-                    gated.planned("forward", kind, (x,), (half,)).choose((0, 0))
-                    gated.planned("backward", kind, (half, x), (whole,)).choose((0, 0, 0))
+                    gated.plan_of("forward", kind, (x,), (half,)).choose((0, 0))
+                    gated.plan_of("backward", kind, (half, x), (whole,)).choose((0, 0, 0))
 
 
 def _gemm() -> None:

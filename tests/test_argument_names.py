@@ -89,11 +89,11 @@ def test_axes_of_transforms_and_their_plans(x):
 def test_arrays_of_plans_of_activations(place, x, wrong):
     half = place.put(np.ones((2, 2), np.float32))
     kind = type(wrong).__name__
-    plan, back = gated.forward_plan(x), gated.backward_plan(half, x)
+    plan, back = gated.forward.plan(x), gated.backward.plan(half, x)
     says(numbacc.DTypeError, f"x is a {kind}", lambda: plan(wrong))
     says(numbacc.DTypeError, f"dy is a {kind}", lambda: back(wrong, x))
     says(numbacc.DTypeError, f"x is a {kind}", lambda: back(half, wrong))
-    paired = gated.backward_plan(half, (half, half))
+    paired = gated.backward.plan(half, (half, half))
     says(numbacc.DTypeError, f"x[1] is a {kind}", lambda: paired(half, (half, wrong)))
     says(numbacc.LayoutError, "this plan of gated.forward was made for x; it", lambda: plan(x, x))
     says(
@@ -110,7 +110,7 @@ def test_out_in_a_list(place, x, wrong):
     kind = type(wrong).__name__
     says(numbacc.DTypeError, f"out[0] is a {kind}", lambda: gated.forward(x, out=[wrong]))
     says(numbacc.DTypeError, f"out[1] is a {kind}", lambda: gated.backward(half, (half, half), out=(half, wrong)))
-    plan = gated.forward_plan(x, out=half)
+    plan = gated.forward.plan(x, out=half)
     says(numbacc.DTypeError, f"out[0] is a {kind}", lambda: plan(x, out=[wrong]))
     for out in ([half], (half,)):
         assert gated.forward(x, out=out) is out and plan(x, out=out) is out

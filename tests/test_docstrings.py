@@ -34,6 +34,12 @@ PUBLIC = {
     for name in MODULES[module].__all__
     if is_ours(getattr(MODULES[module], name))
 }
+PUBLIC |= {
+    f"{name}.{part}": getattr(thing, part)
+    for name, thing in PUBLIC.items()
+    for part in ("plan", "request", "supports")
+    if inspect.isfunction(thing) and hasattr(thing, part)
+}
 #: What shows the many methods of generators and device arrays: the docstrings of their modules.
 LESSONS = {"random": numbacc.random, "arrays": numbacc.arrays}
 

@@ -23,6 +23,12 @@ FUNCTIONS = {
     if inspect.isfunction(getattr(module, name))
 }
 FUNCTIONS |= {
+    f"{name}.{part}": getattr(function, part)
+    for name, function in FUNCTIONS.items()
+    for part in ("plan", "request", "supports")
+    if hasattr(function, part)
+}
+FUNCTIONS |= {
     f"Generator.{name}": each
     for name, each in vars(numbacc.random.Generator).items()
     if inspect.isfunction(each) and not name.startswith("_")
@@ -47,7 +53,8 @@ def test_every_public_function_says_what_it_takes(name):
     given = {each.name: None for each in required}
     with pytest.raises(ArgumentsError) as caught:
         function(**given, no_such_keyword=1)
-    assert f"{function.__name__}() has no argument no_such_keyword" in str(caught.value)
+    called = function.__qualname__.rpartition("Generator.")[2]
+    assert f"{called}() has no argument no_such_keyword" in str(caught.value)
     assert isinstance(caught.value, TypeError) and isinstance(caught.value, numbacc.Error)
     for each in parameters:
         assert each in str(caught.value) or each == "self"
@@ -58,6 +65,27 @@ def test_functions_are_found_by_pickles(name):
     function = FUNCTIONS[name]
     assert pickle.loads(pickle.dumps(function)) is function
     assert function.__name__ == name.rpartition(".")[2] and function.__doc__
+
+
+def test_functions_that_are_made_look_as_they_are_written():
+    """Their signatures, sources and annotations; plans have what their functions have, but for the call itself."""
+    for function in (each for name, each in FUNCTIONS.items() if hasattr(each, "plan") and "elementwise" not in name):
+        own, plan = inspect.signature(function), inspect.signature(function.plan)
+        assert "stream" not in plan.parameters and set(plan.parameters) < set(own.parameters)
+        for name, each in plan.parameters.items():
+            assert each == own.parameters[name]
+        assert plan.return_annotation.endswith("Plan")
+        assert f"def {function.__name__}(" in inspect.getsource(function)
+        assert function.plan.__qualname__ == f"{function.__name__}.plan" and function.plan.__doc__
+
+
+def test_gradients_are_reached_from_their_functions():
+    assert gated.forward.backward is gated.backward
+    assert gemm.mlp.backward is gemm.mlp_backward and gemm.linear.backward is gemm.linear_backward
+    for name in elementwise.__all__:
+        if f"{name}_backward" in elementwise.__all__:
+            function, gradient = getattr(elementwise, name), getattr(elementwise, f"{name}_backward")
+            assert function.backward is gradient and pickle.loads(pickle.dumps(function.backward)) is gradient
 
 
 X, Q = np.ones((4, 8), np.float32), np.ones((1, 2, 4, 8), np.float32)

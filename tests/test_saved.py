@@ -107,7 +107,7 @@ def test_gated_forgets_nothing(place, kind):
     y, saved = gated.forward(x, kind, axis=0, gate="first", return_saved=True)
     assert np.array_equal(*numbers(place, (y, gated.forward(x, kind, axis=0, gate="first"))))
     wanted = place.get(gated.backward(dy, x, kind, axis=0, gate="first"))
-    plan = gated.backward_plan(dy, saved)
+    plan = gated.backward.plan(dy, saved)
     for found in (gated.backward(dy, saved), gated.backward(dy, saved, kind), plan(dy, x)):
         assert np.array_equal(place.get(found), wanted)
     halves = x[:3], x[3:]

@@ -48,11 +48,21 @@ class Call:
         self.case, self.place = case, case.place
         self.name, self.function, self.arguments, self.operands, self.random = "", None, {}, [], None
         case.pick(BUILDERS)(self, case)
-        streamless = self.name in NO_STREAM or self.name.endswith("_plan")
+        streamless = self.name in NO_STREAM or self.is_plan
         self.add("stream", "stream", None) if not streamless and case.chance(0.3) else None
 
     def of(self, name, function):
         self.name, self.function = name, function
+
+    @property
+    def is_plan(self):
+        return self.name.endswith((".plan", "_plan"))
+
+    def of_plan_or(self, name, function, chance=0.2):
+        """The call is of a function, or of its plan's; return whether of the latter."""
+        planned = self.case.chance(chance)
+        self.of(f"{name}.plan" if planned else name, function.plan if planned else function)
+        return planned
 
     def add(self, name, kind, value, required=False, fixed=True):
         self.arguments[name] = Argument(kind, value, required, fixed)
@@ -75,8 +85,7 @@ class Call:
 
 def a_gated(call, case):
     direction, dtype = case.pick(["forward", "backward"]), case.pick(["float32", "float64", "float16", "bfloat16"])
-    planned = case.chance(0.2)
-    call.of(f"gated.{direction}{'_plan' * planned}", getattr(gated, f"{direction}{'_plan' * planned}"))
+    call.of_plan_or(f"gated.{direction}", getattr(gated, direction))
     if direction == "backward":
         call.array("dy", (3, 4), dtype)
     call.array("x", (3, 8), dtype, fixed=direction == "backward")
