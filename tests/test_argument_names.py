@@ -27,7 +27,7 @@ def square(place):
     return place.put(np.ones((2, 2), np.float32))
 
 
-@pytest.mark.parametrize("function", [gemm.matmul, gemm.matmul_plan])
+@pytest.mark.parametrize("function", [gemm.matmul, gemm.matmul.plan])
 def test_dtypes_that_a_product_has_not(place, square, function):
     wide = place.put(np.ones((2, 2)))
     says(numbacc.DTypeError, "out has dtype float64; the result of float32", lambda: function(square, square, out=wide))
@@ -38,8 +38,8 @@ def test_dtypes_that_a_product_has_not(place, square, function):
     "wrong", [10**400, HUGE, 1, 1.5, True, np.float32(1), [1], "x"], ids=lambda w: type(w).__name__
 )
 def test_arrays_of_a_products_plan(square, wrong):
-    plan = gemm.matmul_plan(square, square)
-    given = gemm.matmul_plan(square, square, out=square[:] if isinstance(square, np.ndarray) else square)
+    plan = gemm.matmul.plan(square, square)
+    given = gemm.matmul.plan(square, square, out=square[:] if isinstance(square, np.ndarray) else square)
     for name, run in {
         "a": lambda: plan(wrong, square), "b": lambda: plan(square, wrong), "c": lambda: plan(square, square, c=wrong),
         "bias": lambda: plan(square, square, bias=wrong), "aux": lambda: plan(square, square, aux=wrong),
@@ -50,7 +50,7 @@ def test_arrays_of_a_products_plan(square, wrong):
 
 @pytest.mark.parametrize("name", ["alpha", "beta", "scale_a"])
 def test_numbers_beyond_a_float64(square, name):
-    for function in (gemm.matmul, gemm.matmul_plan(square, square)):
+    for function in (gemm.matmul, gemm.matmul.plan(square, square)):
         for number in (10**400, HUGE, -HUGE):
             says(numbacc.OptionError, f"{name}=", lambda f=function, n=number: f(square, square, **{name: n}))
 

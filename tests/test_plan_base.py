@@ -179,7 +179,7 @@ def test_plans_say_what_they_are(place):
     plan = fft.rfft_plan(numbers(place, 3, 8))
     assert repr(plan).startswith("<plan of fft.rfft: a float32 (3, 8) -> complex64 (3, 5), ")
     more = {"bias": numbers(place, 6), "epilogue": "relu_aux_bias"}
-    plan = gemm.matmul_plan(numbers(place, 3, 8), numbers(place, 8, 6), **more)
+    plan = gemm.matmul.plan(numbers(place, 3, 8), numbers(place, 8, 6), **more)
     text = "a float32 (3, 8), b float32 (8, 6), bias float32 (6,) -> float32 (3, 6), aux uint8 (3, 1), "
     assert repr(plan).startswith(f"<plan of gemm.matmul.relu_aux_bias: {text}") and repr(plan).endswith(f"{where}>")
     plan = attention.forward_plan(*[numbers(place, 1, 2, 3, 8) for _ in range(3)], return_stats=True)
@@ -189,9 +189,9 @@ def test_plans_say_what_they_are(place):
 
 def test_inputs_come_before_outputs(place):
     x, w, c = numbers(place, 3, 8), numbers(place, 8, 6), numbers(place, 3, 6)
-    plan = gemm.matmul_plan(x, w, c=c, beta=1.0, epilogue="bgradb", out=numbers(place, 3, 6))
+    plan = gemm.matmul.plan(x, w, c=c, beta=1.0, epilogue="bgradb", out=numbers(place, 3, 6))
     assert plan.names == ("a", "b", "c", "out", "bias_grad")
-    assert gemm.matmul_plan(x, w, c=c).names == ("a", "b", "out")  # beta is 0: c is not looked at
+    assert gemm.matmul.plan(x, w, c=c).names == ("a", "b", "out")  # beta is 0: c is not looked at
     q, stats = numbers(place, 1, 2, 3, 8), numbers(place, 1, 2, 3)
     plan = attention.backward_plan(q, q, q, q, q, stats, bias=numbers(place, 3, 3), bias_grad=True)
     assert plan.names == ("do", "q", "k", "v", "o", "stats", "bias", "dq", "dk", "dv", "dbias")
@@ -204,7 +204,7 @@ def test_plans_are_neither_copied_nor_pickled(place):
     import pickle
 
     plans = gated.forward.plan(numbers(place, 4)), fft.fft_plan(numbers(place, 4))
-    for plan in (*plans, gemm.matmul_plan(numbers(place, 2, 2), numbers(place, 2, 2))):
+    for plan in (*plans, gemm.matmul.plan(numbers(place, 2, 2), numbers(place, 2, 2))):
         for act in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(numbacc.DTypeError, match="Plan cannot be"):
                 act(plan)

@@ -70,6 +70,8 @@ def planned(
     pair: bool = False,
     opens: tuple[str, Callable[..., dict[str, Any]]] | None = None,
     keep: Callable[..., Any] | None = None,
+    run: Callable[..., Any] | None = None,
+    prepare: Callable[..., Any] | None = None,
     of: Any = None,
     short: bool = True,
 ) -> Callable[[Callable[P, R]], Function[P, R]]:
@@ -94,6 +96,8 @@ def planned(
         opens: (parameter, function): where the parameter is a saved object, the function is called with all arguments
             by name and returns those that the call has instead.
         keep: called with the arguments of a call with return_saved=True, but that one; returns what the call returns.
+        run, prepare: run the plan, or make it ready and return it, where the decorated function returns something else
+            than a `PlannedCall`: what it returns are their arguments.
         of: the function whose gradient this is.
         short: False if there is no short path.
     """
@@ -105,7 +109,7 @@ def planned(
         space: dict[str, Any] = {
             "__name__": body.__module__, "body": body, "wrong": wrong, "handle_of": handle_of, "hit": cache.hit,
             "importers": operands.importers, "as_array": operands.as_array, "Saved": Saved, "saves": saves,
-            "keep": keep, "opened": opens and opens[1], **parameters.defaults,
+            "keep": keep, "opened": opens and opens[1], "run": run, "prepare": prepare, **parameters.defaults,
         }  # fmt: skip
         space |= {f"is_usual_{each}": test for each, test in (guards or {}).items()}
         lines = [f"def {name}({parameters.taken(parameters.names, '**others')}):"]
@@ -120,18 +124,20 @@ def planned(
             lines += [f"    if type({opens[0]}) is Saved:\n        return {name}(**opened({_named(parameters.names)}))"]
         if short:
             lines += _short(name, parameters, arrays.split(), optional.split(), defaults.split(), guards or {}, pair)
-        lines += [
+        answer = [
             f"    plan, inputs, outs, handle, scalars = body({parameters.passed(parameters.names)})",
             "    return plan.run(inputs, outs, out, handle, scalars)",
         ]
+        lines += answer if run is None else [f"    return run(*body({parameters.passed(parameters.names)}))"]
         lines += [f"def plan({parameters.taken(own, '**others')}):"]
         lines += [f'    if others:\n        raise wrong(plan, others, "{name}.plan")']
         if opens is not None:
             lines += [f"    if type({opens[0]}) is Saved:\n        return plan(**opened({_named(own)}))"]
-        lines += [
+        answer = [
             f"    found, inputs, outs, _, _ = body({parameters.passed(own)})",
             "    found.prepare(inputs, outs)\n    return found",
         ]
+        lines += answer if prepare is None else [f"    return prepare(*body({parameters.passed(own)}))"]
         source, file = "\n".join([*lines, ""]), f"<numbacc.{name} of {body.__module__}>"
         exec(compile(source, file, "exec"), space)
         linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file

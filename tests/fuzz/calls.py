@@ -98,8 +98,7 @@ def a_gated(call, case):
 def a_product(call, case):
     kind = case.pick([e.value for e in gemm.Epilogue]) if hasattr(gemm, "Epilogue") else "none"
     dtype, (m, n, k) = case.pick(["float32", "float64", "bfloat16"]), (3, 8, 4)
-    planned = case.chance(0.2)
-    call.of("gemm.matmul_plan" if planned else "gemm.matmul", gemm.matmul_plan if planned else gemm.matmul)
+    planned = call.of_plan_or("gemm.matmul", gemm.matmul)
     call.array("a", (m, k), dtype, fixed=False)
     call.array("b", (k, n), dtype, fixed=False)
     call.add("epilogue", "option", kind)
