@@ -30,7 +30,7 @@ VALUES = {
     "old capsule": "value = numbacc.zeros((4, 8)).__dlpack__(stream=1)",
     "graph": "x = numbacc.zeros((4, 8))\nwith numbacc.graph() as g: y = gated.forward(x)\ng.launch(); value = g, y",
     "open capture": "g = numbacc.graph(); g.__enter__(); value = g, gated.forward(numbacc.zeros((4, 8)))",
-    "plans": "x = numbacc.zeros((8, 8)); value = fft.fft_plan(x), gemm.matmul.plan(x, x)",
+    "plans": "x = numbacc.zeros((8, 8)); value = fft.fft.plan(x), gemm.matmul.plan(x, x)",
     "convolutions": (
         "x, w = numbacc.zeros((2, 8, 16, 16)), numbacc.zeros((8, 8, 3, 3)); y = conv.forward(x, w, activation='relu')\n"
         "with numbacc.graph() as g: dw = conv.backward_filter(x, y, w.shape)\n"

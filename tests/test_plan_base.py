@@ -176,7 +176,7 @@ def test_plans_say_what_they_are(place):
     plan = gated.backward.plan(numbers(place, 8, 4), numbers(place, 8, 8))
     text = "<plan of gated.backward: dy float32 (8, 4), x float32 (8, 8) -> float32 (8, 8), "
     assert repr(plan).startswith(text) and repr(plan).endswith(f"{where}>")
-    plan = fft.rfft_plan(numbers(place, 3, 8))
+    plan = fft.rfft.plan(numbers(place, 3, 8))
     assert repr(plan).startswith("<plan of fft.rfft: a float32 (3, 8) -> complex64 (3, 5), ")
     more = {"bias": numbers(place, 6), "epilogue": "relu_aux_bias"}
     plan = gemm.matmul.plan(numbers(place, 3, 8), numbers(place, 8, 6), **more)
@@ -203,7 +203,7 @@ def test_plans_are_neither_copied_nor_pickled(place):
     import copy
     import pickle
 
-    plans = gated.forward.plan(numbers(place, 4)), fft.fft_plan(numbers(place, 4))
+    plans = gated.forward.plan(numbers(place, 4)), fft.fft.plan(numbers(place, 4))
     for plan in (*plans, gemm.matmul.plan(numbers(place, 2, 2), numbers(place, 2, 2))):
         for act in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(numbacc.DTypeError, match="Plan cannot be"):

@@ -35,6 +35,8 @@ _USUAL = {
 #: A call whose plan is known: the plan, its inputs, its outputs or None where it makes them, the stream's handle, and
 #: the scalars that `Plan.run` takes. A plain tuple, which is made in less time than anything with names.
 PlannedCall = tuple[Any, Sequence[Any], "Sequence[Any] | None", int, Sequence[Any]]
+#: The same of options with a test of their own.
+_GUARDED = "({0} is default_{0} or type({0}) is int or is_usual_{0}({0}))"
 
 
 class Function(Protocol[P, R]):
@@ -53,6 +55,13 @@ class Function(Protocol[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the plan of these arguments."""
+
+
+class Decorator(Protocol):
+    """What `planned` returns."""
+
+    def __call__(self, body: Callable[P, R], /) -> Function[P, R]:
+        """Make the public function."""
 
 
 def planned(
@@ -74,7 +83,7 @@ def planned(
     prepare: Callable[..., Any] | None = None,
     of: Any = None,
     short: bool = True,
-) -> Callable[[Callable[P, R]], Function[P, R]]:
+) -> Decorator:
     """Make a public function and its `plan` of a function that returns a `PlannedCall`: a decorator.
 
     The short path looks for a plan under the key (function's name, options in order, layout of out or None, layouts of
@@ -86,12 +95,13 @@ def planned(
         cache: where its plans are.
         plan: the class of its plans, by name.
         arrays, optional: names of parameters, separated by blanks. They are all arrays but `out`.
-        example: the lines of the example of `plan`.
+        example: the lines of the example of `plan`; NAME stands for the function's name.
         call: how the plan is called; by default with the arrays.
         note: more about `plan`.
         defaults: parameters that must have their defaults on the short path; they are in no key.
         calls_only: parameters that `plan` does not have, besides stream and return_saved.
-        guards: options -> whether a value is usual, where the annotation does not tell.
+        guards: options -> whether a value that is neither the default nor an integer is usual, where the annotation
+            does not tell.
         pair: whether plans may have a second result, which has no `out`.
         opens: (parameter, function): where the parameter is a saved object, the function is called with all arguments
             by name and returns those that the call has instead.
@@ -147,7 +157,7 @@ def planned(
         found.__annotations__ = {each: body.__annotations__[each] for each in own} | {"return": plan}
         found.__doc__ = _DOC.format(
             name=name, call=call or f"plan({', '.join(arrays.split())}, out=None, stream=None)",
-            note=note and f"{note}\n    ", example="\n        ".join(example.strip().split("\n")),
+            note=note and f"{note}\n    ", example="\n        ".join(example.strip().replace("NAME", name).split("\n")),
         )  # fmt: skip
         hidden(found)
         if of is not None:
@@ -181,7 +191,7 @@ def _short(
     options = [each for each in parameters.names if each not in apart]
     tests = [_is_default(each, parameters) for each in defaults]
     for each in options:
-        test = f"is_usual_{each}({{0}})" if each in guards else _USUAL.get(parameters.annotations[each], "")
+        test = _GUARDED if each in guards else _USUAL.get(parameters.annotations[each], "")
         if test:
             tests.append(test.format(each))
     layouts = [f"{each}._numbacc_layout" for each in arrays]

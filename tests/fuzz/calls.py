@@ -229,7 +229,7 @@ def a_transform(call, case):
 
 def a_plan(call, case):
     function = case.pick(ONE[:2] + MANY[4:6])
-    call.of(f"fft.{function}_plan", getattr(fft, f"{function}_plan"))
+    call.of(f"fft.{function}.plan", getattr(fft, function).plan)
     call.array("a", (3, 4), "complex64", fixed=False)
     call.add("norm", "option or None", None)
     call.add("overwrite_input", "flag", False)
