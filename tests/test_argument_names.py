@@ -58,10 +58,10 @@ def test_numbers_beyond_a_float64(square, name):
 @pytest.mark.parametrize("wrong", [10**400, 1, True, [1], "x"], ids=lambda w: type(w).__name__)
 def test_arrays_of_plans_of_convolutions(place, wrong):
     x, w, dy, bias = (place.put(np.ones(s, np.float32)) for s in ((1, 2, 6), (3, 2, 3), (1, 3, 4), (3,)))
-    forward = conv.forward_plan(x, w, bias, layout="NCW")
-    given = conv.forward_plan(x, w, layout="NCW", out=dy)
-    data = conv.backward_data_plan(dy, w, x.shape, layout="NCW")
-    kernels = conv.backward_filter_plan(x, dy, w.shape, layout="NCW")
+    forward = conv.forward.plan(x, w, bias, layout="NCW")
+    given = conv.forward.plan(x, w, layout="NCW", out=dy)
+    data = conv.backward_data.plan(dy, w, x.shape, layout="NCW")
+    kernels = conv.backward_filter.plan(x, dy, w.shape, layout="NCW")
     for name, run in {
         "x": lambda: forward(wrong, w, bias), "w": lambda: forward(x, wrong, bias),
         "bias": lambda: forward(x, w, wrong), "out": lambda: given(x, w, out=wrong), "dy": lambda: data(wrong, w),

@@ -133,11 +133,11 @@ def test_gradients_of_other_shapes(place):
     assert conv.backward_data(dy, w, [2, 6, 7, 6], **options).shape == (2, 6, 7, 6)
     assert conv.backward_filter(x, dy, np.array([4, 3, 3, 2]), **options).shape == (4, 3, 3, 2)
     for wrong in (dy[:1], dy[:, :2], dy[:, :, :4], dy[..., None]):
-        for run in (conv.backward_data, conv.backward_data_plan):
+        for run in (conv.backward_data, conv.backward_data.plan):
             refused(
                 ShapeError, "dy has shape", "(2, 4, 5, 5)", run=lambda r=run, d=wrong: r(d, w, (2, 6, 7, 6), groups=2)
             )
-        for run in (conv.backward_filter, conv.backward_filter_plan):
+        for run in (conv.backward_filter, conv.backward_filter.plan):
             refused(ShapeError, "dy has shape", run=lambda r=run, d=wrong: r(x, d, (4, 3, 3, 2), groups=2))
 
 
@@ -181,7 +181,7 @@ def test_bias(place):
 )
 def test_dtypes_that_are_not_convolved(place, dtype):
     x, w = place.put(np.ones((1, 1, 5), dtype)), place.put(np.ones((1, 1, 3), dtype))
-    for run in (conv.forward, conv.forward_plan):
+    for run in (conv.forward, conv.forward.plan):
         words = ("x has dtype", "float32, float64, float16, bfloat16, int8")
         refused(DTypeError, *words, run=lambda r=run: r(x, w, layout="NCW"))
     refused(DTypeError, "dy has dtype", run=lambda: conv.backward_data(w, w, (1, 1, 5), layout="NCW"))
@@ -239,7 +239,7 @@ def test_no_array(place, direction, wrong):
     call = Call(place, small(direction))
     (a, b, *shape), options = call.arguments
     first, second = OPERANDS[direction]
-    for run in (getattr(conv, direction), getattr(conv, f"{direction}_plan")):
+    for run in (getattr(conv, direction), getattr(conv, direction).plan):
         refused(DTypeError, f"{first} is a", run=lambda r=run: r(wrong, b, *shape, **options))
         refused(DTypeError, f"{second} is a", run=lambda r=run: r(a, wrong, *shape, **options))
         if wrong is not None:
@@ -336,7 +336,7 @@ def test_options_are_named(numpy_place, direction):
 
 @each_direction
 def test_plans_take_what_the_functions_take(direction):
-    theirs = inspect.signature(getattr(conv, f"{direction}_plan")).parameters
+    theirs = inspect.signature(getattr(conv, direction).plan).parameters
     ours = dict(inspect.signature(getattr(conv, direction)).parameters)
     del ours["stream"]
     ours.pop("return_saved", None)

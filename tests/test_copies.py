@@ -149,7 +149,7 @@ def elementwise_plans(place, x):
 def owners(place):
     x = place.put(np.ones((4, 8), np.float32))
     plans = [gated.forward.plan(x), gemm.matmul.plan(x, x.T), fft.fft.plan(x), *elementwise_plans(place, x)]
-    plans.append(conv.forward_plan(x.reshape((1, 4, 8)), x.reshape((2, 4, 4)), layout="NCW"))
+    plans.append(conv.forward.plan(x.reshape((1, 4, 8)), x.reshape((2, 4, 4)), layout="NCW"))
     q = x.reshape((1, 2, 4, 4))
     plans += [attention.forward_plan(q, q, q), attention.backward_plan(q, q, q, q, q, q[..., 0])]
     streams = [numbacc.stream(), numbacc.current_stream()]

@@ -34,7 +34,7 @@ VALUES = {
     "convolutions": (
         "x, w = numbacc.zeros((2, 8, 16, 16)), numbacc.zeros((8, 8, 3, 3)); y = conv.forward(x, w, activation='relu')\n"
         "with numbacc.graph() as g: dw = conv.backward_filter(x, y, w.shape)\n"
-        "g.launch(); value = g, dw, conv.forward_plan(x, w), conv.backward_data_plan(y, w, x.shape, tune=True)"
+        "g.launch(); value = g, dw, conv.forward.plan(x, w), conv.backward_data.plan(y, w, x.shape, tune=True)"
     ),
     "attention": (
         "x = numbacc.zeros((1, 2, 64, 64), 'bfloat16'); o, stats = attention.forward(x, x, x, return_stats=True)\n"

@@ -302,13 +302,13 @@ def test_convolutions_forget_nothing(place, layout):
     assert np.array_equal(place.get(y), place.get(conv.forward(x, w, **options)))
     dy = place.put(rng.standard_normal(y.shape))
     wanted = place.get(conv.backward_data(dy, w, x.shape, **options))
-    plan = conv.backward_data_plan(dy, saved)
+    plan = conv.backward_data.plan(dy, saved)
     for found in (conv.backward_data(dy, saved), plan(dy, w), conv.backward_data(dy, saved, x.shape, stride=2)):
         assert np.array_equal(place.get(found), wanted)
     forgotten = conv.backward_data(dy, w, x.shape, **{**options, "flip": False, "alpha": 1.0})
     assert not np.allclose(place.get(forgotten), wanted)
     wanted = place.get(conv.backward_filter(x, dy, w.shape, **options))
-    plan = conv.backward_filter_plan(saved, dy)
+    plan = conv.backward_filter.plan(saved, dy)
     for found in (conv.backward_filter(saved, dy), plan(x, dy)):
         assert np.array_equal(place.get(found), wanted)
     out = place.put(np.ones(w.shape))
@@ -322,10 +322,10 @@ def test_what_convolutions_refuse(place):
     refused(OptionError, "padding is given", run=lambda: conv.backward_data(y, saved, padding=2))
     refused(OptionError, "x_shape is given", run=lambda: conv.backward_data(y, saved, (1, 2, 7)))
     for run, name, arrays in (
-        (conv.backward_data, "x_shape", (y, w)), (conv.backward_data_plan, "x_shape", (y, w)),
-        (conv.backward_filter, "w_shape", (x, y)), (conv.backward_filter_plan, "w_shape", (x, y)),
+        (conv.backward_data, "x_shape", (y, w)), (conv.backward_data.plan, "x_shape", (y, w)),
+        (conv.backward_filter, "w_shape", (x, y)), (conv.backward_filter.plan, "w_shape", (x, y)),
     ):  # fmt: skip
-        words = f"{name} is missing: call {run.__name__.removesuffix('_plan')}(", "saved", "return_saved=True"
+        words = f"{name} is missing: call {run.__qualname__.removesuffix('.plan')}(", "saved", "return_saved=True"
         refused(ArgumentsError, *words, run=lambda run=run, arrays=arrays: run(*arrays, layout="NCW"))
     refused(
         OptionError,
@@ -335,7 +335,7 @@ def test_what_convolutions_refuse(place):
     )
     refused(OptionError, "return_saved", run=lambda: conv.forward(x, w, layout="NCW", return_saved=None))
     refused(DTypeError, "saved is what conv.forward returned", run=lambda: attention.backward(y, saved))
-    plan = conv.backward_data_plan(
+    plan = conv.backward_data.plan(
         y, conv.forward(x, w, layout="NCW", padding=1, deterministic=True, return_saved=True)[1]
     )
     assert plan.info.deterministic

@@ -7,14 +7,11 @@ says what cuDNN is asked for.
 from ..base.keywords import explain
 from .convolving import (
     backward_data,
-    backward_data_plan,
     backward_filter,
-    backward_filter_plan,
     cache_clear,
     cache_info,
     cache_limit,
     forward,
-    forward_plan,
 )
 from .geometry import output_shape
 from .requests import Request, request
@@ -22,14 +19,11 @@ from .requests import Request, request
 __all__ = [
     "Request",
     "backward_data",
-    "backward_data_plan",
     "backward_filter",
-    "backward_filter_plan",
     "cache_clear",
     "cache_info",
     "cache_limit",
     "forward",
-    "forward_plan",
     "output_shape",
     "request",
 ]

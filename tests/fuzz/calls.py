@@ -160,8 +160,7 @@ def a_layer(call, case):
 
 def a_convolution(call, case):
     direction, dtype = case.pick(["forward", "backward_data", "backward_filter"]), case.pick(["float32", "bfloat16"])
-    planned = "_plan" * case.chance(0.2)
-    call.of(f"conv.{direction}{planned}", getattr(conv, f"{direction}{planned}"))
+    call.of_plan_or(f"conv.{direction}", getattr(conv, direction))
     shapes = {"x": (2, 4, 6, 5), "w": (3, 4, 3, 2), "dy": (2, 3, 4, 4)}
     first, second, result = {
         "forward": ("x", "w", "dy"), "backward_data": ("dy", "w", "x"), "backward_filter": ("x", "dy", "w"),
