@@ -124,7 +124,7 @@ def test_amax_goes_where_it_is_asked_for(place):
 def test_a_plan_takes_scales_by_name(place):
     case = values(E5M2, "causal")
     arrays, more = [place.put(each) for each in case[:3]], keywords(place, case)
-    plan = attention.forward_plan(*arrays, **more)
+    plan = attention.forward.plan(*arrays, **more)
     more.pop("mask")
     check(place, case, place.get(plan(*arrays, **more)))
     assert plan.info.dtypes[0] == "float8_e5m2" and plan.info.math_dtype == "float32"

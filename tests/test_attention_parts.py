@@ -55,7 +55,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_parts_give_what_all_keys_give(cut, name, layout):
     call = Call(cut, few(**CASES[name]), layout)
-    plan = attention.forward_plan(*call.views("q", "k", "v"), **call.keywords)
+    plan = attention.forward.plan(*call.views("q", "k", "v"), **call.keywords)
     assert "parts of the keys" in plan.info.algorithm and plan.info.backend.endswith("+kernel")
     call.check()
 
@@ -153,6 +153,6 @@ def test_on_a_gpu_as_they_are(device_place, options, keys):
     more = {"bias": (1, 4, 100, keys)} if "bias" in options else options
     case = small(batch=2, heads=4, queries=100, keys=keys, width=64, value_width=64, dtype=HALF, **more)
     call = Call(device_place, case)
-    plan = attention.forward_plan(*call.views("q", "k", "v"), **call.keywords)
+    plan = attention.forward.plan(*call.views("q", "k", "v"), **call.keywords)
     assert "parts of the keys" in plan.info.algorithm
     call.check(gradients=False)

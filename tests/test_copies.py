@@ -151,7 +151,7 @@ def owners(place):
     plans = [gated.forward.plan(x), gemm.matmul.plan(x, x.T), fft.fft.plan(x), *elementwise_plans(place, x)]
     plans.append(conv.forward.plan(x.reshape((1, 4, 8)), x.reshape((2, 4, 4)), layout="NCW"))
     q = x.reshape((1, 2, 4, 4))
-    plans += [attention.forward_plan(q, q, q), attention.backward_plan(q, q, q, q, q, q[..., 0])]
+    plans += [attention.forward.plan(q, q, q), attention.backward.plan(q, q, q, q, q, q[..., 0])]
     streams = [numbacc.stream(), numbacc.current_stream()]
     return [*plans, *streams, *([x._storage] if place.is_device else [])]
 

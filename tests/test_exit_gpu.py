@@ -39,8 +39,8 @@ VALUES = {
     "attention": (
         "x = numbacc.zeros((1, 2, 64, 64), 'bfloat16'); o, stats = attention.forward(x, x, x, return_stats=True)\n"
         "with numbacc.graph() as g: grads = attention.backward(o, x, x, x, o, stats)\n"
-        "g.launch(); value = g, grads, attention.forward_plan(x, x, x), attention.forward(x, x, x, dropout=0.5), \\\n"
-        "    attention.forward_plan(*[numbacc.zeros((1, 2, 64, 64))] * 3, mask='causal')"
+        "g.launch(); value = g, grads, attention.forward.plan(x, x, x), attention.forward(x, x, x, dropout=0.5), \\\n"
+        "    attention.forward.plan(*[numbacc.zeros((1, 2, 64, 64))] * 3, mask='causal')"
     ),
     "taken": "import torch; t = torch.zeros(4, 8, device='cuda'); value = numbacc.from_dlpack(t), t",
     "elementwise, in flight": (

@@ -182,7 +182,7 @@ def test_plans_say_what_they_are(place):
     plan = gemm.matmul.plan(numbers(place, 3, 8), numbers(place, 8, 6), **more)
     text = "a float32 (3, 8), b float32 (8, 6), bias float32 (6,) -> float32 (3, 6), aux uint8 (3, 1), "
     assert repr(plan).startswith(f"<plan of gemm.matmul.relu_aux_bias: {text}") and repr(plan).endswith(f"{where}>")
-    plan = attention.forward_plan(*[numbers(place, 1, 2, 3, 8) for _ in range(3)], return_stats=True)
+    plan = attention.forward.plan(*[numbers(place, 1, 2, 3, 8) for _ in range(3)], return_stats=True)
     text = "q float32 (1, 2, 3, 8), k float32 (1, 2, 3, 8), v float32 (1, 2, 3, 8) -> float32 (1, 2, 3, 8), stats "
     assert repr(plan).startswith(f"<plan of attention.forward: {text}") and repr(plan).endswith(f"{where}>")
 
@@ -193,7 +193,7 @@ def test_inputs_come_before_outputs(place):
     assert plan.names == ("a", "b", "c", "out", "bias_grad")
     assert gemm.matmul.plan(x, w, c=c).names == ("a", "b", "out")  # beta is 0: c is not looked at
     q, stats = numbers(place, 1, 2, 3, 8), numbers(place, 1, 2, 3)
-    plan = attention.backward_plan(q, q, q, q, q, stats, bias=numbers(place, 3, 3), bias_grad=True)
+    plan = attention.backward.plan(q, q, q, q, q, stats, bias=numbers(place, 3, 3), bias_grad=True)
     assert plan.names == ("do", "q", "k", "v", "o", "stats", "bias", "dq", "dk", "dv", "dbias")
     pair = numbers(place, 3, 4), numbers(place, 3, 4)
     assert gated.backward.plan(numbers(place, 3, 4), pair).names == ("dy", "x[0]", "x[1]", "out[0]", "out[1]")

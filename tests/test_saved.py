@@ -38,7 +38,7 @@ def test_attention_forgets_nothing(place, case, layout):
     again, stats = attention.forward(*arrays, **options, return_stats=True)
     assert np.array_equal(*numbers(place, (o, again)), equal_nan=True)
     wanted = numbers(place, attention.backward(do, *arrays, o, stats, **options))
-    plan = attention.backward_plan(do, saved)
+    plan = attention.backward.plan(do, saved)
     for found in (attention.backward(do, saved), plan(do, saved)):
         for one, other in zip(numbers(place, found), wanted, strict=True):
             assert np.array_equal(one, other)
@@ -62,9 +62,9 @@ def test_options_of_the_gradients_are_as_forwards_where_they_are_not_given(place
     _, saved = attention.forward(
         *call.views("q", "k", "v"), deterministic=True, workspace_limit=2**20, return_saved=True
     )
-    plan = attention.backward_plan(do, saved)
+    plan = attention.backward.plan(do, saved)
     assert plan.problem.options.deterministic and plan.problem.limit == 2**20
-    assert attention.backward_plan(do, saved, workspace_limit=2**21).problem.limit == 2**21
+    assert attention.backward.plan(do, saved, workspace_limit=2**21).problem.limit == 2**21
 
 
 def test_what_attention_refuses(place):
@@ -79,7 +79,7 @@ def test_what_attention_refuses(place):
         "mask is given, and saved has another mask from attention.forward",
         run=lambda: attention.backward(do, saved, mask="causal_bottom_right"),
     )
-    refused(OptionError, "dropout is given", run=lambda: attention.backward_plan(do, saved, dropout=0.5))
+    refused(OptionError, "dropout is given", run=lambda: attention.backward.plan(do, saved, dropout=0.5))
     refused(OptionError, "k is given", run=lambda: attention.backward(do, saved, arrays[2]))
     refused(OptionError, "bias is given", run=lambda: attention.backward(do, saved, bias=do))
     refused(
@@ -97,7 +97,7 @@ def test_what_attention_refuses(place):
 
 
 def plan_of(do, saved):
-    return attention.backward_plan(do, saved)
+    return attention.backward.plan(do, saved)
 
 
 @pytest.mark.parametrize("kind", KINDS)

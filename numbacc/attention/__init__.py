@@ -8,12 +8,10 @@ is asked for, `unfused` does without.
 from ..base.keywords import explain
 from .attending import (
     backward,
-    backward_plan,
     forward,
-    forward_plan,
 )
 from .calling import cache_clear, cache_info, cache_limit
-from .dropping import dropout_mask, dropout_mask_plan
+from .dropping import dropout_mask
 from .masks import CausalSlidingWindow, SlidingWindow
 from .requests import Request, prepare, request
 
@@ -22,14 +20,11 @@ __all__ = [
     "Request",
     "SlidingWindow",
     "backward",
-    "backward_plan",
     "cache_clear",
     "cache_info",
     "cache_limit",
     "dropout_mask",
-    "dropout_mask_plan",
     "forward",
-    "forward_plan",
     "prepare",
     "request",
 ]

@@ -109,7 +109,7 @@ def request(
         The others: as in `forward` and `backward`. Scales of float8 are always reckoned with.
 
     Arrays that lie otherwise, such as q, k and v in one, have plans of their own:
-    `forward_plan(q, k, v).prepare([q, k, v])`.
+    `forward.plan(q, k, v).prepare([q, k, v])`.
 
     Raises:
         As `forward` and `backward`.

@@ -22,9 +22,7 @@ def numbers(call, case, name, values, kind):
 
 def named(call, case, name, planned=0.2):
     """The call is of this function, or of its plan's."""
-    name = f"{name}_plan" if case.chance(planned) else name
-    call.of(f"attention.{name}", getattr(attention, name))
-    return name.endswith("_plan")
+    return call.of_plan_or(f"attention.{name}", getattr(attention, name), planned)
 
 
 def options(call, case, is_planned, dropped=False):
