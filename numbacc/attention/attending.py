@@ -13,7 +13,8 @@ from .saved import ARRAYS, check_complete, check_saved, opened, saved
 def _keep(**given: Any) -> tuple[Any, ...]:
     """Return the results and the saved object of a call with these arguments."""
     with_stats = check_saved(given)
-    found = forward(**{**given, "return_stats": True})
+    given["return_stats"] = True
+    found = run(*forward.__wrapped__(**given))
     kept = saved(found, given)
     return (*found, kept) if with_stats else (found[0], kept)
 

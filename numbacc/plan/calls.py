@@ -48,6 +48,7 @@ class Function(Protocol[P, R]):
     """
 
     __name__: str
+    __wrapped__: Callable[..., Any]
     plan: Callable[..., Any]
     backward: Any
     backward_data: Any
