@@ -194,7 +194,7 @@ def test_two_runs_are_the_same(device_place, heads, rows):
 
 
 def problem(q, k, **options) -> Problem:
-    return attention.request(q, k, **{"dtype": "float32", "direction": "backward", **options}).problem
+    return attention.requests.request(q, k, **{"dtype": "float32", "direction": "backward", **options}).problem
 
 
 @pytest.mark.parametrize("q, k, dtype", [
@@ -284,6 +284,6 @@ def test_sequences_are_not_taken_one_at_a_time(more):
         "workspace_limit": 3 * 4 * 64 * 2 + 2048,
     }
     shapes = (3, 4, 16, 64), (3, 2, 16, 64)
-    assert attention.request(*shapes, **asked).graphs()
+    assert attention.requests.request(*shapes, **asked).graphs()
     with pytest.raises(UnsupportedError, match="bytes at once, more than workspace_limit"):
-        attention.request(*shapes, **asked, **more).graphs()
+        attention.requests.request(*shapes, **asked, **more).graphs()

@@ -35,7 +35,7 @@ def pretend(monkeypatch):
 
 
 def asked(q=Q, k=LONG, v=None, **options):
-    return attention.request(q, k, v, **options)
+    return attention.requests.request(q, k, v, **options)
 
 
 SHIFTED = {"mask": "causal_bottom_right"}

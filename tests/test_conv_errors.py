@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -345,16 +346,16 @@ def test_plans_take_what_the_functions_take(direction):
 
 def test_requests_are_of_what_can_be_called():
     shapes = (2, 3, 8, 8), (4, 3, 3, 3)
-    refused(OptionError, "bias=1 is neither True nor False", run=lambda: conv.request(*shapes, bias=1))
+    refused(OptionError, "bias=1 is neither True nor False", run=lambda: conv.requests.request(*shapes, bias=1))
     for direction in ("backward_data", "backward_filter"):
         for more in ({"bias": True}, {"activation": "relu"}):
-            refused(OptionError, f"{next(iter(more))} is for direction", run=lambda d=direction, m=more: conv.request(
-                *shapes, direction=d, **m))  # fmt: skip
-        assert "backward" in repr(conv.request(*shapes, direction=direction, bias=False))
+            run = partial(conv.requests.request, *shapes, direction=direction, **more)
+            refused(OptionError, f"{next(iter(more))} is for direction", run=run)
+        assert "backward" in repr(conv.requests.request(*shapes, direction=direction, bias=False))
 
 
 def test_what_needs_no_plan_is_told_so():
     """supports answers; it does not raise, nor has cudnn refuse what runs."""
     for x, options in (((0, 3, 8, 8), {}), ((2, 3, 8, 8), {"alpha": 0})):
-        found = cudnn.supports(conv.request(x, (4, 3, 3, 3), **options), "A100")
+        found = cudnn.supports(conv.requests.request(x, (4, 3, 3, 3), **options), "A100")
         assert not found and "nothing is summed" in found.reason and "A100" in found.device

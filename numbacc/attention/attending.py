@@ -168,7 +168,7 @@ def forward(
         scales = NO_SCALES
     else:
         scales = (descale_q, descale_k, descale_v, scale_s, descale_s, scale_o)
-    return "forward", (q, k, v), extras, offset, options, out, seed, stream, scales  # type: ignore[return-value]
+    return "forward", (q, k, v), extras, offset, options, out, seed, stream, scales
 
 
 @planned(
@@ -263,4 +263,4 @@ def backward(
         mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
     )  # fmt: skip
     arrays = (do, q, k, v, o, stats)
-    return "backward", arrays, extras, offset, options, out, seed, stream, NO_SCALES  # type: ignore[return-value]
+    return "backward", arrays, extras, offset, options, out, seed, stream, NO_SCALES

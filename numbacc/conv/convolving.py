@@ -306,7 +306,7 @@ def _made(direction: str, *parts: Any) -> ConvPlan:
         *options, target, bias, a, b = parts
         return ConvPlan(Call(direction, a, b, bias, target, None, *options))
     shape, *options, target, a, b = parts
-    return ConvPlan(Call(direction, a, b, None, target, shape, None, *options[:8], None, *options[8:]))
+    return ConvPlan(Call._make((direction, a, b, None, target, shape, None, *options[:8], None, *options[8:])))
 
 
 cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

@@ -118,7 +118,7 @@ def a_window(call, case):
 
 def a_request(call, case):
     """Attention without arrays."""
-    call.of("attention.request", attention.request)
+    call.of("attention.requests.request", attention.requests.request)
     for name, shape in (("q_shape", Q), ("k_shape", K)):
         call.add(name, "lengths", shape, True)
     call.add("direction", "option", case.pick(["forward", "backward"]))
@@ -132,4 +132,4 @@ def a_request(call, case):
 
 BUILDERS = (a_forward, a_forward, a_gradient, a_gradient, of_pages, of_tokens, a_window, a_request)
 #: What takes no stream.
-NO_STREAM = ("attention.SlidingWindow", "attention.CausalSlidingWindow", "attention.request")
+NO_STREAM = ("attention.SlidingWindow", "attention.CausalSlidingWindow", "attention.requests.request")

@@ -190,7 +190,10 @@ def a_convolution(call, case):
 def a_convolution_without_arrays(call, case):
     """A shape, or a request."""
     is_request = case.chance(0.7)
-    call.of("conv.request" if is_request else "conv.output_shape", conv.request if is_request else conv.output_shape)
+    call.of(
+        "conv.request" if is_request else "conv.output_shape",
+        conv.requests.request if is_request else conv.output_shape,
+    )
     for name, shape in (("x_shape", (2, 4, 6, 5)), ("w_shape", (3, 4, 3, 2))):
         call.add(name, "lengths", shape, True)
     for name in ("stride", "dilation"):

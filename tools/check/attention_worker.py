@@ -40,7 +40,7 @@ NOT_CHOSEN = "not chosen"
 
 def request_of(case: Case) -> Request:
     """A case as numbacc is asked for it."""
-    return attention.request(case.q, case.k, case.v, dtype=case.dtype, **{"return_stats": True, **case.asked})
+    return attention.requests.request(case.q, case.k, case.v, dtype=case.dtype, **{"return_stats": True, **case.asked})
 
 
 def options_of(case: Case) -> dict[str, Any]:
