@@ -312,7 +312,7 @@ def _plans(report: Report) -> None:
         for length in range(520, 600, 16):
             q = numbacc.empty((1, 4, length, 64), "bfloat16")
             start = time.perf_counter()
-            attention.forward_plan(q, q, q, mask="causal")
+            attention.forward.plan(q, q, q, mask="causal")
             spans.append(1e3 * (time.perf_counter() - start))
             attention.cache_clear()
         return spans

@@ -243,10 +243,10 @@ def _plan_of(problem: Problem, **more: Any) -> Any:
     """What the plan of a call says of itself."""
     given, layer = {**problem.layer.given, **more, "out": problem.out}, problem.layer
     if problem.direction == "forward":
-        return conv.forward_plan(problem.x, problem.w, **given).info
+        return conv.forward.plan(problem.x, problem.w, **given).info
     if problem.direction == "backward_data":
-        return conv.backward_data_plan(problem.dy, problem.w, layer.x, **given).info
-    return conv.backward_filter_plan(problem.x, problem.dy, layer.w, **given).info
+        return conv.backward_data.plan(problem.dy, problem.w, layer.x, **given).info
+    return conv.backward_filter.plan(problem.x, problem.dy, layer.w, **given).info
 
 
 def _fused(report: Report, torch: Any, some: Iterable[Layer], timed: Callable[..., dict[str, float]]) -> None:
@@ -285,7 +285,7 @@ def _plans(report: Report) -> None:
     for size in range(30, 41):
         x, w = numbacc.empty((8, size, size, 64), "float16"), numbacc.empty((64, 3, 3, 64), "float16")
         start = time.perf_counter()
-        conv.forward_plan(x, w, layout="NHWC", padding=1, workspace_limit=2**28 + size)
+        conv.forward.plan(x, w, layout="NHWC", padding=1, workspace_limit=2**28 + size)
         spans.append(1e3 * (time.perf_counter() - start))
     # The first of a process brings the library, too.
     middle = float(np.median(spans[1:]))

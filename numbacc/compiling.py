@@ -79,8 +79,8 @@ def _gated() -> None:
                 for (x, whole), (_, half) in zip(
                     _matrices(2 * columns, dtype), _matrices(columns, dtype), strict=False
                 ):
-                    gated.planned("forward", kind, (x,), (half,)).choose((0, 0))
-                    gated.planned("backward", kind, (half, x), (whole,)).choose((0, 0, 0))
+                    gated.plan_of("forward", kind, (x,), (half,)).choose((0, 0))
+                    gated.plan_of("backward", kind, (half, x), (whole,)).choose((0, 0, 0))
 
 
 def _gemm() -> None:
@@ -124,22 +124,24 @@ def _conv() -> None:
     """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
     its fused kernels cannot read it, of kernels where a gradient is a convolution, and of images with few channels."""
     for dtype, (shape, kernels, order) in product(dtypes.FLOATS, _IMAGES):
-        asked = conv.request(shape, kernels, dtype=dtype, bias=True, layout=order)
+        asked = conv.requests.request(shape, kernels, dtype=dtype, bias=True, layout=order)
         _choose(conv_plans.everyday(asked.problem.call))
     for (shape, kernels, order), result in product(_IMAGES, ("int32", "float32")):
-        asked = conv.request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
+        asked = conv.requests.request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
         _choose(conv_plans.everyday(asked.problem.call))
     _choose(map(conv_plans.ConvPlan, depthwise.everyday()))
     for layout_of_images, taps in product(("NCHW", "NHWC"), (3, 5)):
         shape, kernels = ((8, 64, 56, 56), (64, 64, taps, taps))
         if layout_of_images == "NHWC":
             shape, kernels = ((8, 56, 56, 64), (64, taps, taps, 64))
-        asked = conv.request(shape, kernels, direction="backward_data", layout=layout_of_images)
+        asked = conv.requests.request(shape, kernels, direction="backward_data", layout=layout_of_images)
         _choose_others(asked.problem)
     for channels, (taps, stride) in product((1, 3, 4), _FIRST_LAYERS):
         shape, kernels = (8, 224, 224, channels), (64, taps, taps, channels)
         for direction in ("forward", "backward_filter", *["backward_data"] * (stride > 1)):
-            asked = conv.request(shape, kernels, direction=direction, dtype="float16", layout="NHWC", stride=stride)
+            asked = conv.requests.request(
+                shape, kernels, direction=direction, dtype="float16", layout="NHWC", stride=stride
+            )
             _choose_others(asked.problem)
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):

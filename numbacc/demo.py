@@ -194,14 +194,14 @@ def what_ran_where(parameters: Parameters, data: Digits, kind: str) -> str:
     # A gradient is of the shape, dtype and device of what it belongs to, and plans see no more.
     dlogits, dactive, dhidden = numbacc.asarray(logits), active, hidden
     steps: dict[str, Any] = {
-        "h = x W1 + b1": gemm.matmul_plan(images, W1, bias=b1, epilogue="bias"),
-        "y = gated(h)": gated.forward_plan(hidden, kind),
-        "z = y W2 + b2": gemm.matmul_plan(active, W2, bias=b2, epilogue="bias"),
-        "dy = dz W2ᵀ": gemm.matmul_plan(dlogits, W2.T),
-        "dW2 = yᵀ dz, db2": gemm.matmul_plan(active.T, dlogits, epilogue="bgradb"),
-        "dh = dy gated'(h)": gated.backward_plan(dactive, hidden, kind),
-        "dx = dh W1ᵀ": gemm.matmul_plan(dhidden, W1.T),
-        "dW1 = xᵀ dh, db1": gemm.matmul_plan(images.T, dhidden, epilogue="bgradb"),
+        "h = x W1 + b1": gemm.matmul.plan(images, W1, bias=b1, epilogue="bias"),
+        "y = gated(h)": gated.forward.plan(hidden, kind),
+        "z = y W2 + b2": gemm.matmul.plan(active, W2, bias=b2, epilogue="bias"),
+        "dy = dz W2ᵀ": gemm.matmul.plan(dlogits, W2.T),
+        "dW2 = yᵀ dz, db2": gemm.matmul.plan(active.T, dlogits, epilogue="bgradb"),
+        "dh = dy gated'(h)": gated.backward.plan(dactive, hidden, kind),
+        "dx = dh W1ᵀ": gemm.matmul.plan(dhidden, W1.T),
+        "dW1 = xᵀ dh, db1": gemm.matmul.plan(images.T, dhidden, epilogue="bgradb"),
     }
     device = "cpu" if isinstance(hidden, np.ndarray) else f"cuda:{hidden.device}"
     rows = []

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from .arrays import operands
 from .arrays.operands import Array
@@ -34,8 +33,9 @@ from .functions.symbolic.derive import NotDerived, takes_one
 from .kernels.elementwise.launch import MapSpec
 from .plan.base import check_out, outs_of
 from .plan.cache import PlanCache, functions_of
+from .plan.calls import planned
 from .plan.maps import MapPlan
-from .plan.saved import Saved, check_kept, saves
+from .plan.saved import Saved, check_kept
 from .reference import gated as reference
 from .runtime.streams import handle_of
 
@@ -44,16 +44,47 @@ KINDS = tuple(reference.KINDS)
 __all__ = [
     "KINDS",
     "backward",
-    "backward_plan",
     "cache_clear",
     "cache_info",
     "cache_limit",
     "forward",
-    "forward_plan",
     "register",
 ]
 
 
+_plans = PlanCache(lambda *key: _made(*key), count=1024)
+
+
+def _keep(x: Any, kind: str, axis: int, gate: str, out: Any, stream: Any) -> tuple[Array, Saved]:
+    """Return y and the saved object of a call with these arguments."""
+    pair = x if isinstance(x, (tuple, list)) else (x,)
+    check_kept(("x",) * len(pair), pair, out, handle_of(stream))
+    saved = Saved("gated.forward", {"x": x}, {"kind": kind, "axis": axis, "gate": gate})
+    return forward(x, kind, axis=axis, gate=gate, out=out, stream=stream), saved
+
+
+def _opened(x: Saved, kind: str, axis: int, gate: str, **more: Any) -> dict[str, Any]:
+    """Return the arguments of a call of the gradient in which x is a saved object."""
+    given = {"kind": kind, "axis": axis, "gate": gate}
+    more["x"], more["kind"], more["axis"], more["gate"] = x.opened("gated.forward", given, _DEFAULTS)
+    return more
+
+
+_DEFAULTS = {"kind": "swiglu", "axis": -1, "gate": "second"}
+
+
+@planned(
+    _plans,
+    "MapPlan",
+    "x",
+    keep=_keep,
+    example="""
+>>> x = np.array([3.0, -2.0, 1.0, 2.0])
+>>> plan = gated.forward.plan(x, "reglu")
+>>> plan(x)
+array([ 3., -4.])
+""",
+)
 def forward(
     x: Any,
     kind: str = "swiglu",
@@ -98,14 +129,22 @@ def forward(
         >>> gated.forward(np.array([3.0, -2.0, 1.0, 2.0]), "reglu")  # a is [3, -2], b is [1, 2]
         array([ 3., -4.])
     """
-    if not saves(return_saved):
-        return _call("forward", (x,), kind, axis, gate, out, stream)
-    pair = x if isinstance(x, (tuple, list)) else (x,)
-    check_kept(("x",) * len(pair), pair, out, handle_of(stream))
-    saved = Saved("gated.forward", {"x": x}, {"kind": kind, "axis": axis, "gate": gate})
-    return _call("forward", (x,), kind, axis, gate, out, stream), saved
+    return _find("forward", (x,), kind, axis, gate, out, handle_of(stream))
 
 
+@planned(
+    _plans,
+    "MapPlan",
+    "dy x",
+    opens=("x", _opened),
+    of=forward,
+    example="""
+>>> x, dy = np.array([3.0, -2.0, 1.0, 2.0]), np.ones(2)
+>>> plan = gated.backward.plan(dy, x, "reglu")
+>>> plan(dy, x)
+array([ 1.,  2.,  3., -2.])
+""",
+)
 def backward(
     dy: Any,
     x: Any,
@@ -147,41 +186,7 @@ def backward(
         >>> gated.backward(np.ones(2), saved)
         array([ 1.,  2.,  3., -2.])
     """
-    if isinstance(x, Saved):
-        x, kind, axis, gate = _opened(x, kind, axis, gate)
-    return _call("backward", (dy, x), kind, axis, gate, out, stream)
-
-
-def forward_plan(x: Any, kind: str = "swiglu", *, axis: int = -1, gate: str = "second", out: Any = None) -> MapPlan:
-    """The plan that `forward` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Arguments and errors are those of `forward`; pass `out` if the plan is to be called with one.
-
-    Example:
-        >>> x = np.array([3.0, -2.0, 1.0, 2.0])
-        >>> plan = gated.forward_plan(x, "reglu")
-        >>> plan(x)
-        array([ 3., -4.])
-    """
-    return _lookup("forward", (x,), kind, axis, gate, out)
-
-
-def backward_plan(
-    dy: Any, x: Any, kind: str = "swiglu", *, axis: int = -1, gate: str = "second", out: Any = None
-) -> MapPlan:
-    """The plan that `backward` runs for these arrays: call it as `plan(dy, x, out=None, stream=None)`.
-
-    Arguments and errors are those of `backward`; pass `out` if the plan is to be called with one.
-
-    Example:
-        >>> x, dy = np.array([3.0, -2.0, 1.0, 2.0]), np.ones(2)
-        >>> plan = gated.backward_plan(dy, x, "reglu")
-        >>> plan(dy, x)
-        array([ 1.,  2.,  3., -2.])
-    """
-    if isinstance(x, Saved):
-        x, kind, axis, gate = _opened(x, kind, axis, gate)
-    return _lookup("backward", (dy, x), kind, axis, gate, out)
+    return _find("backward", (dy, x), kind, axis, gate, out, handle_of(stream))
 
 
 def register(kind: str, gate: Callable[[float], float], slope: Callable[[float], float] | None = None) -> None:
@@ -226,16 +231,16 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
     _plans.clear()
 
 
-def _opened(saved: Saved, kind: str, axis: int, gate: str) -> tuple[Any, ...]:
-    """Return x, kind, axis and gate of a saved object."""
-    given = {"kind": kind, "axis": axis, "gate": gate}
-    return saved.opened("gated.forward", given, {"kind": "swiglu", "axis": -1, "gate": "second"})
-
-
 #: Kind that was registered -> direction -> formula.
 _own: dict[str, dict[str, Formula]] = {}
 #: Kind whose functions read values from outside -> these values, and a function that registers it again.
 _outside: dict[str, tuple[Outside, Callable[[], None]]] = {}
+
+
+class _Changing(NamedTuple):
+    """A kind whose functions read values from outside, in the cache's keys."""
+
+    kind: str
 
 
 def _notice(kind: Any) -> None:
@@ -245,43 +250,9 @@ def _notice(kind: Any) -> None:
         again()
 
 
-def _call(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any, stream: Any) -> Any:
-    if _outside:
-        _notice(kind)
-    handle = handle_of(stream)
-    plan, given = None, out
-    take = operands.importers.get(type(arguments[-1]))
-    if take is not None and not isinstance(out, (tuple, list)):
-        x = take(arguments[-1], "x", handle)
-        arguments = (x,) if direction == "forward" else (operands.as_array(arguments[0], "dy", handle), x)
-        given = None if out is None else operands.as_array(out, "out", handle)
-    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
-    if type(axis) is int:
-        try:
-            own = None if given is None else given._numbacc_layout
-            plan = _plans.hit((direction, kind, axis, gate, False, own, *map(_layout, arguments)))
-        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
-            pass
-    if plan is None:
-        plan, inputs, outs = _find(direction, arguments, kind, axis, gate, given, handle)
-        return plan.run(inputs, outs, out, handle)
-    return plan.run(arguments, None if given is None else (given,), out, handle)
-
-
-_layout = attrgetter("_numbacc_layout")
-
-
-def _lookup(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any) -> MapPlan:
+def _find(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any, handle: int) -> Any:
+    """Return the planned call of a function."""
     _notice(kind)
-    plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle_of(None))
-    plan.prepare(inputs, outs)
-    return plan
-
-
-def _find(
-    direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any, handle: int
-) -> tuple[MapPlan, list[Any], list[Any] | None]:
-    """The plan for these arguments, and the arguments as arrays."""
     x = arguments[-1]
     paired = isinstance(x, (tuple, list))
     if paired and len(x) != 2:
@@ -298,7 +269,10 @@ def _find(
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
     # One array's layout stands for itself: a tuple less to make for each call.
     target = out_layouts[0] if out_layouts is not None and len(out_layouts) == 1 else out_layouts
-    return _plans.find((direction, kind, axis, gate, paired, target, *layouts)), inputs, outs
+    # The short path does not find a kind whose functions may have changed, and so comes here, where that is noticed.
+    own: Any = _Changing(kind) if _outside and isinstance(kind, str) and kind in _outside else kind
+    plan = _plans.find((direction, own, axis, gate, target, *layouts))
+    return plan, inputs, outs, handle, ()
 
 
 _NAMES = {"forward": ("x",), "backward": ("dy", "x")}
@@ -394,16 +368,17 @@ def _split(x: Layout, axis: int, argument: int) -> tuple[list[View], tuple[int, 
     return [view(argument, offset, x.strides, shape) for offset in (0, second)], shape
 
 
-def planned(direction: str, kind: str, inputs: tuple[Layout, ...], outs: tuple[Layout, ...]) -> MapPlan:
-    """A plan for arrays that need not exist, in no cache."""
+def plan_of(direction: str, kind: str, inputs: tuple[Layout, ...], outs: tuple[Layout, ...]) -> MapPlan:
+    """Return a plan for arrays that need not exist, in no cache."""
     return _plan(direction, kind, -1, "second", False, inputs, outs)
 
 
-def _made(direction: str, kind: str, axis: int, gate: str, paired: bool, target: Any, *inputs: Layout) -> MapPlan:
-    """The plan of a key."""
-    return _plan(direction, kind, axis, gate, paired, inputs, (target,) if isinstance(target, Layout) else target)
+def _made(direction: str, kind: Any, axis: int, gate: str, target: Any, *inputs: Layout) -> MapPlan:
+    """Return the plan of a key."""
+    paired = len(inputs) > len(_NAMES[direction])
+    own = kind.kind if type(kind) is _Changing else kind
+    return _plan(direction, own, axis, gate, paired, inputs, (target,) if isinstance(target, Layout) else target)
 
 
-_plans = PlanCache(_made, count=1024)
 cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
 explain(__name__, __all__)

@@ -384,7 +384,7 @@ class Call:
         return getattr(gated, self.direction)(*self.arguments, **self.options, **more)
 
     def plan(self, **more):
-        return getattr(gated, f"{self.direction}_plan")(*self.arguments, **self.options, **more)
+        return getattr(gated, self.direction).plan(*self.arguments, **self.options, **more)
 
     def halves(self, arrays):
         """[x] or [a, b] as [a, b]."""

@@ -95,7 +95,7 @@ class Call:
 
     def plan(self, **more):
         positional, keywords = self.arguments
-        return getattr(conv, f"{self.case.direction}_plan")(*positional, **{**keywords, **more})
+        return getattr(conv, self.case.direction).plan(*positional, **{**keywords, **more})
 
     def verify(self, answer):
         """Check what a call returned, and what it left alone."""

@@ -19,7 +19,7 @@ FIRST_LAYER = ((64, 224, 224, 3), (64, 7, 7, 3), {"stride": 2, "padding": 3})
 
 
 def request(x, w, **options):
-    return conv.request(x, w, **{"layout": "NHWC", "dtype": "float16", **options}).problem
+    return conv.requests.request(x, w, **{"layout": "NHWC", "dtype": "float16", **options}).problem
 
 
 @contextmanager

@@ -150,7 +150,7 @@ class Call:
         return gemm.matmul(**{**self.arguments, "alpha": self.alpha, **more})
 
     def plan(self):
-        return gemm.matmul_plan(**self.arguments)
+        return gemm.matmul.plan(**self.arguments)
 
     def results(self, answer):
         """out and the second result, None where there is none, in NumPy."""

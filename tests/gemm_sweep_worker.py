@@ -158,7 +158,7 @@ def run_matmul(product, attempt):
     if attempt:
         return None
     arguments = product.arguments()
-    text = gemm.matmul_plan(**arguments).info.algorithm
+    text = gemm.matmul.plan(**arguments).info.algorithm
     answer = gemm.matmul(**arguments)
     return lambda: product.verify(_grad_of(answer) if "bgrad" in product.kind else None), text
 

@@ -243,7 +243,7 @@ def test_launchers_keep_what_threads_make_of_them_at_once():
     x = array()
     with numbacc.graph():
         gated.forward(x)
-    launcher = gated.forward_plan(x).last.launcher
+    launcher = gated.forward.plan(x).last.launcher
     calls = [launcher.launch_unchecked]
     del launcher.__dict__["launch_unchecked"]
     calls.append(launcher.launch_unchecked)

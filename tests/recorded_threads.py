@@ -49,7 +49,7 @@ def test_an_array_that_leaves_while_a_call_is_under_way(log):
     """Between a call's look at its arrays and its launch, another thread reads one of them on another stream."""
     t = numbacc.stream()
     x, out = array(), numbacc.empty((4, 4))
-    plan = gated.forward_plan(x, out=out)
+    plan = gated.forward.plan(x, out=out)
     plan(x, out=out)
     kernel, elsewhere = plan.last, numbacc.empty((4, 4), stream=t)
 

@@ -118,7 +118,7 @@ class Bits:
         if found[-1].dtype == np.uint8:
             columns = given["shape"][1]  # what is behind the last column means nothing
             found[-1] = np.unpackbits(found[-1], axis=-1, count=columns, bitorder="little")
-        return found, out._address, self.gemm.matmul_plan(**arguments).info
+        return found, out._address, self.gemm.matmul.plan(**arguments).info
 
 
 def difference(one, other):

@@ -27,7 +27,7 @@ def square(place):
     return place.put(np.ones((2, 2), np.float32))
 
 
-@pytest.mark.parametrize("function", [gemm.matmul, gemm.matmul_plan])
+@pytest.mark.parametrize("function", [gemm.matmul, gemm.matmul.plan])
 def test_dtypes_that_a_product_has_not(place, square, function):
     wide = place.put(np.ones((2, 2)))
     says(numbacc.DTypeError, "out has dtype float64; the result of float32", lambda: function(square, square, out=wide))
@@ -38,8 +38,8 @@ def test_dtypes_that_a_product_has_not(place, square, function):
     "wrong", [10**400, HUGE, 1, 1.5, True, np.float32(1), [1], "x"], ids=lambda w: type(w).__name__
 )
 def test_arrays_of_a_products_plan(square, wrong):
-    plan = gemm.matmul_plan(square, square)
-    given = gemm.matmul_plan(square, square, out=square[:] if isinstance(square, np.ndarray) else square)
+    plan = gemm.matmul.plan(square, square)
+    given = gemm.matmul.plan(square, square, out=square[:] if isinstance(square, np.ndarray) else square)
     for name, run in {
         "a": lambda: plan(wrong, square), "b": lambda: plan(square, wrong), "c": lambda: plan(square, square, c=wrong),
         "bias": lambda: plan(square, square, bias=wrong), "aux": lambda: plan(square, square, aux=wrong),
@@ -50,7 +50,7 @@ def test_arrays_of_a_products_plan(square, wrong):
 
 @pytest.mark.parametrize("name", ["alpha", "beta", "scale_a"])
 def test_numbers_beyond_a_float64(square, name):
-    for function in (gemm.matmul, gemm.matmul_plan(square, square)):
+    for function in (gemm.matmul, gemm.matmul.plan(square, square)):
         for number in (10**400, HUGE, -HUGE):
             says(numbacc.OptionError, f"{name}=", lambda f=function, n=number: f(square, square, **{name: n}))
 
@@ -58,10 +58,10 @@ def test_numbers_beyond_a_float64(square, name):
 @pytest.mark.parametrize("wrong", [10**400, 1, True, [1], "x"], ids=lambda w: type(w).__name__)
 def test_arrays_of_plans_of_convolutions(place, wrong):
     x, w, dy, bias = (place.put(np.ones(s, np.float32)) for s in ((1, 2, 6), (3, 2, 3), (1, 3, 4), (3,)))
-    forward = conv.forward_plan(x, w, bias, layout="NCW")
-    given = conv.forward_plan(x, w, layout="NCW", out=dy)
-    data = conv.backward_data_plan(dy, w, x.shape, layout="NCW")
-    kernels = conv.backward_filter_plan(x, dy, w.shape, layout="NCW")
+    forward = conv.forward.plan(x, w, bias, layout="NCW")
+    given = conv.forward.plan(x, w, layout="NCW", out=dy)
+    data = conv.backward_data.plan(dy, w, x.shape, layout="NCW")
+    kernels = conv.backward_filter.plan(x, dy, w.shape, layout="NCW")
     for name, run in {
         "x": lambda: forward(wrong, w, bias), "w": lambda: forward(x, wrong, bias),
         "bias": lambda: forward(x, w, wrong), "out": lambda: given(x, w, out=wrong), "dy": lambda: data(wrong, w),
@@ -71,10 +71,10 @@ def test_arrays_of_plans_of_convolutions(place, wrong):
 
 
 def test_axes_of_transforms_and_their_plans(x):
-    for function in (fft.fft, fft.ifft, fft.fft_plan, fft.ifft_plan):
+    for function in (fft.fft, fft.ifft, fft.fft.plan, fft.ifft.plan):
         says(numbacc.ShapeError, "axis='x'", lambda f=function: f(x, axis="x"))
         says(numbacc.ShapeError, "axis=2 is out of range", lambda f=function: f(x, axis=2))
-    for function in (fft.fftn, fft.ifft2, fft.fftn_plan, fft.ifft2_plan):
+    for function in (fft.fftn, fft.ifft2, fft.fftn.plan, fft.ifft2.plan):
         says(numbacc.ShapeError, "axes='x'", lambda f=function: f(x, axes="x"))
         says(numbacc.ShapeError, "axes=5 is out of range", lambda f=function: f(x, axes=(0, 5)))
         says(numbacc.ShapeError, "s='x'", lambda f=function: f(x, s="x"))
@@ -89,11 +89,11 @@ def test_axes_of_transforms_and_their_plans(x):
 def test_arrays_of_plans_of_activations(place, x, wrong):
     half = place.put(np.ones((2, 2), np.float32))
     kind = type(wrong).__name__
-    plan, back = gated.forward_plan(x), gated.backward_plan(half, x)
+    plan, back = gated.forward.plan(x), gated.backward.plan(half, x)
     says(numbacc.DTypeError, f"x is a {kind}", lambda: plan(wrong))
     says(numbacc.DTypeError, f"dy is a {kind}", lambda: back(wrong, x))
     says(numbacc.DTypeError, f"x is a {kind}", lambda: back(half, wrong))
-    paired = gated.backward_plan(half, (half, half))
+    paired = gated.backward.plan(half, (half, half))
     says(numbacc.DTypeError, f"x[1] is a {kind}", lambda: paired(half, (half, wrong)))
     says(numbacc.LayoutError, "this plan of gated.forward was made for x; it", lambda: plan(x, x))
     says(
@@ -110,7 +110,7 @@ def test_out_in_a_list(place, x, wrong):
     kind = type(wrong).__name__
     says(numbacc.DTypeError, f"out[0] is a {kind}", lambda: gated.forward(x, out=[wrong]))
     says(numbacc.DTypeError, f"out[1] is a {kind}", lambda: gated.backward(half, (half, half), out=(half, wrong)))
-    plan = gated.forward_plan(x, out=half)
+    plan = gated.forward.plan(x, out=half)
     says(numbacc.DTypeError, f"out[0] is a {kind}", lambda: plan(x, out=[wrong]))
     for out in ([half], (half,)):
         assert gated.forward(x, out=out) is out and plan(x, out=out) is out

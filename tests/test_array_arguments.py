@@ -85,7 +85,7 @@ def test_numbers_name_no_dtype_wherever_one_is_named(place, wrong):
     gemm.matmul(x, x, out_dtype=np.float32)
     for run in (
         lambda: gemm.matmul(x, x, out_dtype=wrong),
-        lambda: gemm.matmul_plan(x, x, out_dtype=wrong),
+        lambda: gemm.matmul.plan(x, x, out_dtype=wrong),
         lambda: numbacc.empty_like(x, dtype=wrong),
         lambda: numbacc.random.Generator().random(3, dtype=wrong),
         *[lambda: x.view(wrong)] * place.is_device,

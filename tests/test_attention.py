@@ -87,10 +87,10 @@ def test_packed_qkv_is_not_copied(device_place):
     q, k, v = (together[:, :, number] for number in range(3))
     o, stats = attention.forward(q, k, v, layout="BSHD", return_stats=True)
     outs = tuple(grads[:, :, number] for number in range(3))
-    forward = attention.forward_plan(q, k, v, layout="BSHD", return_stats=True)
-    backward = attention.backward_plan(o, q, k, v, o, stats, layout="BSHD", out=outs)
+    forward = attention.forward.plan(q, k, v, layout="BSHD", return_stats=True)
+    backward = attention.backward.plan(o, q, k, v, o, stats, layout="BSHD", out=outs)
     assert forward.info.backend == backward.info.backend == ("simulator" if simulated() else "cudnn")
-    assert attention.forward_plan(q, k, v[..., ::-1], layout="BSHD").info.backend.endswith("+kernel")
+    assert attention.forward.plan(q, k, v[..., ::-1], layout="BSHD").info.backend.endswith("+kernel")
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, HALF], ids=str)
@@ -282,7 +282,7 @@ def test_slices_of_heads_keep_to_the_limit(device_place, dropout):
     for limit in (None, 12000, 9000):
         call = Call(device_place, case, workspace_limit=limit)
         results.append(call.check())
-        info = attention.backward_plan(
+        info = attention.backward.plan(
             *call.views("do", "q", "k", "v"), *call.forward(), bias_grad=True,
             **{name: each for name, each in call.keywords.items() if name != "seed"},
         ).info  # fmt: skip
@@ -303,7 +303,7 @@ def test_deterministic_gradients_in_slices_of_heads(device_place):
         name: device_place.get(each) for name, each in views.backward(*views.forward(), deterministic=True).items()
     }
     call = Call(device_place, case, deterministic=True, workspace_limit=6000)
-    plan = attention.backward_plan(*call.views("do", "q", "k", "v"), *call.forward(), **call.keywords)
+    plan = attention.backward.plan(*call.views("do", "q", "k", "v"), *call.forward(), **call.keywords)
     assert plan.info.deterministic and "slices of heads" in plan.info.algorithm
     for name, each in call.backward(*call.forward()).items():
         np.testing.assert_array_equal(device_place.get(each), whole[name])
@@ -317,8 +317,8 @@ def test_deterministic_gradients_in_slices_of_heads(device_place):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_info(place, dtype):
     call = Call(place, small(dtype=dtype))
-    forward = attention.forward_plan(*call.views("q", "k", "v"), **call.keywords, return_stats=True).info
-    backward = attention.backward_plan(*call.views("do", "q", "k", "v"), *call.forward(), **call.keywords).info
+    forward = attention.forward.plan(*call.views("q", "k", "v"), **call.keywords, return_stats=True).info
+    backward = attention.backward.plan(*call.views("do", "q", "k", "v"), *call.forward(), **call.keywords).info
     assert forward.op == "attention.forward" and backward.op == "attention.backward"
     assert forward.math_dtype == ("float64" if dtype == DOUBLE else "float32") == forward.accumulator_dtype
     assert forward.deterministic
@@ -329,7 +329,7 @@ def test_info(place, dtype):
         assert backward.workspace_bytes > 0
         # Fused, dq is added up in whatever order.
         assert backward.deterministic is (dtype.itemsize > 2)
-        kept = attention.backward_plan(
+        kept = attention.backward.plan(
             *call.views("do", "q", "k", "v"), *call.forward(), **call.keywords, deterministic=True
         )
         assert kept.info.deterministic

@@ -102,9 +102,9 @@ def test_scales_that_only_float64_holds(place):
         q, k, v = arrays(place, Q, K, K, dtype=dtype)
         o, stats = attention.forward(q, k, v, return_stats=True)
         words = ("scale=1e+39 is infinite in float32", f"attention of {dtype}")
-        refused(OptionError, *words, run=lambda: attention.forward_plan(q, k, v, scale=1e39))  # noqa: B023
+        refused(OptionError, *words, run=lambda: attention.forward.plan(q, k, v, scale=1e39))  # noqa: B023
         refused(OptionError, *words, run=lambda: attention.backward(o, q, k, v, o, stats, scale=1e39))  # noqa: B023
-        refused(OptionError, *words, run=lambda: attention.request(Q, K, dtype=dtype, scale=1e39))  # noqa: B023
+        refused(OptionError, *words, run=lambda: attention.requests.request(Q, K, dtype=dtype, scale=1e39))  # noqa: B023
     q, k, v = arrays(place, Q, K, K, dtype=DOUBLE)
     np.testing.assert_allclose(place.get(attention.forward(q, k, v, scale=1e39)), 1.0, rtol=1e-12)
     q, k, v = arrays(place, Q, K, K)
@@ -180,7 +180,7 @@ def test_pages(place):
     refused(DTypeError, "page_table_v has dtype float32",
             run=lambda: attention.forward(q, k, v, **{**given, "page_table_v": floats}))  # fmt: skip
     o, stats = attention.forward(q, k, v, **given, return_stats=True)
-    for run in (attention.backward, attention.backward_plan):
+    for run in (attention.backward, attention.backward.plan):
         refused(OptionError, "no backward pass", run=lambda run=run: run(o, q, k, v, o, stats, **given))
     none = place.put(np.ones((0, 2, 4, 8), SINGLE))
     refused(ShapeError, "k has shape (0, 2, 4, 8)", "a page", run=lambda: attention.forward(q, none, none, **given))
@@ -317,13 +317,13 @@ def test_plans_and_offsets(place):
     """An array that the plan has no place for was ignored, and a plan made for an offset that no call takes."""
     q, k, v = arrays(place, Q, K, K)
     later, out = place.put(np.array([8])), place.put(np.full(Q, np.nan, SINGLE))
-    plan = attention.forward_plan(q, k, v, dropout=0.5)
+    plan = attention.forward.plan(q, k, v, dropout=0.5)
     refused(LayoutError, "made with no further arrays", "with offset", run=lambda: plan(q, k, v, offset=later))
     refused(OptionError, "offset=None", run=lambda: plan(q, k, v, offset=None))
     refused(OptionError, "offset=-4", run=lambda: plan(q, k, v, offset=-4))
-    refused(OptionError, "offset=6", run=lambda: attention.forward_plan(q, k, v, dropout=0.5, offset=6))
-    refused(OptionError, "offset=None", run=lambda: attention.forward_plan(q, k, v, dropout=0.5, offset=None))
-    entered = attention.forward_plan(q, k, v, dropout=0.5, offset=later, out=out)
+    refused(OptionError, "offset=6", run=lambda: attention.forward.plan(q, k, v, dropout=0.5, offset=6))
+    refused(OptionError, "offset=None", run=lambda: attention.forward.plan(q, k, v, dropout=0.5, offset=None))
+    entered = attention.forward.plan(q, k, v, dropout=0.5, offset=later, out=out)
     refused(DTypeError, "offset is a int", run=lambda: entered(q, k, v, offset=8, out=out))
     wanted = place.get(attention.forward(q, k, v, dropout=0.5, seed=3, offset=8))
     np.testing.assert_array_equal(place.get(entered(q, k, v, seed=3, offset=later, out=out)), wanted)
@@ -365,7 +365,7 @@ def test_plans(place):
     case = small(bias=(1, 2, 5, 7), dropout=0.5, dtype=DOUBLE)
     call = Call(place, case)
     views, keywords = call.views("q", "k", "v"), call.keywords
-    plan = attention.forward_plan(*views, **{name: each for name, each in keywords.items() if name != "seed"})
+    plan = attention.forward.plan(*views, **{name: each for name, each in keywords.items() if name != "seed"})
     wanted = place.get(attention.forward(*views, **keywords))
     bias = call.operands["bias"].view
     found = plan(*views, bias=bias, seed=keywords["seed"], offset=keywords["offset"])

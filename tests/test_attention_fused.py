@@ -34,7 +34,7 @@ def planner():
 
 
 def plan(device, q=Q, k=None, v=None, **options):
-    return cudnn.supports(attention.request(q, q if k is None else k, v, **options), device)
+    return cudnn.supports(attention.requests.request(q, q if k is None else k, v, **options), device)
 
 
 MASKS = {
@@ -133,7 +133,7 @@ def test_deterministic_gradients(planner, device):
 def test_biases_of_float32(planner, direction, device):
     """Their gradient is cuDNN's in 16 bits, and converted: it has no other."""
     grad = {"bias_grad": True} if direction == "backward" else {}
-    asked = attention.request(Q, LONG, direction=direction, bias_shape=(1, 8, 128, 256), **grad).problem
+    asked = attention.requests.request(Q, LONG, direction=direction, bias_shape=(1, 8, 128, 256), **grad).problem
     extras = list(asked.call.extras)
     extras[EXTRAS.index("bias")] = dense((1, 8, 128, 256), np.float32, 0)
     fused = Fused(resolve(asked.call._replace(extras=tuple(extras))), (0,) * 10)
@@ -149,14 +149,14 @@ def test_parts_of_keys(planner):
         ((2, 8, 128, 128), (2, 2, 16383, 128), Cut(15, 1088, 63), {}),
         ((1, 8, 3, 64), (1, 8, 4000, 64), Cut(3, 1024, 928), bias),
     ):
-        found = graphs(attention.request(q, k, **options).problem, cut)
+        found = graphs(attention.requests.request(q, k, **options).problem, cut)
         assert len(found) == 2
         for graph in found:
             assert cudnn.supports(graph, "H200")
 
 
 def test_masks_can_be_dumped(planner):
-    problem = _on_dense(attention.request(Q, LONG, dropout=0.1).problem, "forward")
+    problem = _on_dense(attention.requests.request(Q, LONG, dropout=0.1).problem, "forward")
     call = problem.call._replace(direction="dropout_mask", options=problem.options._replace(return_stats=False))
     dump = resolve(call)
     for device in DEVICES:
@@ -167,7 +167,7 @@ def test_masks_can_be_dumped(planner):
 
 
 def graph_of(**options):
-    return attention.request(**{"q_shape": Q, "k_shape": LONG, **options}).graphs()[0]
+    return attention.requests.request(**{"q_shape": Q, "k_shape": LONG, **options}).graphs()[0]
 
 
 def modes(graph):
@@ -186,7 +186,7 @@ def test_nothing_is_given_that_is_not_read(name, direction):
     """cuDNN 9.19 executes no such graph."""
     options = dict(CASES[name])
     q = options.pop("q", Q)
-    asked = attention.request(q, options.pop("k", q), options.pop("v", None), direction=direction, **options)
+    asked = attention.requests.request(q, options.pop("k", q), options.pop("v", None), direction=direction, **options)
     for graph in asked.graphs():
         named = {place for node in graph.nodes for _, place in node.tensors}
         named |= {graph.tensors[place].offsets for place in named}
@@ -215,7 +215,7 @@ def test_a_number_is_no_part_of_a_graph():
 def test_cudnn_sees_scales_above_0(scale, direction, layout):
     """It takes the largest score of a row before it scales it: the sign is q's, which is copied, and dq's."""
     shapes = ((300, 8, 64), (500, 8, 64)) if layout == "THD" else (Q, LONG)
-    asked = attention.request(
+    asked = attention.requests.request(
         *shapes, direction=direction, scale=scale, layout=layout, batch=3 if layout == "THD" else None
     )
     problem = asked.problem
@@ -250,24 +250,33 @@ def test_numbers_lie_on_the_host_where_cudnn_reads_them():
 
 
 def test_requests_are_checked():
-    refused(ShapeError, "one batch", run=lambda: attention.request(Q, (3, 8, 64, 64)))
+    refused(ShapeError, "one batch", run=lambda: attention.requests.request(Q, (3, 8, 64, 64)))
     for direction in ("sideways", ["forward"], np.array(["forward", "backward"])):
-        refused(OptionError, "direction=", "unknown", run=lambda d=direction: attention.request(Q, Q, direction=d))
+        refused(
+            OptionError, "direction=", "unknown", run=lambda d=direction: attention.requests.request(Q, Q, direction=d)
+        )
     for direction in BOTH:
-        refused(OptionError, "return_stats=1", run=lambda d=direction: attention.request(
+        refused(OptionError, "return_stats=1", run=lambda d=direction: attention.requests.request(
             Q, Q, direction=d, return_stats=1))  # fmt: skip
-    refused(OptionError, "needs batch", run=lambda: attention.request((9, 2, 8), (9, 2, 8), layout="THD"))
-    refused(OptionError, "bias_grad=True", 'direction="backward"', run=lambda: attention.request(
+    refused(OptionError, "needs batch", run=lambda: attention.requests.request((9, 2, 8), (9, 2, 8), layout="THD"))
+    refused(OptionError, "bias_grad=True", 'direction="backward"', run=lambda: attention.requests.request(
         Q, Q, bias_shape=(1, 1, 128, 128), bias_grad=True))  # fmt: skip
-    refused(OptionError, 'batch is for layout="THD"', run=lambda: attention.request(Q, Q, batch=2))
-    refused(UnsupportedError, "runs unfused", run=lambda: attention.request(Q, Q, dtype="float32").graphs())
-    refused(UnsupportedError, "batch is empty", run=lambda: attention.request((0, *Q[1:]), (0, *Q[1:])).graphs())
-    refused(ShapeError, "q has shape ()", "rank 4", run=lambda: attention.request((), Q, lengths=True))
-    refused(ShapeError, "q has shape (8, 64)", "rank 4", run=lambda: attention.request(Q[1::2], Q, alibi=True))
+    refused(OptionError, 'batch is for layout="THD"', run=lambda: attention.requests.request(Q, Q, batch=2))
+    refused(UnsupportedError, "runs unfused", run=lambda: attention.requests.request(Q, Q, dtype="float32").graphs())
+    refused(
+        UnsupportedError, "batch is empty", run=lambda: attention.requests.request((0, *Q[1:]), (0, *Q[1:])).graphs()
+    )
+    refused(ShapeError, "q has shape ()", "rank 4", run=lambda: attention.requests.request((), Q, lengths=True))
+    refused(ShapeError, "q has shape (8, 64)", "rank 4", run=lambda: attention.requests.request(Q[1::2], Q, alibi=True))
     packed = {"layout": "THD", "batch": 2**70}
-    refused(OptionError, "batch=1180591620717411303424", run=lambda: attention.request(Q[1:], Q[1:], **packed))
-    refused(OptionError, "pages=1180591620717411303424", run=lambda: attention.request(Q, Q, pages=2**70))
-    refused(ShapeError, "q_shape=", "too large", run=lambda: attention.request((2**60, 8, 1, 1), Q, dtype="float32"))
+    refused(OptionError, "batch=1180591620717411303424", run=lambda: attention.requests.request(Q[1:], Q[1:], **packed))
+    refused(OptionError, "pages=1180591620717411303424", run=lambda: attention.requests.request(Q, Q, pages=2**70))
+    refused(
+        ShapeError,
+        "q_shape=",
+        "too large",
+        run=lambda: attention.requests.request((2**60, 8, 1, 1), Q, dtype="float32"),
+    )
 
 
 def test_what_is_prepared():
@@ -281,7 +290,7 @@ def test_what_is_prepared():
 def test_one_request_or_what_makes_them_is_prepared(device_place, monkeypatch):
     library, asked = graph_library(), []
     monkeypatch.setattr(library, "choose", lambda graph, *more: asked.append(graph))
-    one, other = (attention.request(Q, Q, direction=direction) for direction in BOTH)
+    one, other = (attention.requests.request(Q, Q, direction=direction) for direction in BOTH)
     attention.prepare(one)
     assert asked == one.graphs()
     attention.prepare(each for each in (one, other))
@@ -294,14 +303,14 @@ def test_what_runs_without_cudnn_is_told_so():
         ({"dtype": "float32"}, "runs unfused"),
         ({"direction": "backward", "deterministic": True, "workspace_limit": 100}, "more than workspace_limit=100"),
     ):
-        found = cudnn.supports(attention.request(Q, Q, **options), "H200")
+        found = cudnn.supports(attention.requests.request(Q, Q, **options), "H200")
         assert not found and words in found.reason and found.device == "NVIDIA H200"
 
 
 @pytest.mark.parametrize("bias_shape", [(1, 8, 1, 256), (2, 1, 128, 1), (1, 1, 1, 1), ()])
 def test_gradients_of_repeated_biases_are_asked_for(bias_shape):
     """Kernels of ours add them up behind cuDNN's, and are made where there is a GPU."""
-    asked = attention.request(Q, LONG, direction="backward", bias_shape=bias_shape, bias_grad=True)
+    asked = attention.requests.request(Q, LONG, direction="backward", bias_shape=bias_shape, bias_grad=True)
     (graph,) = asked.graphs()
     assert (*(bias_shape or (1, 1))[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
 
@@ -320,13 +329,13 @@ def test_slices_of_a_biass_gradient_start_at_multiples_of_16_bytes(keys, heads):
     """It has no gaps: of 127 queries heads are as far apart as they are long. Of statistics four heads are."""
     asked = {"direction": "backward", "workspace_limit": 2**20}
     shapes = (2, 8, 127, 64), (2, 8, keys, 64)
-    biased = attention.request(*shapes, bias_shape=(2, 8, 127, keys), bias_grad=True, **asked).problem
+    biased = attention.requests.request(*shapes, bias_shape=(2, 8, 127, keys), bias_grad=True, **asked).problem
     fused = Fused(biased, (0,) * 20)
     each = 2 * 2 * 127 * keys
     found, most = [n for n in (1, 2, 4, 8) if fused.heads_within(n * each) == n], max(heads, 4)
     assert found == [n for n in (1, 2, 4, 8) if n >= most]
     assert fused.heads_within(each * most - 1) == 0
-    plain = Fused(attention.request(*shapes, deterministic=True, **asked).problem, (0,) * 20)
+    plain = Fused(attention.requests.request(*shapes, deterministic=True, **asked).problem, (0,) * 20)
     assert [plain.heads_within(n * each) for n in (1, 2, 4, 8)] == [0, 0, 4, 8]
 
 
@@ -351,7 +360,9 @@ def test_calls_take_no_plan_of_cudnns_but_those_prepared(device_place, monkeypat
     o, stats = attention.forward(q, k, v, **more, return_stats=True)
     for direction in ("forward", "backward"):
         given = options if direction == "forward" else more
-        attention.prepare([attention.request(q.shape, k.shape, direction=direction, dtype=HALF, **given)], threads=1)
+        attention.prepare(
+            [attention.requests.request(q.shape, k.shape, direction=direction, dtype=HALF, **given)], threads=1
+        )
         prepared = {*asked}
         asked.clear()
         attention.cache_clear()
@@ -367,7 +378,7 @@ def test_preparing_needs_a_gpu(numpy_place):
     from numbacc.base.dispatch import has_gpu
 
     if not has_gpu():
-        refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.request(Q, Q)]))
+        refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.requests.request(Q, Q)]))
 
 
 def test_versions_that_are_left_alone():

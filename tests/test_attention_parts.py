@@ -55,7 +55,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_parts_give_what_all_keys_give(cut, name, layout):
     call = Call(cut, few(**CASES[name]), layout)
-    plan = attention.forward_plan(*call.views("q", "k", "v"), **call.keywords)
+    plan = attention.forward.plan(*call.views("q", "k", "v"), **call.keywords)
     assert "parts of the keys" in plan.info.algorithm and plan.info.backend.endswith("+kernel")
     call.check()
 
@@ -98,7 +98,7 @@ def test_prepare_plans_the_parts(cut, monkeypatch):
     library, seen = graph_library(), []
     choose = library.choose
     monkeypatch.setattr(library, "choose", lambda graph, *more: seen.append(graph) or choose(graph, *more))
-    attention.prepare(attention.request((1, 2, 3, 16), (1, 2, 200, 16), dtype="float16"))
+    attention.prepare(attention.requests.request((1, 2, 3, 16), (1, 2, 200, 16), dtype="float16"))
     prepared = seen[:]
     seen.clear()
     q, k = (cut.put(np.zeros((1, 2, n, 16), HALF)) for n in (3, 200))
@@ -118,7 +118,7 @@ def test_other_gpus_and_versions_cut_nothing(monkeypatch):
 
 
 def problem(q, k, *, dtype="float16", **options):
-    return attention.request(q, k, dtype=dtype, **options).problem
+    return attention.requests.request(q, k, dtype=dtype, **options).problem
 
 
 def test_which_calls_cut_keys():
@@ -153,6 +153,6 @@ def test_on_a_gpu_as_they_are(device_place, options, keys):
     more = {"bias": (1, 4, 100, keys)} if "bias" in options else options
     case = small(batch=2, heads=4, queries=100, keys=keys, width=64, value_width=64, dtype=HALF, **more)
     call = Call(device_place, case)
-    plan = attention.forward_plan(*call.views("q", "k", "v"), **call.keywords)
+    plan = attention.forward.plan(*call.views("q", "k", "v"), **call.keywords)
     assert "parts of the keys" in plan.info.algorithm
     call.check(gradients=False)

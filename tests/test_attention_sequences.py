@@ -190,9 +190,9 @@ def test_both_ways_drop_the_same_where_one_has_no_fused_plan(device_place, monke
     keywords = {"layout": "THD", "seq_len_q": starts, "seq_len_kv": starts, "max_len_q": 5, "max_len_kv": 5}
     keywords |= {"alibi": place.put(np.ones(4, np.float32)), "mask": attention.CausalSlidingWindow(3, True)}
     for dropout in (0.5, 0.0):
-        forward = attention.forward_plan(q, k, k, **keywords, dropout=dropout, return_stats=True)
+        forward = attention.forward.plan(q, k, k, **keywords, dropout=dropout, return_stats=True)
         o, stats = attention.forward(q, k, k, **keywords, dropout=dropout, return_stats=True)
-        backward = attention.backward_plan(o, q, k, k, o, stats, **keywords, dropout=dropout)
+        backward = attention.backward.plan(o, q, k, k, o, stats, **keywords, dropout=dropout)
         for plan in (forward, backward):
             assert ("unfused" in plan.info.algorithm) is (dropout > 0 and many == 24)
     attention.cache_clear()

@@ -49,8 +49,8 @@ def plans(call):
     """The information of the plans of both directions."""
     keywords = {name: each for name, each in call.keywords.items() if name != "seed"}
     o, stats = Call(call.place, call.case, call.layout).forward()
-    forward = attention.forward_plan(*call.views("q", "k", "v"), **keywords, return_stats=True)
-    backward = attention.backward_plan(
+    forward = attention.forward.plan(*call.views("q", "k", "v"), **keywords, return_stats=True)
+    backward = attention.backward.plan(
         *call.views("do", "q", "k", "v"), o, stats, bias_grad=call.bias_grad, **keywords
     )  # fmt: skip
     return forward.info, backward.info
@@ -141,7 +141,7 @@ def test_packed_sequences(device_place, heads, rows):
     options |= {"layout": "THD", "max_len_q": 7, "max_len_kv": 6, "mask": "causal_bottom_right"}
     q, k, v, do = (arrays[name] for name in ("q", "k", "v", "do"))
     o, stats = attention.forward(q, k, v, **options, return_stats=True)
-    for inputs, plan in (((q, k, v), attention.forward_plan), ((do, q, k, v, o, stats), attention.backward_plan)):
+    for inputs, plan in (((q, k, v), attention.forward.plan), ((do, q, k, v, o, stats), attention.backward.plan)):
         whole = plan(*inputs, **options)
         with pytest.raises(UnsupportedError, match="leaves no room") as refusal:
             plan(*inputs, **options, workspace_limit=1)(*inputs, **starts_of(options))
@@ -194,7 +194,7 @@ def test_two_runs_are_the_same(device_place, heads, rows):
 
 
 def problem(q, k, **options) -> Problem:
-    return attention.request(q, k, **{"dtype": "float32", "direction": "backward", **options}).problem
+    return attention.requests.request(q, k, **{"dtype": "float32", "direction": "backward", **options}).problem
 
 
 @pytest.mark.parametrize("q, k, dtype", [
@@ -246,7 +246,7 @@ def test_deterministic_gradients_of_one_sequence_at_a_time(device_place, bias, g
             call = Call(device_place, case, layout, bias_grad=False, deterministic=True, workspace_limit=limit)
             o, stats = call.forward()
             keywords = call.keywords
-            plan = attention.backward_plan(*call.views("do", "q", "k", "v"), o, stats, **keywords)
+            plan = attention.backward.plan(*call.views("do", "q", "k", "v"), o, stats, **keywords)
             assert plan.info.algorithm.endswith(f", {3 * 2 // heads} slices of heads")
             for name, found in call.backward(o, stats).items():
                 np.testing.assert_array_equal(call.turned(device_place.get(found)), wanted[name])
@@ -257,7 +257,7 @@ def test_gradients_of_biases_of_one_sequence_at_a_time(device_place):
     case = small(batch=3, heads=2, groups=2, queries=16, keys=16, dtype=HALF, bias=(3, 4, 16, 16))
     call = Call(device_place, case, workspace_limit=2 * 3 * 4 * 16 * 4 + 1024)
     o, stats = call.forward()
-    info = attention.backward_plan(*call.views("do", "q", "k", "v"), o, stats, bias_grad=True, **call.keywords).info
+    info = attention.backward.plan(*call.views("do", "q", "k", "v"), o, stats, bias_grad=True, **call.keywords).info
     assert info.algorithm.endswith(", 6 slices of heads") and "unfused" not in info.algorithm
     call.check()
 
@@ -267,7 +267,7 @@ def test_slices_of_sequences_whose_lengths_are_told(device_place):
     case = small(batch=3, heads=2, queries=16, keys=64, dtype=HALF)
     call = Call(device_place, case, deterministic=True, workspace_limit=2 * 16 * 64 + 3 * 2 * 16 * 4 + 1024)
     o, stats = call.forward()
-    info = attention.backward_plan(*call.views("do", "q", "k", "v"), o, stats, **call.keywords).info
+    info = attention.backward.plan(*call.views("do", "q", "k", "v"), o, stats, **call.keywords).info
     assert info.algorithm.endswith(", 6 slices of heads") and "unfused" not in info.algorithm
     call.check()
 
@@ -284,6 +284,6 @@ def test_sequences_are_not_taken_one_at_a_time(more):
         "workspace_limit": 3 * 4 * 64 * 2 + 2048,
     }
     shapes = (3, 4, 16, 64), (3, 2, 16, 64)
-    assert attention.request(*shapes, **asked).graphs()
+    assert attention.requests.request(*shapes, **asked).graphs()
     with pytest.raises(UnsupportedError, match="bytes at once, more than workspace_limit"):
-        attention.request(*shapes, **asked, **more).graphs()
+        attention.requests.request(*shapes, **asked, **more).graphs()

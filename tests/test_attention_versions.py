@@ -35,7 +35,7 @@ def pretend(monkeypatch):
 
 
 def asked(q=Q, k=LONG, v=None, **options):
-    return attention.request(q, k, v, **options)
+    return attention.requests.request(q, k, v, **options)
 
 
 SHIFTED = {"mask": "causal_bottom_right"}
@@ -170,9 +170,9 @@ def test_what_is_left_alone_runs_unfused(pretend, device_place):
             attention.cache_clear()
             call.check()
             arrays, more = call.views("q", "k", "v"), {k: x for k, x in call.keywords.items() if k != "seed"}
-            plans = {"forward": attention.forward_plan(*arrays, **more, return_stats=True)}
+            plans = {"forward": attention.forward.plan(*arrays, **more, return_stats=True)}
             o, stats = call.forward()
-            plans["backward"] = attention.backward_plan(*call.views("do"), *arrays, o, stats, **more)
+            plans["backward"] = attention.backward.plan(*call.views("do"), *arrays, o, stats, **more)
             for way, made in plans.items():
                 assert ("unfused" in made.info.algorithm) is (version == last and way in ways), (version, way, options)
 
@@ -335,7 +335,7 @@ def test_old_versions_graphs_are_right(pretend, device_place, version, options):
     if simulated():
         o, stats = call.forward()
         more = {name: each for name, each in call.keywords.items() if name != "seed"}
-        made = attention.backward_plan(*call.views("do", "q", "k", "v"), o, stats, **more)
+        made = attention.backward.plan(*call.views("do", "q", "k", "v"), o, stats, **more)
         assert "unfused" not in made.info.algorithm
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -133,11 +134,11 @@ def test_gradients_of_other_shapes(place):
     assert conv.backward_data(dy, w, [2, 6, 7, 6], **options).shape == (2, 6, 7, 6)
     assert conv.backward_filter(x, dy, np.array([4, 3, 3, 2]), **options).shape == (4, 3, 3, 2)
     for wrong in (dy[:1], dy[:, :2], dy[:, :, :4], dy[..., None]):
-        for run in (conv.backward_data, conv.backward_data_plan):
+        for run in (conv.backward_data, conv.backward_data.plan):
             refused(
                 ShapeError, "dy has shape", "(2, 4, 5, 5)", run=lambda r=run, d=wrong: r(d, w, (2, 6, 7, 6), groups=2)
             )
-        for run in (conv.backward_filter, conv.backward_filter_plan):
+        for run in (conv.backward_filter, conv.backward_filter.plan):
             refused(ShapeError, "dy has shape", run=lambda r=run, d=wrong: r(x, d, (4, 3, 3, 2), groups=2))
 
 
@@ -181,7 +182,7 @@ def test_bias(place):
 )
 def test_dtypes_that_are_not_convolved(place, dtype):
     x, w = place.put(np.ones((1, 1, 5), dtype)), place.put(np.ones((1, 1, 3), dtype))
-    for run in (conv.forward, conv.forward_plan):
+    for run in (conv.forward, conv.forward.plan):
         words = ("x has dtype", "float32, float64, float16, bfloat16, int8")
         refused(DTypeError, *words, run=lambda r=run: r(x, w, layout="NCW"))
     refused(DTypeError, "dy has dtype", run=lambda: conv.backward_data(w, w, (1, 1, 5), layout="NCW"))
@@ -239,7 +240,7 @@ def test_no_array(place, direction, wrong):
     call = Call(place, small(direction))
     (a, b, *shape), options = call.arguments
     first, second = OPERANDS[direction]
-    for run in (getattr(conv, direction), getattr(conv, f"{direction}_plan")):
+    for run in (getattr(conv, direction), getattr(conv, direction).plan):
         refused(DTypeError, f"{first} is a", run=lambda r=run: r(wrong, b, *shape, **options))
         refused(DTypeError, f"{second} is a", run=lambda r=run: r(a, wrong, *shape, **options))
         if wrong is not None:
@@ -336,7 +337,7 @@ def test_options_are_named(numpy_place, direction):
 
 @each_direction
 def test_plans_take_what_the_functions_take(direction):
-    theirs = inspect.signature(getattr(conv, f"{direction}_plan")).parameters
+    theirs = inspect.signature(getattr(conv, direction).plan).parameters
     ours = dict(inspect.signature(getattr(conv, direction)).parameters)
     del ours["stream"]
     ours.pop("return_saved", None)
@@ -345,16 +346,16 @@ def test_plans_take_what_the_functions_take(direction):
 
 def test_requests_are_of_what_can_be_called():
     shapes = (2, 3, 8, 8), (4, 3, 3, 3)
-    refused(OptionError, "bias=1 is neither True nor False", run=lambda: conv.request(*shapes, bias=1))
+    refused(OptionError, "bias=1 is neither True nor False", run=lambda: conv.requests.request(*shapes, bias=1))
     for direction in ("backward_data", "backward_filter"):
         for more in ({"bias": True}, {"activation": "relu"}):
-            refused(OptionError, f"{next(iter(more))} is for direction", run=lambda d=direction, m=more: conv.request(
-                *shapes, direction=d, **m))  # fmt: skip
-        assert "backward" in repr(conv.request(*shapes, direction=direction, bias=False))
+            run = partial(conv.requests.request, *shapes, direction=direction, **more)
+            refused(OptionError, f"{next(iter(more))} is for direction", run=run)
+        assert "backward" in repr(conv.requests.request(*shapes, direction=direction, bias=False))
 
 
 def test_what_needs_no_plan_is_told_so():
     """supports answers; it does not raise, nor has cudnn refuse what runs."""
     for x, options in (((0, 3, 8, 8), {}), ((2, 3, 8, 8), {"alpha": 0})):
-        found = cudnn.supports(conv.request(x, (4, 3, 3, 3), **options), "A100")
+        found = cudnn.supports(conv.requests.request(x, (4, 3, 3, 3), **options), "A100")
         assert not found and "nothing is summed" in found.reason and "A100" in found.device

@@ -29,7 +29,7 @@ DIRECTION = "backward_data"
 
 
 def request(x, w, **options):
-    return conv.request(x, w, direction=DIRECTION, **options).problem
+    return conv.requests.request(x, w, direction=DIRECTION, **options).problem
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_strides_other_directions_and_more_padding_than_taps_are_none():
     assert turned(request((2, 4, 9, 8), (6, 4, 3, 2), padding=2)) is None
     assert turned(request((2, 4, 9, 8), (6, 4, 3, 3), padding=2)) is not None
     for direction in ("forward", "backward_filter"):
-        assert turned(conv.request((2, 4, 9, 8), (6, 4, 3, 2), direction=direction).problem) is None
+        assert turned(conv.requests.request((2, 4, 9, 8), (6, 4, 3, 2), direction=direction).problem) is None
 
 
 # ---------------------------------------------------------------- when it is taken
@@ -105,9 +105,9 @@ def test_large_ones_of_float32_are_taken_unmeasured(compute, first):
     assert ["convolution" in each.name for each in found] == [True] * first + [False, False] + [True] * (not first)
     measured = list(forms(problem, (True,) * 3, measured=True))
     assert not measured[0].name and measured[-1].name == "as a convolution of dy"
-    assert conv.request(*WIDE, direction=DIRECTION, layout="NHWC", padding=1, compute=compute).graphs()[0].nodes[
+    assert conv.requests.request(*WIDE, direction=DIRECTION, layout="NHWC", padding=1, compute=compute).graphs()[
         0
-    ].kind == ("convolve_forward" if first else "convolve_backward_data")
+    ].nodes[0].kind == ("convolve_forward" if first else "convolve_backward_data")
 
 
 @pytest.mark.parametrize(

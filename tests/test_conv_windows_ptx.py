@@ -35,7 +35,7 @@ def test_accesses_and_registers(numbers, capability):
 def launched(x, w, **options):
     found = []
     with launching_by(Noted.into(found)):
-        problem = conv.request(x, w, layout="NHWC", dtype="float16", **options).problem
+        problem = conv.requests.request(x, w, layout="NHWC", dtype="float16", **options).problem
         for copy in copies(problem, *others(problem)):
             copy.choose((0, 0))
     copying.executable.cache_clear()  # of those that launch nothing
@@ -57,7 +57,7 @@ def test_they_are_compiled_ahead():
 @pytest.mark.parametrize("direction", ["forward", "backward_filter"])
 def test_there_are_engines_that_need_not_be_compiled(direction, device):
     need_planning()
-    asked = conv.request(
+    asked = conv.requests.request(
         (64, 224, 224, 3), (64, 7, 7, 3), direction=direction, layout="NHWC", dtype="float16", stride=2, padding=3
     )
     graph, plain = asked.graphs()[:2]
@@ -70,6 +70,6 @@ def test_what_follows_is_fused():
     need_planning()
     options = {"layout": "NHWC", "dtype": "float16", "stride": 2, "padding": 3, "bias": True}
     for activation in ("relu", "gelu"):
-        asked = conv.request((64, 224, 224, 3), (64, 7, 7, 3), activation=activation, **options)
+        asked = conv.requests.request((64, 224, 224, 3), (64, 7, 7, 3), activation=activation, **options)
         found = cudnn.supports(asked, "H200")
         assert found.then == "" and len(asked.graphs()[0].nodes) == 3 and engine_of(found) != 0

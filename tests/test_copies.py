@@ -148,10 +148,10 @@ def elementwise_plans(place, x):
 
 def owners(place):
     x = place.put(np.ones((4, 8), np.float32))
-    plans = [gated.forward_plan(x), gemm.matmul_plan(x, x.T), fft.fft_plan(x), *elementwise_plans(place, x)]
-    plans.append(conv.forward_plan(x.reshape((1, 4, 8)), x.reshape((2, 4, 4)), layout="NCW"))
+    plans = [gated.forward.plan(x), gemm.matmul.plan(x, x.T), fft.fft.plan(x), *elementwise_plans(place, x)]
+    plans.append(conv.forward.plan(x.reshape((1, 4, 8)), x.reshape((2, 4, 4)), layout="NCW"))
     q = x.reshape((1, 2, 4, 4))
-    plans += [attention.forward_plan(q, q, q), attention.backward_plan(q, q, q, q, q, q[..., 0])]
+    plans += [attention.forward.plan(q, q, q), attention.backward.plan(q, q, q, q, q, q[..., 0])]
     streams = [numbacc.stream(), numbacc.current_stream()]
     return [*plans, *streams, *([x._storage] if place.is_device else [])]
 
@@ -169,8 +169,11 @@ def test_masks_and_requests_are_plain_data(way):
         made = way(mask)
         assert type(made) is type(mask) and made == mask and hash(made) == hash(mask)
         q = (1, 2, 16, 8)
-        assert way(attention.request(q, q, mask=mask)).graphs() == attention.request(q, q, mask=made).graphs()
-    asked = conv.request((2, 3, 8, 8), (4, 3, 3, 3), bias=True)
+        assert (
+            way(attention.requests.request(q, q, mask=mask)).graphs()
+            == attention.requests.request(q, q, mask=made).graphs()
+        )
+    asked = conv.requests.request((2, 3, 8, 8), (4, 3, 3, 3), bias=True)
     assert way(asked).graphs() == asked.graphs() and way(asked).wants == asked.wants
 
 

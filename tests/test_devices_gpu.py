@@ -260,9 +260,9 @@ def test_convolutions_computed_as_others_run_where_their_arrays_are(on, device, 
     def results(device):
         first, second, third = (numbacc.asarray(each, device=device) for each in (x, w, dy))
         plans = (
-            conv.forward_plan(first, second, **options),
-            conv.backward_data_plan(third, second, x.shape, **options),
-            conv.backward_filter_plan(first, third, w.shape, **options),
+            conv.forward.plan(first, second, **options),
+            conv.backward_data.plan(third, second, x.shape, **options),
+            conv.backward_filter.plan(first, third, w.shape, **options),
         )
         told = [plan.info.algorithm.partition(": ")[0] for plan in plans]
         assert told == list(NAMES.values())

@@ -30,17 +30,17 @@ VALUES = {
     "old capsule": "value = numbacc.zeros((4, 8)).__dlpack__(stream=1)",
     "graph": "x = numbacc.zeros((4, 8))\nwith numbacc.graph() as g: y = gated.forward(x)\ng.launch(); value = g, y",
     "open capture": "g = numbacc.graph(); g.__enter__(); value = g, gated.forward(numbacc.zeros((4, 8)))",
-    "plans": "x = numbacc.zeros((8, 8)); value = fft.fft_plan(x), gemm.matmul_plan(x, x)",
+    "plans": "x = numbacc.zeros((8, 8)); value = fft.fft.plan(x), gemm.matmul.plan(x, x)",
     "convolutions": (
         "x, w = numbacc.zeros((2, 8, 16, 16)), numbacc.zeros((8, 8, 3, 3)); y = conv.forward(x, w, activation='relu')\n"
         "with numbacc.graph() as g: dw = conv.backward_filter(x, y, w.shape)\n"
-        "g.launch(); value = g, dw, conv.forward_plan(x, w), conv.backward_data_plan(y, w, x.shape, tune=True)"
+        "g.launch(); value = g, dw, conv.forward.plan(x, w), conv.backward_data.plan(y, w, x.shape, tune=True)"
     ),
     "attention": (
         "x = numbacc.zeros((1, 2, 64, 64), 'bfloat16'); o, stats = attention.forward(x, x, x, return_stats=True)\n"
         "with numbacc.graph() as g: grads = attention.backward(o, x, x, x, o, stats)\n"
-        "g.launch(); value = g, grads, attention.forward_plan(x, x, x), attention.forward(x, x, x, dropout=0.5), \\\n"
-        "    attention.forward_plan(*[numbacc.zeros((1, 2, 64, 64))] * 3, mask='causal')"
+        "g.launch(); value = g, grads, attention.forward.plan(x, x, x), attention.forward(x, x, x, dropout=0.5), \\\n"
+        "    attention.forward.plan(*[numbacc.zeros((1, 2, 64, 64))] * 3, mask='causal')"
     ),
     "taken": "import torch; t = torch.zeros(4, 8, device='cuda'); value = numbacc.from_dlpack(t), t",
     "elementwise, in flight": (

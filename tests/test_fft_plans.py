@@ -35,12 +35,12 @@ def anew():
 @pytest.mark.parametrize("function", ["fft", "irfft", "hfft", "ifft2", "irfftn"])
 def test_a_plan_gives_the_same_bits_as_the_function(place, function):
     x, y = (place.put(values(3, 4, 6) * factor) for factor in (1, 2))
-    plan = getattr(fft, f"{function}_plan")(x, norm="ortho")
+    plan = getattr(fft, function).plan(x, norm="ortho")
     for array in (x, y):
         want = place.get(getattr(fft, function)(array, norm="ortho"))
         np.testing.assert_array_equal(bits(place.get(plan(array))), bits(want))
     out = place.empty(want.shape, want.dtype)
-    with_out = getattr(fft, f"{function}_plan")(x, norm="ortho", out=out.view)
+    with_out = getattr(fft, function).plan(x, norm="ortho", out=out.view)
     assert with_out(y, out=out.view) is out.view
     np.testing.assert_array_equal(bits(out.now()), bits(want))
 
@@ -50,12 +50,12 @@ def test_plan_takes_what_the_function_takes(place):
     for function, n, axes in [("fft", 5, 1), ("irfft2", (4, 4), (0, 1)), ("fftn", None, (2, 0)), ("fft2", None, None)]:
         more = {} if axes is None else {"axis" if function == "fft" else "axes": axes}
         want = getattr(fft, function)(x, n, **more, overwrite_input=False)
-        np.testing.assert_array_equal(place.get(getattr(fft, f"{function}_plan")(x, n, **more)(x)), place.get(want))
+        np.testing.assert_array_equal(place.get(getattr(fft, function).plan(x, n, **more)(x)), place.get(want))
 
 
 def test_a_plan_refuses_other_arrays(place):
     x, out = place.put(values(4, 6)), place.empty((4, 6), F)
-    plan, with_out = fft.fft_plan(x), fft.fft_plan(x, out=out.view)
+    plan, with_out = fft.fft.plan(x), fft.fft.plan(x, out=out.view)
     for wrong in (values(4, 7), values(6, 4).T, values(4, 6, dtype=D)):
         with pytest.raises(numbacc.LayoutError, match="was made for"):
             plan(place.put(wrong))
@@ -69,7 +69,7 @@ def test_a_plan_refuses_other_arrays(place):
 
 
 def test_info(place):
-    info = fft.irfft_plan(place.put(values(4, 6)), norm="ortho").info
+    info = fft.irfft.plan(place.put(values(4, 6)), norm="ortho").info
     assert info.op == "fft.irfft"
     assert info.dtypes == ("complex64", "float32")
     assert info.backend == {"numpy": "numpy", "simulator": "simulator", "gpu": "cufft+kernel"}[place.name]
@@ -78,13 +78,13 @@ def test_info(place):
     if place.is_device:
         assert info.algorithm == "repack, C2R 10, batch 4"
         assert info.workspace_bytes >= 4 * 6 * 8
-    info = fft.fft_plan(place.put(values(0, 6))).info
+    info = fft.fft.plan(place.put(values(0, 6))).info
     assert info.algorithm == ("no launch: the result is empty" if place.is_device else "reference")
 
 
 def test_plans_outlive_the_cache(place, anew):
     x = place.put(values(4, 6))
-    plan = fft.fft_plan(x)
+    plan = fft.fft.plan(x)
     want = place.get(plan(x))
     fft.cache_clear()
     fft.cache_limit(0)
@@ -107,7 +107,7 @@ def test_hits_and_misses(place, anew):
     fft.fftn(x)
     fft.fftn(x, None, [0, 1])
     assert fft.cache_info().misses == 4
-    assert fft.fft_plan(x) is fft.fft_plan(x)
+    assert fft.fft.plan(x) is fft.fft.plan(x)
     fft.cache_clear()
     assert fft.cache_info()[:2] == (0, 0) and fft.cache_info().currsize == 0
 
@@ -116,13 +116,13 @@ def test_the_longest_unused_go_first(place, anew):
     assert fft.cache_limit(2, 1 << 20) == (2, 1 << 20)
     assert fft.cache_limit() == (2, 1 << 20)
     a, b, c = (place.put(values(2, n)) for n in (3, 4, 5))
-    first = fft.fft_plan(a)
-    second = fft.fft_plan(b)
-    assert fft.fft_plan(a) is first
-    fft.fft_plan(c)
+    first = fft.fft.plan(a)
+    second = fft.fft.plan(b)
+    assert fft.fft.plan(a) is first
+    fft.fft.plan(c)
     assert fft.cache_info().currsize == 2
-    assert fft.fft_plan(a) is first
-    assert fft.fft_plan(b) is not second
+    assert fft.fft.plan(a) is first
+    assert fft.fft.plan(b) is not second
     assert fft.cache_limit(count=1) == (1, 1 << 20)
     assert fft.cache_info().currsize == 1
 

@@ -44,7 +44,7 @@ def takers(x):
     """Whatever takes foreign arrays."""
     return {
         "obj": [lambda: numbacc.asarray(x), lambda: numbacc.from_dlpack(x), lambda: numbacc.asnumpy(x)],
-        "x": [lambda: gated.forward(x), lambda: gated.forward_plan(x)],
+        "x": [lambda: gated.forward(x), lambda: gated.forward.plan(x)],
         "fill_value": [lambda: numbacc.full(3, x)],
     }
 

@@ -237,7 +237,7 @@ def test_gated_kinds_follow(place):
         a, b = X[:, :2], X[:, 2:]
         for kind in ("mine", "given"):
             np.testing.assert_allclose(place.get(gated.forward(x, kind)), a * b * factor)
-            np.testing.assert_allclose(place.get(gated.forward_plan(x, kind)(x)), a * b * factor)
+            np.testing.assert_allclose(place.get(gated.forward.plan(x, kind)(x)), a * b * factor)
             expected = np.concatenate([a * b * factor, a * a * factor], -1)
             np.testing.assert_allclose(place.get(gated.backward(dy, x, kind)), expected)
 

@@ -30,9 +30,9 @@ def refused_everywhere(place, error, *words, x=None, dy=None, **options):
     x = ones(place, (4, 6)).view if x is None else x
     dy = ones(place, (4, 3)).view if dy is None else dy
     y, dx = place.empty((4, 3), F32), place.empty((4, 6), F32)
-    for function in () if backward_only else (gated.forward, gated.forward_plan):
+    for function in () if backward_only else (gated.forward, gated.forward.plan):
         refused(error, *words, run=lambda f=function: f(x, **{"out": y.view, **options}))
-    for function in (gated.backward, gated.backward_plan):
+    for function in (gated.backward, gated.backward.plan):
         refused(error, *words, run=lambda f=function: f(dy, x, **{"out": dx.view, **options}))
     y.assert_untouched()
     dx.assert_untouched()
@@ -238,7 +238,7 @@ def test_out_has_as_many_arrays_as_the_result(place):
 def test_out_with_elements_that_share_memory(place, steps):
     out, x, half = place.empty((4, 3), F32, steps=steps), ones(place, (4, 6)).view, ones(place, (4, 3)).view
     refused(numbacc.LayoutError, "out", "share", run=lambda: gated.forward(x, out=out.view))
-    refused(numbacc.LayoutError, "out", "share", run=lambda: gated.forward_plan(x, out=out.view))
+    refused(numbacc.LayoutError, "out", "share", run=lambda: gated.forward.plan(x, out=out.view))
     fine = place.empty((4, 3), F32)
     run = lambda: gated.backward(half, (half, half), out=(fine.view, out.view))  # noqa: E731
     refused(numbacc.LayoutError, "out[1]", "share", run=run)
@@ -257,7 +257,7 @@ def readonly(place, operand):
 def test_out_is_read_only(place):
     x, half = ones(place, (4, 6)).view, ones(place, (4, 3)).view
     out, fine = readonly(place, place.empty((4, 3), F32)), place.empty((4, 3), F32)
-    plan = gated.forward_plan(x, out=fine.view)
+    plan = gated.forward.plan(x, out=fine.view)
     for run in (
         lambda: gated.forward(x, out=out.view),
         lambda: plan(x, out=out.view),
@@ -304,7 +304,7 @@ def test_overlap_in_part_is_refused(place):
         refused(numbacc.LayoutError, "overlap", run=run)
     base.assert_untouched()
     fresh.assert_untouched()
-    plan = gated.forward_plan(x, out=place.empty((8, 16), F32).view[:, :8])
+    plan = gated.forward.plan(x, out=place.empty((8, 16), F32).view[:, :8])
     refused(numbacc.LayoutError, "overlap", run=lambda: plan(x, out=v[:8, 1:9]))
     base.assert_untouched()
 

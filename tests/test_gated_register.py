@@ -113,7 +113,7 @@ def test_a_cell_that_is_run_again_replaces_the_kind(place):
         assert place.get(gated.forward(x, "line")).tolist() == [6.0 * factor]
         dx = gated.backward(place.put(np.ones(1, np.float32)), x, "line")
         assert place.get(dx).tolist() == [3.0 * factor, 2.0 * factor]
-        assert gated.forward_plan(x, "line").info.op == "gated.forward"
+        assert gated.forward.plan(x, "line").info.op == "gated.forward"
     gated.register("line", lambda b: b, slope=lambda b: 5.0)
     assert place.get(gated.backward(place.put(np.ones(1, np.float32)), x, "line")).tolist() == [3.0, 10.0]
 
@@ -121,7 +121,7 @@ def test_a_cell_that_is_run_again_replaces_the_kind(place):
 def test_plans_of_a_kind_that_was_replaced_keep_theirs(place):
     x = place.put(np.array([2.0, 3.0], np.float32))
     gated.register("line", lambda b: b)
-    plan = gated.forward_plan(x, "line")
+    plan = gated.forward.plan(x, "line")
     gated.register("line", lambda b: 2.0 * b)
     assert place.get(plan(x)).tolist() == [6.0] and place.get(gated.forward(x, "line")).tolist() == [12.0]
 

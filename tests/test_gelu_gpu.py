@@ -27,9 +27,9 @@ def test_the_librarys_gelu_is_as_exact_as_is_documented():
     tanh, bend = np.tanh(u), np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * wide**2)
     gelu = 0.5 * wide * (1 + tanh)
     slope = 0.5 * (1 + tanh) + 0.5 * wide * (1 - tanh**2) * bend
-    assert gemm.matmul_plan(x, same, bias=bias, epilogue="gelu_bias").info.backend == "cublasLt"
+    assert gemm.matmul.plan(x, same, bias=bias, epilogue="gelu_bias").info.backend == "cublasLt"
     got = numbacc.asnumpy(gemm.matmul(x, same, bias=bias, epilogue="gelu_bias"))
     assert (np.abs(got - gelu) <= GELU_ERROR * np.maximum(1, np.abs(gelu))).all()
-    assert gemm.matmul_plan(dy, same, epilogue="dgelu", aux=x).info.backend == "cublasLt"
+    assert gemm.matmul.plan(dy, same, epilogue="dgelu", aux=x).info.backend == "cublasLt"
     got = numbacc.asnumpy(gemm.matmul(dy, same, epilogue="dgelu", aux=x))
     assert (np.abs(got - slope) <= GELU_SLOPE_ERROR).all()

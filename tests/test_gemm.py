@@ -270,7 +270,7 @@ def test_nan_and_infinity_go_through(place, dtype):
     a, b = place.put(a), place.put(np.array([[1], [0.5]]).astype(a.dtype))
     want = {"none": [np.nan, np.inf, -np.inf, 1.5], "relu": [np.inf, 0, 1.5], "gelu": [np.inf]}
     for kind, values in want.items():
-        plan = gemm.matmul_plan(a, b, epilogue=kind)
+        plan = gemm.matmul.plan(a, b, epilogue=kind)
         got = place.get(plan(a, b)).astype(np.float64)[:, 0]
         # What the library's ReLU makes of NaN is its own business.
         assert np.isnan(got[0]) or (kind == "relu" and is_fused(plan))

@@ -308,7 +308,7 @@ def test_copies_are_captured_into_a_graph():
     amax = numbacc.zeros(3, stream=stream)
     out = numbacc.empty((64, 64), E4, stream=stream)
     given = {"bias": biases[1:], "scale_a": scales[1:2], "amax_d": amax[1:2], "out": out, "epilogue": "relu_bias"}
-    gemm.matmul_plan(a, w.T, **given)
+    gemm.matmul.plan(a, w.T, **given)
     with captured(stream) as graph:
         gemm.matmul(a, w.T, stream=stream, **given)
     for scale in (1.0, 0.5, 0.25):

@@ -60,9 +60,9 @@ def test_options_of_the_wrong_kind(place, pair, name, value, error):
     gemm.matmul(*pair, tune=True)
     refused(error, name, run=lambda: gemm.matmul(*pair, **{name: value}))
     if name != "alpha":
-        refused(error, name, run=lambda: gemm.matmul_plan(*pair, **{name: value}))
+        refused(error, name, run=lambda: gemm.matmul.plan(*pair, **{name: value}))
     else:
-        plan = gemm.matmul_plan(*pair)
+        plan = gemm.matmul.plan(*pair)
         refused(error, name, run=lambda: plan(*pair, alpha=value))
 
 
@@ -84,7 +84,7 @@ def test_numbers_that_are_1_are_no_less(place, pair, number):
 def test_scales_are_no_larger_than_numbers_are(place, name):
     a, w = ones(place, 16, 16, dtype="float8_e4m3fn"), ones(place, 16, 16, dtype="float8_e4m3fn")
     refused(OptionError, name, run=lambda: gemm.matmul(a, w.T, **{name: 10**400}))
-    plan = gemm.matmul_plan(a, w.T, **{name: 2.0})
+    plan = gemm.matmul.plan(a, w.T, **{name: 2.0})
     refused(OptionError, name, run=lambda: plan(a, w.T, **{name: 10**400}))
 
 

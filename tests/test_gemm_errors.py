@@ -29,7 +29,7 @@ def refused_everywhere(place, error, *words, **given):
     arguments = {"a": a, "b": b, **({"out": out.view} if dtype == "float32" else {}), **given}
     refused(error, *words, run=lambda: gemm.matmul(**arguments))
     if "alpha" not in given:  # which a plan does not depend on
-        refused(error, *words, run=lambda: gemm.matmul_plan(**arguments))
+        refused(error, *words, run=lambda: gemm.matmul.plan(**arguments))
     out.assert_untouched()
 
 
@@ -197,7 +197,7 @@ def test_strides_that_are_no_multiples_of_the_size(numpy_place):
 def test_what_is_written_is_read_only(place):
     out, aux = readonly(place, place.empty(D, F32)), readonly(place, place.empty(D, F32))
     a, b, free = ones(place, A), ones(place, B), place.empty(D, F32)
-    plan = gemm.matmul_plan(a, b, out=free.view)
+    plan = gemm.matmul.plan(a, b, out=free.view)
     for run in (
         lambda: gemm.matmul(a, b, out=out.view),
         lambda: gemm.matmul(a, b, alpha=2.0, out=out.view),
@@ -242,7 +242,7 @@ def test_what_is_written_shares_memory(place):
         operand = name.split(",")[0] if "shares" not in name else name
         words = ("shares memory", operand) if name != "with aux" else ("shares memory", "out", "aux")
         refused(LayoutError, *words, run=run)
-    plan = gemm.matmul_plan(v[:8, 8:16], b, out=square)
+    plan = gemm.matmul.plan(v[:8, 8:16], b, out=square)
     refused(LayoutError, "shares memory", "a", run=lambda: plan(v[:8, :8], b, out=square))
     base.assert_untouched()
     fresh.assert_untouched()
@@ -373,7 +373,7 @@ def test_factors_of_integers_are_integers(place):
     refused(OptionError, "alpha", run=lambda: gemm.matmul(a, a, alpha=np.ones(2)))
     eight = np.ones((4, 4), np.int8)
     a, b = place.put(eight), place.put(eight).T
-    plan = gemm.matmul_plan(a, b)
+    plan = gemm.matmul.plan(a, b)
     for alpha in (0.5, 2**31):
         refused(OptionError, "alpha", run=lambda alpha=alpha: gemm.matmul(a, b, alpha=alpha))
         refused(OptionError, "alpha", run=lambda alpha=alpha: plan(a, b, alpha=alpha))

@@ -217,7 +217,7 @@ def test_a_product_is_captured_into_a_graph(kind, shape):
     }
     arrays = {name: numbacc.asarray(value, stream=stream) for name, value in values.items()}
     out = numbacc.empty((m, n), "bfloat16", stream=stream)
-    plan = gemm.matmul_plan(**arrays, epilogue=kind, out=out)
+    plan = gemm.matmul.plan(**arrays, epilogue=kind, out=out)
     with captured(stream) as graph:
         plan(**arrays, out=out, stream=stream)
         gemm.matmul(**arrays, epilogue=kind, out=out, stream=stream)

@@ -126,9 +126,9 @@ def test_mlp_is_six_products_and_no_other_kernel(dtype, activation):
     wanted = [f"{name}_AUX_BIAS", "BIAS", "BGRADA", f"D{name}", "BGRADA", "DEFAULT"]
     assert sorted(choice.product.epilogue for choice, _ in chosen) == sorted(wanted)
     plans = (
-        gemm.matmul_plan(x, w1, bias=b1, epilogue=f"{activation}_aux_bias"),
-        gemm.matmul_plan(dy, w2.T, aux=saved.aux, epilogue=f"d{activation}"),
-        gemm.matmul_plan(saved.hidden.T, dy, epilogue="bgradb"),
+        gemm.matmul.plan(x, w1, bias=b1, epilogue=f"{activation}_aux_bias"),
+        gemm.matmul.plan(dy, w2.T, aux=saved.aux, epilogue=f"d{activation}"),
+        gemm.matmul.plan(saved.hidden.T, dy, epilogue="bgradb"),
     )
     assert [plan.info.backend for plan in plans] == ["cublasLt"] * 3
     del y

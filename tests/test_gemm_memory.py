@@ -53,7 +53,7 @@ def test_a_threads_handles_end_with_it(monkeypatch):
 def test_threads_share_a_stream_but_no_scratch_memory():
     """Sums over k in parts are several kernels, which two threads may queue in turns."""
     operands = [(normal(16, 1 << 16), normal(1 << 16, 16)) for _ in range(4)]
-    assert gemm.matmul_plan(*operands[0]).info.workspace_bytes
+    assert gemm.matmul.plan(*operands[0]).info.workspace_bytes
     expected = [numbacc.asnumpy(gemm.matmul(*pair)) for pair in operands]
     wrong = []
 

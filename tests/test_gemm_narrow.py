@@ -309,7 +309,7 @@ def test_scales_that_do_not_fit(place):
     ]
     for error, words, given in cases:
         refused(error, *words, run=lambda given=given: gemm.matmul(a, b, **given))
-        refused(error, *words, run=lambda given=given: gemm.matmul_plan(a, b, **given))
+        refused(error, *words, run=lambda given=given: gemm.matmul.plan(a, b, **given))
 
 
 def test_amax_is_read_only(numpy_place):
@@ -365,7 +365,7 @@ def test_int8_in_batches(place):
     a, left = int8(place, 3, 8, 16)
     b, right = int8(place, 12, 16, seed=1)
     np.testing.assert_array_equal(place.get(gemm.matmul(left, right.T)), a.astype(int) @ b.T.astype(int))
-    info = gemm.matmul_plan(left, right.T).info
+    info = gemm.matmul.plan(left, right.T).info
     assert (info.dtypes, info.accumulator_dtype) == (("int8", "int8", "int32"), "int32")
 
 

@@ -230,7 +230,7 @@ def test_arrays_of_every_dtype_travel(dtype):
 
 
 def test_two_threads_at_once():
-    plans = gated.forward_plan(numbacc.asarray(normal(64, 512)))
+    plans = gated.forward.plan(numbacc.asarray(normal(64, 512)))
     failures = []
 
     def work(seed):
@@ -267,7 +267,7 @@ def test_a_planned_call_is_captured_into_a_graph():
     source, y = numbacc.asarray(x, stream=stream), numbacc.empty((128, 128), stream=stream)
     elsewhere = numbacc.asarray(x)  # on the default stream
     z = numbacc.empty((128, 128))
-    plan = gated.forward_plan(source, out=y)
+    plan = gated.forward.plan(source, out=y)
     with captured(stream) as graph:
         plan(source, out=y, stream=stream)
         plan(elsewhere, out=z, stream=stream)
@@ -294,7 +294,7 @@ def test_more_than_2_to_the_31_elements(kind):
         part = x[start : start + (1 << 12)]
         part[...] = piece[: part.shape[0]]
     y = gated.forward(x, kind)
-    assert "64-bit indices" in gated.forward_plan(x, kind).info.algorithm
+    assert "64-bit indices" in gated.forward.plan(x, kind).info.algorithm
     for row in (0, rows // 2, rows - 1):
         a, b = np.split(piece[row % (1 << 12)], 2)
         got = numbacc.asnumpy(y[row]).astype(np.float64)

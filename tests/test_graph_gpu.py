@@ -78,7 +78,7 @@ def test_a_chain_with_temporaries(slow):
 
 def test_a_planned_transform_without_out_is_launched_again():
     x = numbacc.asarray(normal(8, 1000).astype(np.complex64))
-    plan = fft.fft_plan(x)
+    plan = fft.fft.plan(x)
     s = numbacc.stream()
     with numbacc.graph(s) as g:
         y = plan(x, stream=s)

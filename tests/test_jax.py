@@ -94,7 +94,7 @@ def test_jaxs_tracers_are_refused_with_what_to_do(jax, transform):
         lambda: apply(lambda x: elementwise.exp(x).sum()),
         lambda: apply(lambda x: elementwise.add(np.ones(3, "f4"), x).sum()),
         lambda: apply(lambda x: numbacc.asnumpy(x)),
-        lambda: apply(lambda x: gated.forward_plan(x)),
+        lambda: apply(lambda x: gated.forward.plan(x)),
     ):
         refused(numbacc.DTypeError, "traces a function", "jax.pure_callback", run=run)
     refused(numbacc.DTypeError, "obj is a", "cannot be traced", run=lambda: apply(numbacc.asarray))

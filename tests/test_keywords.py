@@ -23,6 +23,12 @@ FUNCTIONS = {
     if inspect.isfunction(getattr(module, name))
 }
 FUNCTIONS |= {
+    f"{name}.{part}": getattr(function, part)
+    for name, function in FUNCTIONS.items()
+    for part in ("plan", "request", "supports")
+    if hasattr(function, part)
+}
+FUNCTIONS |= {
     f"Generator.{name}": each
     for name, each in vars(numbacc.random.Generator).items()
     if inspect.isfunction(each) and not name.startswith("_")
@@ -47,7 +53,8 @@ def test_every_public_function_says_what_it_takes(name):
     given = {each.name: None for each in required}
     with pytest.raises(ArgumentsError) as caught:
         function(**given, no_such_keyword=1)
-    assert f"{function.__name__}() has no argument no_such_keyword" in str(caught.value)
+    called = function.__qualname__.rpartition("Generator.")[2]
+    assert f"{called}() has no argument no_such_keyword" in str(caught.value)
     assert isinstance(caught.value, TypeError) and isinstance(caught.value, numbacc.Error)
     for each in parameters:
         assert each in str(caught.value) or each == "self"
@@ -58,6 +65,50 @@ def test_functions_are_found_by_pickles(name):
     function = FUNCTIONS[name]
     assert pickle.loads(pickle.dumps(function)) is function
     assert function.__name__ == name.rpartition(".")[2] and function.__doc__
+
+
+def test_functions_that_are_made_look_as_they_are_written():
+    """Their signatures, sources and annotations; plans have what their functions have, but for the call itself."""
+    for function in (each for name, each in FUNCTIONS.items() if hasattr(each, "plan") and "elementwise" not in name):
+        own, plan = inspect.signature(function), inspect.signature(function.plan)
+        assert "stream" not in plan.parameters and set(plan.parameters) < set(own.parameters)
+        for name, each in plan.parameters.items():
+            assert each == own.parameters[name]
+        assert plan.return_annotation.endswith("Plan")
+        assert f"def {function.__name__}(" in inspect.getsource(function)
+        assert function.plan.__qualname__ == f"{function.__name__}.plan" and function.plan.__doc__
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.endswith(".request")])
+def test_requests_have_the_options_of_their_functions(name):
+    """With the same defaults and annotations, and what stands for arrays; none that the function does not have."""
+    function, request = FUNCTIONS[name.removesuffix(".request")], FUNCTIONS[name]
+    own, asked = inspect.signature(function).parameters, inspect.signature(request).parameters
+    supports = inspect.signature(function.supports).parameters
+    assert [*supports] == [*asked, "device"] and all(supports[each] == asked[each] for each in asked)
+    arrays = {each for each in own if own[each].default is None and own[each].annotation == "Any"} - {
+        "mask",
+        "out_dtype",
+    }
+    options = {each for each in own if own[each].kind is inspect.Parameter.KEYWORD_ONLY} - arrays
+    missing = options - {*asked} - {"tune", "seed", "offset", "return_saved"}
+    assert not missing and {"dtype"} <= {*asked} and "direction" not in asked
+    for each in options & {*asked}:
+        assert asked[each] == own[each]
+    shapes = [(2, 8, 6, 64), (2, 8, 6, 64)] if "attention" in name else [(2, 4, 6, 5), (3, 4, 3, 2)]
+    text = name.removeprefix("numbacc.").removesuffix(".request")
+    assert repr(request(*shapes)).startswith(f"<{text} of ")
+
+
+def test_gradients_are_reached_from_their_functions():
+    assert gated.forward.backward is gated.backward
+    assert conv.forward.backward_data is conv.backward_data and conv.forward.backward_filter is conv.backward_filter
+    assert attention.forward.backward is attention.backward
+    assert gemm.mlp.backward is gemm.mlp_backward and gemm.linear.backward is gemm.linear_backward
+    for name in elementwise.__all__:
+        if f"{name}_backward" in elementwise.__all__:
+            function, gradient = getattr(elementwise, name), getattr(elementwise, f"{name}_backward")
+            assert function.backward is gradient and pickle.loads(pickle.dumps(function.backward)) is gradient
 
 
 X, Q = np.ones((4, 8), np.float32), np.ones((1, 2, 4, 8), np.float32)
@@ -137,12 +188,12 @@ NEAR = [
     (lambda: gated.forward(X, gate="First"), "first"),
     (lambda: attention.forward(Q, Q, Q, layout="bshd"), "BSHD"),
     (lambda: attention.forward(Q, Q, Q, mask="Causal"), "causal"),
-    (lambda: attention.request((1, 2, 4, 8), (1, 2, 4, 8), direction="fwd"), "forward"),
+    (lambda: attention.requests.request((1, 2, 4, 8), (1, 2, 4, 8), direction="fwd"), "forward"),
     (lambda: conv.forward(IMAGES, KERNELS, padding="SAME"), "same"),
     (lambda: conv.forward(IMAGES, KERNELS, layout="channels_last"), "NHWC"),
     (lambda: conv.forward(IMAGES, KERNELS, activation="swish"), "silu"),
     (lambda: conv.forward(IMAGES, KERNELS, compute="tf-32"), "tf32"),
-    (lambda: conv.request((1, 2, 5, 5), (3, 2, 3, 3), direction="backwards_data"), "backward_data"),
+    (lambda: conv.requests.request((1, 2, 5, 5), (3, 2, 3, 3), direction="backwards_data"), "backward_data"),
     (lambda: gemm.matmul(X, X.T, epilogue="ReLU-bias"), "relu_bias"),
     (lambda: gemm.linear(X, X.T, activation="GELU"), "gelu"),
     (lambda: gemm.matmul(X, X.T, compute="TF32"), "tf32"),
@@ -152,7 +203,7 @@ NEAR = [
     (lambda: elementwise.reduction(lambda x: x, merge="product"), "prod"),
     (lambda: numbacc.random.Generator("Philox"), "philox"),
     (lambda: numbacc.random.Generator("sobol-32"), "sobol32"),
-    (lambda: numbacc.cudnn.supports(conv.request((1, 2, 5, 5), (3, 2, 3, 3)), "H10O"), "H100"),
+    (lambda: numbacc.cudnn.supports(conv.requests.request((1, 2, 5, 5), (3, 2, 3, 3)), "H10O"), "H100"),
 ]  # fmt: skip
 
 

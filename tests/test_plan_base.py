@@ -173,38 +173,38 @@ def numbers(place, *shape, dtype="float32"):
 
 def test_plans_say_what_they_are(place):
     where = "NumPy" if not place.is_device else "on cuda:0"
-    plan = gated.backward_plan(numbers(place, 8, 4), numbers(place, 8, 8))
+    plan = gated.backward.plan(numbers(place, 8, 4), numbers(place, 8, 8))
     text = "<plan of gated.backward: dy float32 (8, 4), x float32 (8, 8) -> float32 (8, 8), "
     assert repr(plan).startswith(text) and repr(plan).endswith(f"{where}>")
-    plan = fft.rfft_plan(numbers(place, 3, 8))
+    plan = fft.rfft.plan(numbers(place, 3, 8))
     assert repr(plan).startswith("<plan of fft.rfft: a float32 (3, 8) -> complex64 (3, 5), ")
     more = {"bias": numbers(place, 6), "epilogue": "relu_aux_bias"}
-    plan = gemm.matmul_plan(numbers(place, 3, 8), numbers(place, 8, 6), **more)
+    plan = gemm.matmul.plan(numbers(place, 3, 8), numbers(place, 8, 6), **more)
     text = "a float32 (3, 8), b float32 (8, 6), bias float32 (6,) -> float32 (3, 6), aux uint8 (3, 1), "
     assert repr(plan).startswith(f"<plan of gemm.matmul.relu_aux_bias: {text}") and repr(plan).endswith(f"{where}>")
-    plan = attention.forward_plan(*[numbers(place, 1, 2, 3, 8) for _ in range(3)], return_stats=True)
+    plan = attention.forward.plan(*[numbers(place, 1, 2, 3, 8) for _ in range(3)], return_stats=True)
     text = "q float32 (1, 2, 3, 8), k float32 (1, 2, 3, 8), v float32 (1, 2, 3, 8) -> float32 (1, 2, 3, 8), stats "
     assert repr(plan).startswith(f"<plan of attention.forward: {text}") and repr(plan).endswith(f"{where}>")
 
 
 def test_inputs_come_before_outputs(place):
     x, w, c = numbers(place, 3, 8), numbers(place, 8, 6), numbers(place, 3, 6)
-    plan = gemm.matmul_plan(x, w, c=c, beta=1.0, epilogue="bgradb", out=numbers(place, 3, 6))
+    plan = gemm.matmul.plan(x, w, c=c, beta=1.0, epilogue="bgradb", out=numbers(place, 3, 6))
     assert plan.names == ("a", "b", "c", "out", "bias_grad")
-    assert gemm.matmul_plan(x, w, c=c).names == ("a", "b", "out")  # beta is 0: c is not looked at
+    assert gemm.matmul.plan(x, w, c=c).names == ("a", "b", "out")  # beta is 0: c is not looked at
     q, stats = numbers(place, 1, 2, 3, 8), numbers(place, 1, 2, 3)
-    plan = attention.backward_plan(q, q, q, q, q, stats, bias=numbers(place, 3, 3), bias_grad=True)
+    plan = attention.backward.plan(q, q, q, q, q, stats, bias=numbers(place, 3, 3), bias_grad=True)
     assert plan.names == ("do", "q", "k", "v", "o", "stats", "bias", "dq", "dk", "dv", "dbias")
     pair = numbers(place, 3, 4), numbers(place, 3, 4)
-    assert gated.backward_plan(numbers(place, 3, 4), pair).names == ("dy", "x[0]", "x[1]", "out[0]", "out[1]")
+    assert gated.backward.plan(numbers(place, 3, 4), pair).names == ("dy", "x[0]", "x[1]", "out[0]", "out[1]")
 
 
 def test_plans_are_neither_copied_nor_pickled(place):
     import copy
     import pickle
 
-    plans = gated.forward_plan(numbers(place, 4)), fft.fft_plan(numbers(place, 4))
-    for plan in (*plans, gemm.matmul_plan(numbers(place, 2, 2), numbers(place, 2, 2))):
+    plans = gated.forward.plan(numbers(place, 4)), fft.fft.plan(numbers(place, 4))
+    for plan in (*plans, gemm.matmul.plan(numbers(place, 2, 2), numbers(place, 2, 2))):
         for act in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(numbacc.DTypeError, match="Plan cannot be"):
                 act(plan)
@@ -252,7 +252,7 @@ def test_the_largest_number_may_not_be_written_over_an_input(place):
 def test_results_in_numpy_are_new_and_laid_out_as_said(numpy_place):
     """They need not be copied, and so are not."""
     for x in (np.ones((6, 8), np.float32), np.ones((8, 6), np.float32).T, np.ones((6, 16), np.float32)[:, ::2]):
-        plan = gated.forward_plan(x)
+        plan = gated.forward.plan(x)
         y = plan(x)
         assert y.flags.owndata and (y.strides, y.dtype) == (plan.outputs[0].strides, x.dtype)
         assert not np.shares_memory(x, y)
@@ -272,7 +272,7 @@ def test_a_reference_that_returns_its_argument_is_copied(numpy_place):
     from numbacc.plan.maps import MapPlan
 
     x = np.ones((2, 3), np.float32)
-    made = gated.forward_plan(np.ones((2, 6), np.float32)).outputs
+    made = gated.forward.plan(np.ones((2, 6), np.float32)).outputs
     plan = MapPlan(_spec("same", lambda array: (array,), made, made, SimpleNamespace))
     y = plan.run((x,), None, None, 0)
     assert y is not x and not np.shares_memory(x, y)

@@ -17,6 +17,8 @@ from numbacc.elementwise.table import TABLE
 FAMILIES = {"attention", "conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"}
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+#: Functions that public functions have as attributes; gradients have names of their own.
+PARTS = ("plan", "request", "supports")
 INTERFACE = (ROOT / "docs" / "interface.md").read_text()
 TABLE_PAGE = (ROOT / "docs" / "elementwise.md").read_text()
 
@@ -51,6 +53,7 @@ def test_every_public_function_is_listed():
     for family in FAMILIES & set(numbacc.__all__):
         members = vars(getattr(numbacc, family))
         public |= {f"numbacc.{family}.{n}" for n in members["__all__"] if inspect.isfunction(members[n])}
+    public |= {f"{name}.{part}" for name in public for part in PARTS if hasattr(resolve(name), part)}
     generator = numbacc.random.Generator
     public |= {"numbacc.random.Generator"}
     public |= {f"numbacc.random.Generator.{n}" for n, f in vars(generator).items() if callable(f) and n[0] != "_"}

@@ -38,7 +38,7 @@ def test_attention_forgets_nothing(place, case, layout):
     again, stats = attention.forward(*arrays, **options, return_stats=True)
     assert np.array_equal(*numbers(place, (o, again)), equal_nan=True)
     wanted = numbers(place, attention.backward(do, *arrays, o, stats, **options))
-    plan = attention.backward_plan(do, saved)
+    plan = attention.backward.plan(do, saved)
     for found in (attention.backward(do, saved), plan(do, saved)):
         for one, other in zip(numbers(place, found), wanted, strict=True):
             assert np.array_equal(one, other)
@@ -62,9 +62,9 @@ def test_options_of_the_gradients_are_as_forwards_where_they_are_not_given(place
     _, saved = attention.forward(
         *call.views("q", "k", "v"), deterministic=True, workspace_limit=2**20, return_saved=True
     )
-    plan = attention.backward_plan(do, saved)
+    plan = attention.backward.plan(do, saved)
     assert plan.problem.options.deterministic and plan.problem.limit == 2**20
-    assert attention.backward_plan(do, saved, workspace_limit=2**21).problem.limit == 2**21
+    assert attention.backward.plan(do, saved, workspace_limit=2**21).problem.limit == 2**21
 
 
 def test_what_attention_refuses(place):
@@ -79,7 +79,7 @@ def test_what_attention_refuses(place):
         "mask is given, and saved has another mask from attention.forward",
         run=lambda: attention.backward(do, saved, mask="causal_bottom_right"),
     )
-    refused(OptionError, "dropout is given", run=lambda: attention.backward_plan(do, saved, dropout=0.5))
+    refused(OptionError, "dropout is given", run=lambda: attention.backward.plan(do, saved, dropout=0.5))
     refused(OptionError, "k is given", run=lambda: attention.backward(do, saved, arrays[2]))
     refused(OptionError, "bias is given", run=lambda: attention.backward(do, saved, bias=do))
     refused(
@@ -97,7 +97,7 @@ def test_what_attention_refuses(place):
 
 
 def plan_of(do, saved):
-    return attention.backward_plan(do, saved)
+    return attention.backward.plan(do, saved)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,7 +107,7 @@ def test_gated_forgets_nothing(place, kind):
     y, saved = gated.forward(x, kind, axis=0, gate="first", return_saved=True)
     assert np.array_equal(*numbers(place, (y, gated.forward(x, kind, axis=0, gate="first"))))
     wanted = place.get(gated.backward(dy, x, kind, axis=0, gate="first"))
-    plan = gated.backward_plan(dy, saved)
+    plan = gated.backward.plan(dy, saved)
     for found in (gated.backward(dy, saved), gated.backward(dy, saved, kind), plan(dy, x)):
         assert np.array_equal(place.get(found), wanted)
     halves = x[:3], x[3:]
@@ -302,13 +302,13 @@ def test_convolutions_forget_nothing(place, layout):
     assert np.array_equal(place.get(y), place.get(conv.forward(x, w, **options)))
     dy = place.put(rng.standard_normal(y.shape))
     wanted = place.get(conv.backward_data(dy, w, x.shape, **options))
-    plan = conv.backward_data_plan(dy, saved)
+    plan = conv.backward_data.plan(dy, saved)
     for found in (conv.backward_data(dy, saved), plan(dy, w), conv.backward_data(dy, saved, x.shape, stride=2)):
         assert np.array_equal(place.get(found), wanted)
     forgotten = conv.backward_data(dy, w, x.shape, **{**options, "flip": False, "alpha": 1.0})
     assert not np.allclose(place.get(forgotten), wanted)
     wanted = place.get(conv.backward_filter(x, dy, w.shape, **options))
-    plan = conv.backward_filter_plan(saved, dy)
+    plan = conv.backward_filter.plan(saved, dy)
     for found in (conv.backward_filter(saved, dy), plan(x, dy)):
         assert np.array_equal(place.get(found), wanted)
     out = place.put(np.ones(w.shape))
@@ -322,10 +322,10 @@ def test_what_convolutions_refuse(place):
     refused(OptionError, "padding is given", run=lambda: conv.backward_data(y, saved, padding=2))
     refused(OptionError, "x_shape is given", run=lambda: conv.backward_data(y, saved, (1, 2, 7)))
     for run, name, arrays in (
-        (conv.backward_data, "x_shape", (y, w)), (conv.backward_data_plan, "x_shape", (y, w)),
-        (conv.backward_filter, "w_shape", (x, y)), (conv.backward_filter_plan, "w_shape", (x, y)),
+        (conv.backward_data, "x_shape", (y, w)), (conv.backward_data.plan, "x_shape", (y, w)),
+        (conv.backward_filter, "w_shape", (x, y)), (conv.backward_filter.plan, "w_shape", (x, y)),
     ):  # fmt: skip
-        words = f"{name} is missing: call {run.__name__.removesuffix('_plan')}(", "saved", "return_saved=True"
+        words = f"{name} is missing: call {run.__qualname__.removesuffix('.plan')}(", "saved", "return_saved=True"
         refused(ArgumentsError, *words, run=lambda run=run, arrays=arrays: run(*arrays, layout="NCW"))
     refused(
         OptionError,
@@ -335,7 +335,7 @@ def test_what_convolutions_refuse(place):
     )
     refused(OptionError, "return_saved", run=lambda: conv.forward(x, w, layout="NCW", return_saved=None))
     refused(DTypeError, "saved is what conv.forward returned", run=lambda: attention.backward(y, saved))
-    plan = conv.backward_data_plan(
+    plan = conv.backward_data.plan(
         y, conv.forward(x, w, layout="NCW", padding=1, deterministic=True, return_saved=True)[1]
     )
     assert plan.info.deterministic

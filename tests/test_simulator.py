@@ -115,7 +115,7 @@ def test_the_simulator_is_a_device():
     code = (
         "import numpy, numbacc; from numbacc import gated; x = numbacc.asarray(numpy.ones((2, 4), 'f4')); "
         "assert numbacc.has_gpu() and type(x).__name__ == 'DeviceArray'; "
-        "print(gated.forward_plan(x).info.backend, gated.forward(x, 'reglu').copy_to_host().tolist())"
+        "print(gated.forward.plan(x).info.backend, gated.forward(x, 'reglu').copy_to_host().tolist())"
     )
     run = subprocess.run(
         [sys.executable, "-c", code],

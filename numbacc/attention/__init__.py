@@ -6,32 +6,35 @@ is asked for, `unfused` does without.
 """
 
 from ..base.keywords import explain
+from ..libraries.cudnn_support import supports as _supports
+from ..plan.calls import asked as _asked
 from .attending import (
     backward,
-    backward_plan,
     forward,
-    forward_plan,
 )
 from .calling import cache_clear, cache_info, cache_limit
-from .dropping import dropout_mask, dropout_mask_plan
+from .dropping import dropout_mask
 from .masks import CausalSlidingWindow, SlidingWindow
-from .requests import Request, prepare, request
+from .requests import Request, prepare
+from .requests import request as _request
 
 __all__ = [
     "CausalSlidingWindow",
     "Request",
     "SlidingWindow",
     "backward",
-    "backward_plan",
     "cache_clear",
     "cache_info",
     "cache_limit",
     "dropout_mask",
-    "dropout_mask_plan",
     "forward",
-    "forward_plan",
     "prepare",
-    "request",
 ]
 
 explain(__name__, __all__)
+
+_OWN = "q_shape k_shape v_shape dtype bias_shape bias_dtype alibi lengths pages batch"
+_SHAPES = '(2, 32, 4096, 128), (2, 8, 4096, 128), mask="causal"'
+_SHOWN = "<attention.{} of bfloat16, BHSD: {}q (2, 32, 4096, 128), k (2, 8, 4096, 128), ...>"
+for _each, _first in ((forward, ""), (backward, "do (2, 32, 4096, 128), ")):
+    _asked(_each, _request, _supports, _OWN, shapes=_SHAPES, example=_SHOWN.format(_each.__name__, _first))

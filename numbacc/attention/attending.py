@@ -5,12 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from ..plan.saved import Saved, saves
-from .calling import NO_EXTRAS, NO_SCALES, prepared, run
-from .plans import AttentionPlan
-from .saved import check_complete, check_saved, opened, saved
+from ..plan.calls import planned
+from .calling import NO_EXTRAS, NO_SCALES, plans, prepared, run
+from .saved import ARRAYS, check_complete, check_saved, opened, saved
 
 
+def _keep(**given: Any) -> tuple[Any, ...]:
+    """Return the results and the saved object of a call with these arguments."""
+    with_stats = check_saved(given)
+    given["return_stats"] = True
+    found = run(*forward.__wrapped__(**given))
+    kept = saved(found, given)
+    return (*found, kept) if with_stats else (found[0], kept)
+
+
+def _opened(**given: Any) -> dict[str, Any]:
+    """Return the arguments of a call of the gradients in which q is a saved object."""
+    arrays, own = opened(given)
+    return {**given, **dict(zip(ARRAYS, arrays, strict=True)), **own}
+
+
+@planned(
+    plans,
+    "AttentionPlan",
+    "q k v",
+    calls_only="seed",
+    keep=_keep,
+    run=run,
+    prepare=prepared,
+    short=False,
+    note="The plan's other arrays and seed are passed by name.",
+    example="""
+>>> q = np.ones((1, 1, 2, 4))
+>>> attention.forward.plan(q, q, q).info.backend
+'numpy'
+""",
+)
 def forward(
     q: Any,
     k: Any,
@@ -117,7 +147,7 @@ def forward(
     descale_s descale_v Σ_j round(scale_s P[i, j]) v[j], of scores of descale_q q and descale_k k.
 
     float32 and float64, and 16-bit floats where cuDNN has no fused kernel, run unfused: matrix products by `gemm`, and
-    kernels of ours between them. `forward_plan(...).info` tells: backend "cudnn", or "cublasLt+kernel", and the
+    kernels of ours between them. `forward.plan(...).info` tells: backend "cudnn", or "cublasLt+kernel", and the
     workspace.
 
     Example:
@@ -130,23 +160,35 @@ def forward(
     extras = NO_EXTRAS
     if not (bias is None is alibi is seq_len_q is seq_len_kv is page_table_k is page_table_v):
         extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    given = locals() if saves(return_saved) else None
-    with_stats = False if given is None else check_saved(given)
     options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats if given is None else True, False,
-        deterministic, workspace_limit, return_amax,
+        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
+        return_amax,
     )  # fmt: skip
     if descale_q is None is descale_k is descale_v is scale_s is descale_s is scale_o:
         scales = NO_SCALES
     else:
         scales = (descale_q, descale_k, descale_v, scale_s, descale_s, scale_o)
-    found: Array | tuple[Any, ...] = run("forward", (q, k, v), extras, offset, options, out, seed, stream, scales)
-    if given is None:
-        return found
-    kept = saved(found, given)
-    return (*found, kept) if with_stats else (found[0], kept)
+    return "forward", (q, k, v), extras, offset, options, out, seed, stream, scales
 
 
+@planned(
+    plans,
+    "AttentionPlan",
+    "do q k v o stats",
+    calls_only="seed",
+    opens=("q", _opened),
+    run=run,
+    prepare=prepared,
+    short=False,
+    of=forward,
+    call="plan(do, saved, out=None)`, or `plan(do, q, k, v, o, stats)",
+    note="""The plan's other arrays and seed are passed by name; a saved object holds them.""",
+    example="""
+>>> q = np.ones((1, 1, 2, 4))
+>>> attention.backward.plan(q, q, q, q, q, q[..., 0]).info.op
+'attention.backward'
+""",
+)
 def backward(
     do: Any,
     q: Any,
@@ -194,7 +236,7 @@ def backward(
         bias_grad: whether the bias's gradient is asked for, too. cuDNN's kernel then needs memory that is quadratic in
             the sequence length: see deterministic.
         deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs 2 batch
-            heads queries keys bytes, which `backward_plan(...).info.workspace_bytes` tells; where that is more than
+            heads queries keys bytes, which `backward.plan(...).info.workspace_bytes` tells; where that is more than
             workspace_limit, heads are taken in slices, but with dropout the call is refused.
         out: (dq, dk, dv), or (dq, dk, dv, dbias), where to write the results.
 
@@ -212,9 +254,6 @@ def backward(
         array([[1.5, 1.5, 1.5, 1.5],
                [0.5, 0.5, 0.5, 0.5]])
     """
-    if isinstance(q, Saved):
-        arrays, own = opened(locals())
-        return backward(do, *arrays, **own, bias_grad=bias_grad, out=out, stream=stream)
     if k is None or v is None or o is None or stats is None:
         check_complete(locals())
     extras = NO_EXTRAS
@@ -223,98 +262,5 @@ def backward(
     options = (
         mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
     )  # fmt: skip
-    found: tuple[Array, ...] = run("backward", (do, q, k, v, o, stats), extras, offset, options, out, seed, stream)
-    return found
-
-
-def forward_plan(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    mask: Any = None,
-    bias: Any = None,
-    alibi: Any = None,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    offset: Any = 0,
-    seq_len_q: Any = None,
-    seq_len_kv: Any = None,
-    page_table_k: Any = None,
-    page_table_v: Any = None,
-    layout: str = "BHSD",
-    max_len_q: int | None = None,
-    max_len_kv: int | None = None,
-    return_stats: bool = False,
-    descale_q: Any = None,
-    descale_k: Any = None,
-    descale_v: Any = None,
-    scale_s: Any = None,
-    descale_s: Any = None,
-    scale_o: Any = None,
-    return_amax: bool = False,
-    deterministic: bool = False,
-    workspace_limit: int | None = None,
-    out: Any = None,
-) -> AttentionPlan:
-    """The plan that `forward` runs: call it as `plan(q, k, v, out=None, stream=None)`, other arrays by name,
-    seed, too.
-
-    Example:
-        >>> q = np.ones((1, 1, 2, 4))
-        >>> attention.forward_plan(q, q, q).info.backend
-        'numpy'
-    """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
-        return_amax,
-    )  # fmt: skip
-    scales = (descale_q, descale_k, descale_v, scale_s, descale_s, scale_o)
-    return prepared("forward", (q, k, v), extras, offset, options, out, scales)
-
-
-def backward_plan(
-    do: Any,
-    q: Any,
-    k: Any = None,
-    v: Any = None,
-    o: Any = None,
-    stats: Any = None,
-    *,
-    mask: Any = None,
-    bias: Any = None,
-    alibi: Any = None,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    offset: Any = 0,
-    seq_len_q: Any = None,
-    seq_len_kv: Any = None,
-    page_table_k: Any = None,
-    page_table_v: Any = None,
-    layout: str = "BHSD",
-    max_len_q: int | None = None,
-    max_len_kv: int | None = None,
-    bias_grad: bool = False,
-    deterministic: bool = False,
-    workspace_limit: int | None = None,
-    out: Any = None,
-) -> AttentionPlan:
-    """The plan that `backward` runs: call it as `plan(do, saved, out=None)`, or as `plan(do, q, k, v, o, stats)` with
-    other arrays, seed and out by name.
-
-    Example:
-        >>> q = np.ones((1, 1, 2, 4))
-        >>> attention.backward_plan(q, q, q, q, q, q[..., 0]).info.op
-        'attention.backward'
-    """
-    if isinstance(q, Saved):
-        arrays, own = opened(locals())
-        return backward_plan(do, *arrays, **own, bias_grad=bias_grad, out=out)
-    if k is None or v is None or o is None or stats is None:
-        check_complete(locals())
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
-    )  # fmt: skip
-    return prepared("backward", (do, q, k, v, o, stats), extras, offset, options, out)
+    arrays = (do, q, k, v, o, stats)
+    return "backward", arrays, extras, offset, options, out, seed, stream, NO_SCALES

@@ -34,7 +34,7 @@ def _made(direction: str, options: Any, extras: Any, has_out: bool, *layouts: An
     return AttentionPlan(Call(direction, layouts[:count], extras or _NO_LAYOUTS, outs, Options(*options)))
 
 
-_plans = PlanCache(_made, count=1024, forget=_forget)
+plans = PlanCache(_made, count=1024, forget=_forget)
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
     out: Any,
     seed: Any,
     stream: Any,
-    scales: tuple[Any, ...] = NO_SCALES,
+    scales: tuple[Any, ...],
 ) -> Any:
     """Run a plan, found or made.
 
@@ -76,7 +76,7 @@ def run(
                 layouts = _without_none(tuple([None if each is None else each._numbacc_layout for each in given]))
                 inputs = (*arrays, *[each for each in given if each is not None])
             key = (direction, options, layouts, outs is not None, *[each._numbacc_layout for each in known])
-            plan = _plans.hit(key)
+            plan = plans.hit(key)
         except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
             pass
         if plan is not None:
@@ -119,12 +119,12 @@ def _find(
     layouts = _without_none(tuple(None if each is None else operands.layout_of(each) for each in found))
     known = [operands.layout_of(each) for each in (*inputs, *(outs or ()))]
     key = (direction, plain(options), layouts, outs is not None, *known)
-    return _plans.find(key), [*inputs, *(each for each in found if each is not None)], outs
+    return plans.find(key), [*inputs, *(each for each in found if each is not None)], outs
 
 
 def prepared(
     direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], offset: Any, options: tuple[Any, ...], out: Any,
-    scales: tuple[Any, ...] = NO_SCALES,
+    seed: Any, stream: Any, scales: tuple[Any, ...],
 ) -> AttentionPlan:  # fmt: skip
     """A plan, ready to run. The arguments are those of `run`."""
     numbers(0, offset)
@@ -134,4 +134,4 @@ def prepared(
     return plan
 
 
-cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
+cache_info, cache_clear, cache_limit = functions_of(plans, __name__)

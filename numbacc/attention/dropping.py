@@ -5,10 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from .calling import prepared, run
-from .plans import AttentionPlan
+from ..plan.calls import planned
+from .calling import NO_SCALES, plans, prepared, run
 
 
+@planned(
+    plans,
+    "AttentionPlan",
+    "q k v",
+    calls_only="seed",
+    run=run,
+    prepare=prepared,
+    short=False,
+    call="plan(q, k, v, seed=..., offset=...)",
+    note="The plan's other arrays are passed by name.",
+    example="""
+>>> q = np.ones((1, 1, 2, 4))
+>>> attention.dropout_mask.plan(q, q, q, dropout=0.1).info.op
+'attention.dropout_mask'
+""",
+)
 def dropout_mask(
     q: Any,
     k: Any,
@@ -58,40 +74,5 @@ def dropout_mask(
     options = (
         mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
     )  # fmt: skip
-    return run("dropout_mask", (q, k, v), extras, offset, options, out, seed, stream)
-
-
-def dropout_mask_plan(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    mask: Any = None,
-    bias: Any = None,
-    alibi: Any = None,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    offset: Any = 0,
-    seq_len_q: Any = None,
-    seq_len_kv: Any = None,
-    page_table_k: Any = None,
-    page_table_v: Any = None,
-    layout: str = "BHSD",
-    max_len_q: int | None = None,
-    max_len_kv: int | None = None,
-    deterministic: bool = False,
-    workspace_limit: int | None = None,
-    out: Any = None,
-) -> AttentionPlan:
-    """The plan that `dropout_mask` runs: call it as `plan(q, k, v, seed=..., offset=...)`, other arrays by name.
-
-    Example:
-        >>> q = np.ones((1, 1, 2, 4))
-        >>> attention.dropout_mask_plan(q, q, q, dropout=0.1).info.op
-        'attention.dropout_mask'
-    """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
-    )  # fmt: skip
-    return prepared("dropout_mask", (q, k, v), extras, offset, options, out)
+    arrays = (q, k, v)
+    return "dropout_mask", arrays, extras, offset, options, out, seed, stream, NO_SCALES

@@ -34,7 +34,7 @@ class Request:
         wants: what its plan must keep to.
 
     Example:
-        >>> len(attention.request((1, 8, 512, 64), (1, 8, 512, 64), dtype="float16").graphs())
+        >>> len(attention.forward.request((1, 8, 512, 64), (1, 8, 512, 64), dtype="float16").graphs())
         1
     """
 
@@ -109,14 +109,10 @@ def request(
         The others: as in `forward` and `backward`. Scales of float8 are always reckoned with.
 
     Arrays that lie otherwise, such as q, k and v in one, have plans of their own:
-    `forward_plan(q, k, v).prepare([q, k, v])`.
+    `forward.plan(q, k, v).prepare([q, k, v])`.
 
     Raises:
         As `forward` and `backward`.
-
-    Example:
-        >>> attention.request((2, 32, 4096, 128), (2, 8, 4096, 128), mask="causal")
-        <attention.forward of bfloat16, BHSD: q (2, 32, 4096, 128), k (2, 8, 4096, 128), v (2, 8, 4096, 128)>
     """
     return Request(
         _problem(
@@ -200,11 +196,13 @@ def prepare(requests: Request | Iterable[Request], *, device: int | str | None =
     if isinstance(requests, Request):
         requests = (requests,)
     if not isinstance(requests, Iterable):
-        raise DTypeError(f"requests={shown(requests)} is no request, nor a list of them: attention.request makes them")
+        raise DTypeError(
+            f"requests={shown(requests)} is no request, nor a list of them: attention.forward.request makes them"
+        )
     asked = tuple(requests)  # what makes them one by one can be asked but once
     for each in asked:
         if not isinstance(each, Request):
-            raise DTypeError(f"requests has a {type(each).__name__}; attention.request makes them")
+            raise DTypeError(f"requests has a {type(each).__name__}; attention.forward.request makes them")
     count = integer(threads, "threads", 1)
     if not asked:
         return

@@ -11,7 +11,7 @@ from ..plan.saved import Saved
 from .problem import SCALES
 
 _OP = "attention.forward"
-_ARRAYS = ("q", "k", "v", "o", "stats")
+ARRAYS = ("q", "k", "v", "o", "stats")
 #: Options that must be the same in `forward` and `backward`, with their defaults.
 _SHARED: Mapping[str, Any] = {
     "mask": None,
@@ -51,7 +51,7 @@ def saved(found: Sequence[Any], given: Mapping[str, Any]) -> Saved:
     """Make the saved object of a call of `forward` with these arguments and results (o, stats)."""
     arrays = (given["q"], given["k"], given["v"], *found)
     names = (*_SHARED, "deterministic", "workspace_limit")
-    return Saved(_OP, dict(zip(_ARRAYS, arrays, strict=True)), {name: given[name] for name in names})
+    return Saved(_OP, dict(zip(ARRAYS, arrays, strict=True)), {name: given[name] for name in names})
 
 
 def opened(given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -62,8 +62,8 @@ def opened(given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """
     kept: Saved = given["q"]
     shared = [name for name in _SHARED if name in given]
-    more = {name: given[name] for name in (*_ARRAYS[1:], *shared)}
-    kept.check(_OP, more, {**dict.fromkeys(_ARRAYS), **_SHARED})
+    more = {name: given[name] for name in (*ARRAYS[1:], *shared)}
+    kept.check(_OP, more, {**dict.fromkeys(ARRAYS), **_SHARED})
     options = {name: kept.options[name] for name in shared}
     options["deterministic"] = given["deterministic"] or kept.options["deterministic"]
     options["workspace_limit"] = given["workspace_limit"]
@@ -80,7 +80,7 @@ def of_call(kept: Saved) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def check_complete(given: Mapping[str, Any]) -> None:
     """Raise ArgumentsError where `backward` is given neither a saved object nor all of its arrays."""
-    missing = [name for name in _ARRAYS if given[name] is None]
+    missing = [name for name in ARRAYS if given[name] is None]
     if missing:
         raise ArgumentsError(
             f"{missing[0]} is missing: call backward(do, saved), with saved from forward(..., return_saved=True); or "

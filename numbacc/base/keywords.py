@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from types import FunctionType
 from typing import Any
@@ -51,23 +51,23 @@ _WORDS = {
 }
 
 
-def wrong(function: Callable[..., Any], others: Mapping[str, Any]) -> ArgumentsError:
-    """Return the error of a call with keywords that a function does not have."""
+def wrong(function: Callable[..., Any], others: Mapping[str, Any], called: str = "") -> ArgumentsError:
+    """Return the error of a call with keywords that a function does not have; `called` is its name, if not its own."""
+    called = called or function.__name__
     parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "others"]
     own, given = [each.name for each in parameters], next(iter(others))
     named = next((each for each in _NAMES.get(given, "").split() if each in own), "")
     hint = f"; it is called {named}" if named else f"; {_WORDS[given]}" if given in _WORDS else nearest(given, own)
     plain = [each.replace(annotation=each.empty) for each in parameters if each.name != "self"]
     end = "" if hint.endswith("?") else "."
-    return ArgumentsError(
-        f"{function.__name__}() has no argument {given}{hint}{end} It is {function.__name__}{inspect.Signature(plain)}"
-    )
+    return ArgumentsError(f"{called}() has no argument {given}{hint}{end} It is {called}{inspect.Signature(plain)}")
 
 
-def explain(module: str, names: Iterable[str]) -> None:
+def explain(module: str, names: Sequence[str]) -> None:
     """Let a module's functions of these names raise errors that explain a call's wrong keywords.
 
-    They are replaced where they are defined, too, so that pickles find them.
+    They are replaced where they are defined, too, so that pickles find them. `function.backward` is
+    `<function>_backward` from then on, where there is one.
     """
     held = vars(sys.modules[module])
     for name, (function, made) in _made(module, {name: held.get(name) for name in names}).items():
@@ -75,6 +75,9 @@ def explain(module: str, names: Iterable[str]) -> None:
         if home.get(name) is function:
             home[name] = made
         held[name] = made
+    for name in names:
+        if isinstance(gradient := held.get(f"{name}_backward"), FunctionType):
+            held[name].backward = gradient
 
 
 def explain_methods(kind: type) -> None:
@@ -128,20 +131,47 @@ def hidden(function: FunctionType) -> None:
     function.__wrapped__ = shown  # type: ignore[attr-defined]
 
 
+class Parameters:
+    """The parameters of a function, for the text of another that has them, too.
+
+    Attributes:
+        names: of all, in order.
+        defaults: `default_` and the name -> the default.
+        annotations: name -> annotation.
+    """
+
+    def __init__(self, function: FunctionType):
+        code = function.__code__
+        positional = code.co_varnames[: code.co_argcount]
+        self.names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+        self._positional = set(positional)
+        values = dict(zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False))
+        values.update(function.__kwdefaults__ or {})
+        self.defaults: dict[str, Any] = {f"default_{name}": value for name, value in values.items()}
+        self.annotations: dict[str, Any] = function.__annotations__
+
+    def taken(self, names: Iterable[str], *more: str) -> str:
+        """The parameters of these names as a function takes them, and more."""
+        taken: list[str] = []
+        for name in names:
+            if name not in self._positional and "*" not in taken:
+                taken.append("*")
+            taken.append(f"{name}=default_{name}" if f"default_{name}" in self.defaults else name)
+        return ", ".join([*taken, *more])
+
+    def passed(self, names: Iterable[str]) -> str:
+        """The same as a call passes them on."""
+        return ", ".join(name if name in self._positional else f"{name}={name}" for name in names)
+
+
 def _source(name: str, function: FunctionType, space: dict[str, Any]) -> str:
     """Return the text of a function that passes its arguments on."""
-    code = function.__code__
-    positional = list(code.co_varnames[: code.co_argcount])
-    by_name = list(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
-    defaults = dict(zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False))
-    defaults.update(function.__kwdefaults__ or {})
+    parameters = Parameters(function)
     space[f"_{name}"] = function
-    space.update({f"_{name}_{each}": value for each, value in defaults.items()})
-    takes = [f"{each}=_{name}_{each}" if each in defaults else each for each in [*positional, *by_name]]
-    takes[len(positional) : len(positional)] = ["*"] * bool(by_name)
-    passed = ", ".join([*positional, *(f"{each}={each}" for each in by_name)])
+    space.update({f"_{name}_{each}": value for each, value in parameters.defaults.items()})
+    takes = parameters.taken(parameters.names, "**others").replace("=default_", f"=_{name}_default_")
     return (
-        f"def {name}({', '.join([*takes, '**others'])}):\n"
+        f"def {name}({takes}):\n"
         f"    if others:\n        raise wrong(_{name}, others)\n"
-        f"    return _{name}({passed})\n"
+        f"    return _{name}({parameters.passed(parameters.names)})\n"
     )

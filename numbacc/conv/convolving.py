@@ -9,11 +9,12 @@ from ..arrays.operands import Array
 from ..base.dispatch import graph_library, has_gpu
 from ..base.layout import lengths_of
 from ..plan.cache import PlanCache, functions_of
+from ..plan.calls import planned
 from ..plan.saved import Saved
 from ..runtime.streams import handle_of
 from .plans import ConvPlan
 from .problem import OPERANDS, SHAPES, Call, plain
-from .saved import check_saves, check_shape, opened, saved
+from .saved import check_activation, check_shape, opened, saved
 
 _INTEGERS = frozenset([int])
 
@@ -24,9 +25,54 @@ def _forget() -> None:
         graph_library().algorithms.clear()
 
 
-_plans = PlanCache(lambda *parts: ConvPlan(Call(*parts)), count=1024, forget=_forget)
+_plans = PlanCache(lambda *key: _made(*key), count=1024, forget=_forget)
 
 
+def _are_whole(value: Any) -> bool:
+    return type(value) is int or (type(value) is tuple and _INTEGERS.issuperset(map(type, value)))
+
+
+#: Options that are integers, or tuples of them -> whether a value is one.
+_GUARDS = {
+    "x_shape": _are_whole,
+    "w_shape": _are_whole,
+    "stride": _are_whole,
+    "dilation": _are_whole,
+    "padding": lambda padding: type(padding) is str or _are_whole(padding),
+}
+
+
+def _keep(**given: Any) -> tuple[Array, Saved]:
+    """Return y and the saved object of a call with these arguments."""
+    check_activation(given["activation"])
+    return forward(**given), saved(given)
+
+
+def _opened_data(**given: Any) -> dict[str, Any]:
+    """Return the arguments of a gradient in which w is a saved object."""
+    x, w, own = opened(given["w"], given)
+    return {**given, "w": w, "x_shape": tuple(x.shape), **own}
+
+
+def _opened_filter(**given: Any) -> dict[str, Any]:
+    """Return the arguments of a gradient in which x is a saved object."""
+    x, w, own = opened(given["x"], given)
+    return {**given, "x": x, "w_shape": tuple(w.shape), **own}
+
+
+@planned(
+    _plans,
+    "ConvPlan",
+    "x w",
+    optional="bias",
+    guards=_GUARDS,
+    keep=_keep,
+    call="plan(x, w, out=None, stream=None)`, or `plan(x, w, bias, ...)",
+    example="""
+>>> conv.forward.plan(np.ones((1, 1, 5)), np.ones((1, 1, 3)), layout="NCW").info.backend
+'numpy'
+""",
+)
 def forward(
     x: Any,
     w: Any,
@@ -92,7 +138,7 @@ def forward(
         UnsupportedError: cuDNN has no engine for it on this GPU; the message says what each lacks.
         DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
 
-    What cuDNN does not fuse a kernel of ours does behind it (`forward_plan(...).info.backend` is "cudnn+kernel"):
+    What cuDNN does not fuse a kernel of ours does behind it (`forward.plan(...).info.backend` is "cudnn+kernel"):
     all that follows float64 and int8, tanh and gelu_tanh of float32, and where channels are not the
     innermost dimension all but ReLU behind a bias; a 16-bit result is then rounded between the two. Depthwise
     convolutions with channels innermost are our kernels'.
@@ -107,11 +153,21 @@ def forward(
         array([[[-2., -2., -2.]]])
     """
     options = (activation, stride, padding, dilation, groups, layout, flip, alpha, beta, out_dtype, compute)
-    keeps = check_saves(return_saved, activation)
-    y = _run("forward", x, w, bias, out, None, (*options, deterministic, tune, workspace_limit), stream)
-    return (y, saved(locals())) if keeps else y
+    return _find("forward", x, w, bias, out, None, (*options, deterministic, tune, workspace_limit), stream)
 
 
+@planned(
+    _plans,
+    "ConvPlan",
+    "dy w",
+    guards=_GUARDS,
+    opens=("w", _opened_data),
+    of=forward,
+    example="""
+>>> conv.backward_data.plan(np.ones((1, 1, 3)), np.ones((1, 1, 3)), (1, 1, 5), layout="NCW").info.op
+'conv.backward_data'
+""",
+)
 def backward_data(
     dy: Any,
     w: Any,
@@ -158,14 +214,23 @@ def backward_data(
         >>> conv.backward_data(np.ones_like(y), saved)
         array([[[ 1.,  1.,  0., -1., -1.]]])
     """
-    if isinstance(w, Saved):
-        x, w, own = opened(w, locals())
-        return backward_data(dy, w, tuple(x.shape), **own, beta=beta, out=out, stream=stream)
     check_shape(x_shape, "backward_data")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
-    return _run("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit), stream)
+    return _find("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit), stream)
 
 
+@planned(
+    _plans,
+    "ConvPlan",
+    "x dy",
+    guards=_GUARDS,
+    opens=("x", _opened_filter),
+    of=forward,
+    example="""
+>>> conv.backward_filter.plan(np.ones((1, 1, 5)), np.ones((1, 1, 3)), (1, 1, 3), layout="NCW").info.op
+'conv.backward_filter'
+""",
+)
 def backward_filter(
     x: Any,
     dy: Any,
@@ -210,174 +275,38 @@ def backward_filter(
         >>> conv.backward_filter(saved, np.ones_like(y))
         array([[[3., 6., 9.]]])
     """
-    if isinstance(x, Saved):
-        x, w, own = opened(x, locals())
-        return backward_filter(x, dy, tuple(w.shape), **own, beta=beta, out=out, stream=stream)
     check_shape(w_shape, "backward_filter")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
-    return _run("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit), stream)
-
-
-def forward_plan(
-    x: Any,
-    w: Any,
-    bias: Any = None,
-    *,
-    activation: str | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    layout: str = "NCHW",
-    flip: bool = False,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    out_dtype: Any = None,
-    compute: str | None = None,
-    deterministic: bool = False,
-    tune: bool = False,
-    workspace_limit: int | None = None,
-    out: Any = None,
-) -> ConvPlan:
-    """The plan that `forward` runs. Call it as `plan(x, w, out=None, stream=None)`, or `plan(x, w, bias, ...)`.
-
-    Example:
-        >>> conv.forward_plan(np.ones((1, 1, 5)), np.ones((1, 1, 3)), layout="NCW").info.backend
-        'numpy'
-    """
-    options = (activation, stride, padding, dilation, groups, layout, flip, alpha, beta, out_dtype, compute)
-    return _prepared("forward", x, w, bias, out, None, (*options, deterministic, tune, workspace_limit))
-
-
-def backward_data_plan(
-    dy: Any,
-    w: Any,
-    x_shape: Any = None,
-    *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    layout: str = "NCHW",
-    flip: bool = False,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    compute: str | None = None,
-    deterministic: bool = False,
-    tune: bool = False,
-    workspace_limit: int | None = None,
-    out: Any = None,
-) -> ConvPlan:
-    """The plan that `backward_data` runs: call it as `plan(dy, w, out=None, stream=None)`.
-
-    Example:
-        >>> conv.backward_data_plan(np.ones((1, 1, 3)), np.ones((1, 1, 3)), (1, 1, 5), layout="NCW").info.op
-        'conv.backward_data'
-    """
-    if isinstance(w, Saved):
-        x, w, own = opened(w, locals())
-        return backward_data_plan(dy, w, tuple(x.shape), **own, beta=beta, out=out)
-    check_shape(x_shape, "backward_data")
-    options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
-    return _prepared("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit))
-
-
-def backward_filter_plan(
-    x: Any,
-    dy: Any,
-    w_shape: Any = None,
-    *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    layout: str = "NCHW",
-    flip: bool = False,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    compute: str | None = None,
-    deterministic: bool = False,
-    tune: bool = False,
-    workspace_limit: int | None = None,
-    out: Any = None,
-) -> ConvPlan:
-    """The plan that `backward_filter` runs: call it as `plan(x, dy, out=None, stream=None)`.
-
-    Example:
-        >>> conv.backward_filter_plan(np.ones((1, 1, 5)), np.ones((1, 1, 3)), (1, 1, 3), layout="NCW").info.op
-        'conv.backward_filter'
-    """
-    if isinstance(x, Saved):
-        x, w, own = opened(x, locals())
-        return backward_filter_plan(x, dy, tuple(w.shape), **own, beta=beta, out=out)
-    check_shape(w_shape, "backward_filter")
-    options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
-    return _prepared("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit))
-
-
-def _run(
-    direction: str, a: Any, b: Any, bias: Any, out: Any, shape: Any, options: tuple[Any, ...], stream: Any
-) -> Array:
-    handle = handle_of(stream)
-    plan = None
-    if _is_usual(*options) and (shape is None or _are_whole(shape)):
-        try:
-            # The short way, for numbacc's own arrays.
-            extra = None if bias is None else bias._numbacc_layout
-            target = None if out is None else out._numbacc_layout
-            plan = _plans.hit((direction, a._numbacc_layout, b._numbacc_layout, extra, target, shape, *options))
-        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
-            pass
-    if plan is not None:
-        found: Array = plan.run((a, b) if bias is None else (a, b, bias), None if out is None else (out,), out, handle)
-        return found
-    plan, inputs, outs = _find(direction, a, b, bias, out, shape, options, handle)
-    result: Array = plan.run(inputs, outs, out, handle)
-    return result
-
-
-def _is_usual(
-    activation: Any, stride: Any, padding: Any, dilation: Any, groups: Any, layout: Any, flip: Any, alpha: Any,
-    beta: Any, out_dtype: Any, compute: Any, deterministic: Any, tune: Any, workspace_limit: Any,
-) -> bool:  # fmt: skip
-    """Whether options are of the types that nearly all have: 1.0 is equal to 1, and may not find its plan."""
-    return (
-        (flip is False or flip is True)
-        and (deterministic is False or deterministic is True)
-        and (tune is False or tune is True)
-        and type(groups) is int
-        and _are_whole(stride)
-        and (_are_whole(padding) or type(padding) is str)
-        and _are_whole(dilation)
-        and (workspace_limit is None or type(workspace_limit) is int)
-    )
-
-
-def _are_whole(value: Any) -> bool:
-    return type(value) is int or (type(value) is tuple and _INTEGERS.issuperset(map(type, value)))
+    return _find("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit), stream)
 
 
 def _find(
-    direction: str, a: Any, b: Any, bias: Any, out: Any, shape: Any, options: tuple[Any, ...], handle: int
-) -> tuple[ConvPlan, list[Any], list[Any] | None]:
-    """(plan, inputs, outputs) of a call."""
-    names = OPERANDS[direction]
+    direction: str, a: Any, b: Any, bias: Any, out: Any, shape: Any, options: tuple[Any, ...], stream: Any
+) -> Any:
+    """Return the planned call of a function."""
+    names, handle = OPERANDS[direction], handle_of(stream)
     inputs = [operands.as_array(array, name, handle) for array, name in zip((a, b), names, strict=True)]
     if bias is not None:
         inputs.append(operands.as_array(bias, "bias", handle))
     outs = None if out is None else [operands.as_array(out, "out", handle)]
     layouts = [operands.layout_of(array) for array in inputs]
-    extra = layouts[2] if bias is not None else None
     target = None if outs is None else operands.layout_of(outs[0])
-    lengths = None if direction == "forward" else lengths_of(shape, name=SHAPES[direction])
-    plan = _plans.find((direction, *layouts[:2], extra, target, lengths, *plain(*options)))
-    return plan, inputs, outs
+    if direction == "forward":
+        key = (direction, *plain(*options), target, layouts[2] if bias is not None else None, *layouts[:2])
+    else:
+        # Gradients have neither an activation nor out_dtype.
+        found, lengths = plain(*options), lengths_of(shape, name=SHAPES[direction])
+        key = (direction, lengths, *found[1:9], *found[10:], target, *layouts)
+    return _plans.find(key), inputs, outs, handle, ()
 
 
-def _prepared(direction: str, a: Any, b: Any, bias: Any, out: Any, shape: Any, options: tuple[Any, ...]) -> ConvPlan:
-    plan, inputs, outs = _find(direction, a, b, bias, out, shape, options, handle_of(None))
-    plan.prepare(inputs, outs)
-    return plan
+def _made(direction: str, *parts: Any) -> ConvPlan:
+    """Return the plan of a key."""
+    if direction == "forward":
+        *options, target, bias, a, b = parts
+        return ConvPlan(Call(direction, a, b, bias, target, None, *options))
+    shape, *options, target, a, b = parts
+    return ConvPlan(Call._make((direction, a, b, None, target, shape, None, *options[:8], None, *options[8:])))
 
 
 cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

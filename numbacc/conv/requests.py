@@ -25,7 +25,7 @@ class Request:
         wants: what its plan must keep to.
 
     Example:
-        >>> len(conv.request((8, 64, 56, 56), (64, 64, 3, 3)).graphs())
+        >>> len(conv.forward.request((8, 64, 56, 56), (64, 64, 3, 3)).graphs())
         2
     """
 
@@ -92,10 +92,6 @@ def request(
 
     Raises:
         As `forward`, `backward_data` and `backward_filter`.
-
-    Example:
-        >>> conv.request((8, 56, 56, 64), (64, 3, 3, 64), layout="NHWC", dtype="float16", padding=1)
-        <conv.forward of float16, NHWC: x (8, 56, 56, 64), w (64, 3, 3, 64), y (8, 56, 56, 64)>
     """
     if not isinstance(direction, str) or direction not in OPERANDS:
         raise unknown("direction", direction, OPERANDS, f"it is {', '.join(OPERANDS)}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ArgumentsError, OptionError, shown
-from ..plan.saved import Saved, saves
+from ..plan.saved import Saved
 
 _OP = "conv.forward"
 #: Options that must be the same in `forward` and in the gradients, with their defaults.
@@ -29,20 +29,13 @@ _CALLS = {
 }
 
 
-def check_saves(return_saved: Any, activation: Any) -> bool:
-    """Whether a call of `forward` returns a saved object.
-
-    Raises:
-        OptionError: return_saved is neither True nor False; there is an activation.
-    """
-    if not saves(return_saved):
-        return False
+def check_activation(activation: Any) -> None:
+    """Raise OptionError where a call of `forward` that returns a saved object has an activation."""
     if activation is not None:
         raise OptionError(
             f"return_saved=True with activation={shown(activation)}: the gradients are those of the convolution alone. "
             "Leave activation out and call its function of numbacc.elementwise after it"
         )
-    return True
 
 
 def saved(given: Mapping[str, Any]) -> Saved:

@@ -10,6 +10,7 @@ from ..base import checks
 from ..base.layout import Layout
 from ..errors import ShapeError
 from ..plan.cache import PlanCache, functions_of
+from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from .arguments import axes_and_lengths, base, integers, names_of, request
 from .plans import FftPlan
@@ -18,6 +19,44 @@ from .plans import FftPlan
 LAST_TWO = (-2, -1)
 
 
+def _is_usual_n(n: Any) -> bool:
+    """Whether points are of the types that nearly all calls have."""
+    return n is None or type(n) is int
+
+
+def _are_usual_axes(axes: Any) -> bool:
+    return axes is None or axes is LAST_TWO
+
+
+def _plan(
+    function: str, n: Any, axes: Any, norm: Any, overwrite: bool, target: Layout | None, array: Layout
+) -> FftPlan | None:
+    """The plan of a transform; None where an axis is named twice."""
+    found, lengths = axes_and_lengths(function, array, n, axes)
+    if len(set(found)) < len(found):
+        return None
+    return FftPlan(request(function, array, found, lengths, norm, overwrite, target))
+
+
+#: Plans hold tables and kernels of some megabytes, and no work area; but its size tells how large a plan is.
+_plans = PlanCache(_plan, count=256, nbytes=16 << 30)
+#: What makes each transform, and its plan, of its signature.
+_transform = planned(
+    _plans,
+    "FftPlan",
+    "a",
+    guards={"n": _is_usual_n, "s": _is_usual_n, "axis": lambda axis: False, "axes": _are_usual_axes},
+    note="Also a ShapeError where an axis is named twice: each pass along it is a plan of its own.",
+    example="""
+>>> a = np.ones((2, 4))
+>>> plan = fft.NAME.plan(a)
+>>> bool((plan(a) == fft.NAME(a)).all())
+True
+""",
+)
+
+
+@_transform
 def fft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -50,15 +89,16 @@ def fft(
         LibraryError: cuFFT is missing or failed.
 
     The same call gives the same bits on every run on one GPU model. A call that finds no cuFFT plan makes one, in
-    `numbacc.graph` too; `fft_plan` makes it before.
+    `numbacc.graph` too; `fft.plan` makes it before.
 
     Example:
         >>> fft.fft(np.ones(4)).real
         array([4., 0., 0., 0.])
     """
-    return _call("fft", a, n, axis, norm, out, overwrite_input, stream)
+    return _planned("fft", a, n, axis, norm, out, overwrite_input, stream)
 
 
+@_transform
 def ifft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -69,9 +109,10 @@ def ifft(
         >>> fft.ifft(np.array([4.0, 0.0, 0.0, 0.0])).real
         array([1., 1., 1., 1.])
     """
-    return _call("ifft", a, n, axis, norm, out, overwrite_input, stream)
+    return _planned("ifft", a, n, axis, norm, out, overwrite_input, stream)
 
 
+@_transform
 def rfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -84,9 +125,10 @@ def rfft(
         >>> fft.rfft(np.ones(4)).real
         array([4., 0., 0.])
     """
-    return _call("rfft", a, n, axis, norm, out, overwrite_input, stream)
+    return _planned("rfft", a, n, axis, norm, out, overwrite_input, stream)
 
 
+@_transform
 def irfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -100,9 +142,10 @@ def irfft(
         >>> fft.irfft(np.array([4.0, 0.0, 0.0]))
         array([1., 1., 1., 1.])
     """
-    return _call("irfft", a, n, axis, norm, out, overwrite_input, stream)
+    return _planned("irfft", a, n, axis, norm, out, overwrite_input, stream)
 
 
+@_transform
 def hfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -115,9 +158,10 @@ def hfft(
         >>> fft.hfft(np.array([1.0, 1.0, 1.0]))
         array([4., 0., 0., 0.])
     """
-    return _call("hfft", a, n, axis, norm, out, overwrite_input, stream)
+    return _planned("hfft", a, n, axis, norm, out, overwrite_input, stream)
 
 
+@_transform
 def ihfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -130,9 +174,10 @@ def ihfft(
         >>> fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0])).real
         array([1., 1., 1.])
     """
-    return _call("ihfft", a, n, axis, norm, out, overwrite_input, stream)
+    return _planned("ihfft", a, n, axis, norm, out, overwrite_input, stream)
 
 
+@_transform
 def fft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -143,9 +188,10 @@ def fft2(
         >>> fft.fft2(np.ones((2, 2))).real.tolist()
         [[4.0, 0.0], [0.0, 0.0]]
     """
-    return _call("fft2", a, s, axes, norm, out, overwrite_input, stream)
+    return _planned("fft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
+@_transform
 def ifft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -156,9 +202,10 @@ def ifft2(
         >>> fft.ifft2(np.ones((2, 2))).real.tolist()
         [[1.0, 0.0], [0.0, 0.0]]
     """
-    return _call("ifft2", a, s, axes, norm, out, overwrite_input, stream)
+    return _planned("ifft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
+@_transform
 def rfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -169,9 +216,10 @@ def rfft2(
         >>> fft.rfft2(np.ones((2, 4))).shape
         (2, 3)
     """
-    return _call("rfft2", a, s, axes, norm, out, overwrite_input, stream)
+    return _planned("rfft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
+@_transform
 def irfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -182,9 +230,10 @@ def irfft2(
         >>> fft.irfft2(np.ones((2, 3))).shape
         (2, 4)
     """
-    return _call("irfft2", a, s, axes, norm, out, overwrite_input, stream)
+    return _planned("irfft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
+@_transform
 def fftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -202,9 +251,10 @@ def fftn(
         >>> fft.fftn(np.ones((2, 3)), s=(2, 4)).shape
         (2, 4)
     """
-    return _call("fftn", a, s, axes, norm, out, overwrite_input, stream)
+    return _planned("fftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
+@_transform
 def ifftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -215,9 +265,10 @@ def ifftn(
         >>> fft.ifftn(fft.fftn(np.eye(2))).real.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    return _call("ifftn", a, s, axes, norm, out, overwrite_input, stream)
+    return _planned("ifftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
+@_transform
 def rfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -228,9 +279,10 @@ def rfftn(
         >>> fft.rfftn(np.ones((2, 3, 4))).shape
         (2, 3, 3)
     """
-    return _call("rfftn", a, s, axes, norm, out, overwrite_input, stream)
+    return _planned("rfftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
+@_transform
 def irfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -243,82 +295,53 @@ def irfftn(
         >>> fft.irfftn(np.ones((2, 3, 3))).shape
         (2, 3, 4)
     """
-    return _call("irfftn", a, s, axes, norm, out, overwrite_input, stream)
+    return _planned("irfftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
-def planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any) -> FftPlan:
-    """The plan that a function runs for these arguments, ready to be run in this thread; see `planned`."""
-    found = _look_up(function, a, n, axes, norm, out, overwrite, handle_of(None))
-    if found.plan is None:
-        raise ShapeError(f"axes={axes} names an axis twice: each pass along it is a plan of its own")
-    found.plan.prepare((found.a,), found.outs)
-    return found.plan
-
-
-def _plan(
-    function: str, n: Any, axes: Any, norm: Any, overwrite: bool, array: Layout, target: Layout | None
-) -> FftPlan | None:
-    """The plan of a transform; None where an axis is named twice."""
-    found, lengths = axes_and_lengths(function, array, n, axes)
-    if len(set(found)) < len(found):
-        return None
-    return FftPlan(request(function, array, found, lengths, norm, overwrite, target))
-
-
-#: Plans hold tables and kernels of some megabytes, and no work area; but its size tells how large a plan is.
-_plans = PlanCache(_plan, count=256, nbytes=16 << 30)
 cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
 
 
-def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
+def _planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
+    """Return the planned call of a function."""
     handle = handle_of(stream)
-    source, result = a, out
-    take = operands.importers.get(type(a))
-    if take is not None:
-        source, result = take(a, "a", handle), None if out is None else operands.as_array(out, "out", handle)
-    # The short way, for options of the types that nearly all calls have; all else is checked in `_look_up`.
-    if (
-        (n is None or type(n) is int)
-        and (type(axes) is int or axes is None or axes is LAST_TWO)
-        and (overwrite is False or overwrite is True)
-    ):
+    array, result = _arrays(a, out, handle)
+    layout, target = operands.layout_of(array), None if result is None else operands.layout_of(result)
+    plan = None
+    # The short path of NumPy's arrays.
+    if _is_usual_n(n) and (type(axes) is int or _are_usual_axes(axes)) and (overwrite is False or overwrite is True):
         try:
-            array, target = source._numbacc_layout, None if result is None else result._numbacc_layout
-        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
-            source, result = _arrays(a, out, handle)
-            array, target = operands.layout_of(source), None if result is None else operands.layout_of(result)
-        try:
-            plan = _plans.hit((function, n, axes, norm, overwrite, array, target))
-        except TypeError:
-            plan = None  # an option that cannot be hashed: `_look_up` says what is wrong
-        if plan is not None:
-            return plan.run((source,), None if out is None else (result,), out, handle)
-    found = _look_up(function, source, n, axes, norm, result, overwrite, handle)
-    if found.plan is None:
-        return _one_by_one(function, found.a, n, axes, norm, out, overwrite, handle)
-    return found.plan.run((found.a,), found.outs, out, handle)
+            plan = _plans.hit((function, n, axes, norm, overwrite, target, layout))
+        except TypeError:  # an option that cannot be hashed: what follows says what is wrong
+            pass
+    if plan is None:
+        overwrite = checks.boolean(overwrite, "overwrite_input")
+        n, axes = _numbers(function, n, axes)
+        plan = _plans.find((function, n, axes, norm, overwrite, target, layout))
+    if plan is None:
+        plan = _Passes(function, n, axes, norm, overwrite)
+    return plan, (array,), None if result is None else (result,), handle, ()
+
+
+class _Passes(NamedTuple):
+    """The plan of a transform that names an axis twice: there is none, it runs one pass after the other."""
+
+    function: str
+    n: Any
+    axes: Any
+    norm: Any
+    overwrite: bool
+
+    def run(self, inputs: Any, outs: Any, out: Any, handle: int, scalars: Any) -> Any:
+        """Run the passes."""
+        return _one_by_one(self.function, inputs[0], self.n, self.axes, self.norm, out, self.overwrite, handle)
+
+    def prepare(self, inputs: Any, outs: Any) -> None:
+        """Raise ShapeError."""
+        raise ShapeError(f"axes={self.axes} names an axis twice: each pass along it is a plan of its own")
 
 
 def _arrays(a: Any, out: Any, handle: int) -> tuple[Any, Any]:
     return operands.as_array(a, "a", handle), None if out is None else operands.as_array(out, "out", handle)
-
-
-class _Found(NamedTuple):
-    """A plan, or None where an axis is named twice; the arguments as arrays."""
-
-    plan: FftPlan | None
-    a: Any
-    outs: tuple[Any, ...] | None
-
-
-def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> _Found:
-    """The plan for these arguments."""
-    overwrite = checks.boolean(overwrite, "overwrite_input")
-    array, result = _arrays(a, out, handle)
-    n, axes = _numbers(function, n, axes)
-    target = None if result is None else operands.layout_of(result)
-    plan = _plans.find((function, n, axes, norm, overwrite, operands.layout_of(array), target))
-    return _Found(plan, array, None if result is None else (result,))
 
 
 def _numbers(function: str, n: Any, axes: Any) -> tuple[Any, Any]:
@@ -341,5 +364,7 @@ def _one_by_one(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, o
         passes[0] = (one, order[-1])
     for number, (name, (axis, length)) in enumerate(passes):
         last = number == len(passes) - 1
-        a = _call(name, a, length, axis, norm, out if last else None, overwrite or number > 0, handle)
+        given = out if last else None
+        plan, inputs, outs, _, _ = _planned(name, a, length, axis, norm, given, overwrite or number > 0, handle)
+        a = plan.run(inputs, outs, given, handle)
     return a

@@ -8,7 +8,7 @@ put such products together, forward and backward.
 from ..base.keywords import explain
 from .epilogue import Epilogue
 from .layers import linear, linear_backward, mlp, mlp_backward
-from .product import algorithms, cache_clear, cache_info, cache_limit, matmul, matmul_plan
+from .product import algorithms, cache_clear, cache_info, cache_limit, matmul
 
 __all__ = [
     "Epilogue",
@@ -19,7 +19,6 @@ __all__ = [
     "linear",
     "linear_backward",
     "matmul",
-    "matmul_plan",
     "mlp",
     "mlp_backward",
 ]

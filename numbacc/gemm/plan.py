@@ -34,7 +34,7 @@ from .selection import Selector
 
 
 class MatmulPlan(Plan):
-    """A planned product. `matmul_plan` makes one; call it with arrays laid out as those it was made for.
+    """A planned product. `matmul.plan` makes one; call it with arrays laid out as those it was made for.
 
     Args:
         call: what is asked for.

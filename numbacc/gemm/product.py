@@ -1,4 +1,4 @@
-"""The public functions: `matmul`, its plan, and its caches."""
+"""The public functions: `matmul` and its cache."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.dispatch import has_gpu, matmul_library
 from ..plan.cache import PlanCache, functions_of
+from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from . import epilogue_plans
 from .arguments import array_or_number, checked_number
@@ -16,13 +17,61 @@ from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, Call
 from .results import as_given
 
-#: What alpha and beta are by default, known again without a comparison of numbers.
-_ONE, _ZERO = 1.0, 0.0
 #: What may be a number instead of an array.
 _NUMBERS = frozenset(SCALES)
 _NO_SCALES = [None] * 5
 
 
+def _plan(
+    name: str, epilogue: Any, out_dtype: Any, compute: Any, tune: Any, out: Any, bias: Any, a: Any, b: Any,
+    aux: Any = None, c: Any = None, scales: tuple[Any, Any, Any, Any, Any] = (None,) * 5, has_beta: bool = False,
+    limit: Any = None,
+) -> MatmulPlan:  # fmt: skip
+    """Return the plan of a key."""
+    return MatmulPlan(Call(a, b, c, bias, aux, out, *scales, epilogue, out_dtype, compute, has_beta, limit, tune))
+
+
+def _forget() -> None:
+    """With the plans go the algorithms that were chosen for them, and the plans of what follows products."""
+    epilogue_plans.plans.clear()
+    if has_gpu():  # without one nothing was chosen, and without Numba nothing could be
+        matmul_library().algorithms.clear()
+
+
+_plans = PlanCache(_plan, count=4096, forget=_forget)
+
+
+def _run(plan: MatmulPlan, found: dict[str, Any], alpha: Any, beta: Any, out: Any, aux: Any, handle: int) -> Any:
+    """Run the plan of a call."""
+    types = plan.problem.types
+    result = plan.run_on(found, checked_number(alpha, "alpha", types), checked_number(beta, "beta", types), handle)
+    return as_given(result, out, aux)
+
+
+def _prepare(plan: MatmulPlan, found: dict[str, Any], *_: Any) -> MatmulPlan:
+    plan.prepare_for(found)
+    return plan
+
+
+@planned(
+    _plans,
+    "MatmulPlan",
+    "a b",
+    optional="bias",
+    defaults="c aux scale_a scale_b scale_c scale_d amax_d workspace_limit alpha beta",
+    calls_only="alpha",
+    pair=True,
+    run=_run,
+    prepare=_prepare,
+    note="It matters whether beta is 0.",
+    call="plan(a, b, c=..., bias=..., aux=..., alpha=..., beta=..., scale_a=..., out=..., stream=...)",
+    example="""
+>>> a, b = np.array([[1.0, 2.0]]), np.array([[3.0], [-4.0]])
+>>> plan = gemm.matmul.plan(a, b, epilogue="relu")
+>>> plan.info.op, plan(a, b).tolist()
+('gemm.matmul.relu', [[0.0]])
+""",
+)
 def matmul(
     a: Any,
     b: Any,
@@ -31,8 +80,8 @@ def matmul(
     bias: Any = None,
     aux: Any = None,
     epilogue: Any = "none",
-    alpha: float = _ONE,
-    beta: float = _ZERO,
+    alpha: float = 1.0,
+    beta: float = 0.0,
     out_dtype: Any = None,
     compute: str | None = None,
     scale_a: Any = None,
@@ -93,12 +142,12 @@ def matmul(
 
     Matrices of float8 must start at multiples of 16 bytes, and so must their rows. If D is float8, c must be stored as
     D is: both row by row, or both column by column. A bias, a scale and amax_d may lie anywhere: where cuBLASLt cannot
-    take them, it is given a copy, as `matmul_plan(...).info.algorithm` tells.
+    take them, it is given a copy, as `matmul.plan(...).info.algorithm` tells.
 
     The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt, unless
-    `matmul_plan(...).info.deterministic` is False: then parts of a sum over k are added up in `out` itself. With `tune`
+    `matmul.plan(...).info.deterministic` is False: then parts of a sum over k are added up in `out` itself. With `tune`
     this holds as long as the measured choice is kept. Arrays of another alignment may get another algorithm. Where
-    cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is "cublasLt+kernel"), our own kernels follow
+    cuBLASLt does not fuse an epilogue (`matmul.plan(...).info.backend` is "cublasLt+kernel"), our own kernels follow
     the product. A 16-bit result is then rounded between the two; cuBLASLt itself does so with some of its algorithms.
     Its float32 GELU is within 6e-6 of the exact one, its derivative within 2e-5; for float64 ours is used, exact to
     float64.
@@ -111,72 +160,9 @@ def matmul(
         >>> gemm.matmul(a, b, bias=np.array([6.0]), epilogue="relu_bias")
         array([[1.]])
     """
-    handle = handle_of(stream)
-    plan = None
-    # The short way, for numbacc's own arrays and neither scales nor factors; all else is checked in `_find`.
-    # Arrays are equal to numbers, and 1 to True.
-    if (
-        scale_a is None is scale_b is scale_c is scale_d is amax_d is aux is c is workspace_limit
-        and (alpha is _ONE or (type(alpha) is float and alpha == 1.0))
-        and (beta is _ZERO or (type(beta) is float and beta == 0.0))
-        and (tune is False or tune is True)
-    ):
-        try:
-            one = None if bias is None else bias._numbacc_layout
-            target = None if out is None else out._numbacc_layout
-            plan = _plans.hit(
-                (a._numbacc_layout, b._numbacc_layout, one, None, target, epilogue, out_dtype, compute, tune)
-            )
-        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
-            pass
-        if plan is not None:
-            inputs = (a, b) if bias is None else (a, b, bias)
-            if len(plan.outputs) == 1:
-                return plan.run(inputs, None if out is None else (out,), out, handle)
-            return plan.run(inputs, (out, None), None, handle)
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
-    plan, found = _find((a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d), options, handle)
-    types = plan.problem.types
-    result = plan.run_on(found, checked_number(alpha, "alpha", types), checked_number(beta, "beta", types), handle)
-    return as_given(result, out, aux)
-
-
-def matmul_plan(
-    a: Any,
-    b: Any,
-    *,
-    c: Any = None,
-    bias: Any = None,
-    aux: Any = None,
-    epilogue: Any = "none",
-    beta: float = 0.0,
-    out_dtype: Any = None,
-    compute: str | None = None,
-    scale_a: Any = None,
-    scale_b: Any = None,
-    scale_c: Any = None,
-    scale_d: Any = None,
-    amax_d: Any = None,
-    workspace_limit: int | None = None,
-    tune: bool = False,
-    out: Any = None,
-) -> MatmulPlan:
-    """The plan that `matmul` runs for these arrays; its `info` says what was decided.
-
-    Arguments and errors are those of `matmul`. It matters whether beta is 0. Call it as
-    `plan(a, b, c=..., bias=..., aux=..., alpha=..., beta=..., scale_a=..., out=..., stream=...)`.
-
-    Example:
-        >>> a, b = np.array([[1.0, 2.0]]), np.array([[3.0], [-4.0]])
-        >>> plan = gemm.matmul_plan(a, b, epilogue="relu")
-        >>> plan.info.op, plan(a, b).tolist()
-        ('gemm.matmul.relu', [[0.0]])
-    """
-    options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
-    arguments = (a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d)
-    plan, found = _find(arguments, options, handle_of(None))
-    plan.prepare_for(found)
-    return plan
+    arrays = (a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d)
+    return _find(arrays, options, alpha, beta, handle_of(stream))
 
 
 def algorithms() -> list[tuple[Any, Any]]:
@@ -193,37 +179,8 @@ def algorithms() -> list[tuple[Any, Any]]:
     return list(matmul_library().algorithms.items())
 
 
-def _plan(
-    a: Any,
-    b: Any,
-    bias: Any,
-    aux: Any,
-    out: Any,
-    epilogue: Any,
-    out_dtype: Any,
-    compute: Any,
-    tune: Any,
-    c: Any = None,
-    scales: tuple[Any, Any, Any, Any, Any] = (None,) * 5,
-    has_beta: bool = False,
-    limit: Any = None,
-) -> MatmulPlan:
-    return MatmulPlan(Call(a, b, c, bias, aux, out, *scales, epilogue, out_dtype, compute, has_beta, limit, tune))
-
-
-def _forget() -> None:
-    """With the plans go the algorithms that were chosen for them, and the plans of what follows products."""
-    epilogue_plans.plans.clear()
-    if has_gpu():  # without one nothing was chosen, and without Numba nothing could be
-        matmul_library().algorithms.clear()
-
-
-_plans = PlanCache(_plan, count=4096, forget=_forget)
-cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
-
-
-def _find(arguments: Sequence[Any], options: tuple[Any, ...], handle: int) -> tuple[MatmulPlan, dict[str, Any]]:
-    """The plan for the arguments of `Call`, arrays first, and those arrays, and scales that are numbers, by name."""
+def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: Any, handle: int) -> Any:
+    """Return what `_run` takes, of the arguments of `Call`: arrays, and scales that may be numbers, by name."""
     found: dict[str, Any] = {}
     layouts: list[Any] = []
     for name, value in zip(Call._fields, arguments, strict=False):
@@ -239,10 +196,14 @@ def _find(arguments: Sequence[Any], options: tuple[Any, ...], handle: int) -> tu
         layouts.append(layout)
     a, b, c, bias, aux, out, *scales = layouts
     epilogue, out_dtype, compute, has_beta, limit, tune = options
-    key: tuple[Any, ...] = (a, b, bias, aux, out, epilogue, out_dtype, compute, tune)
-    # Most have none of these; what they are found by is then shorter.
-    if has_beta or limit is not None or c is not None or scales != _NO_SCALES:
-        key = (*key, c, tuple(scales), has_beta, limit)
+    key: tuple[Any, ...] = ("matmul", epilogue, out_dtype, compute, tune, out, bias, a, b)
+    # Most have none of these: the short path finds the shorter key.
+    if has_beta or limit is not None or aux is not None or c is not None or scales != _NO_SCALES:
+        key = (*key, aux, c, tuple(scales), has_beta, limit)
     # The cache would take 1.0 and True for 1.
     known = (limit is None or type(limit) is int) and type(tune) is bool
-    return (_plans.find(key) if known else _plan(*key)), found
+    plan = _plans.find(key) if known else _plan(*key)
+    return plan, found, alpha, beta, arguments[5], arguments[4], handle
+
+
+cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

@@ -43,9 +43,11 @@ class Saved(NamedTuple):
         """
         if self.op != op:
             raise DTypeError(f"saved is what {self.op} returned; this function needs what {op} returned")
-        kept = {**self.arrays, **self.options}
         for name, value in given.items():
-            if not (_is(value, defaults[name]) or _is(value, kept[name])):
+            default = defaults[name]
+            if value is default or _is(value, default):
+                continue
+            if not _is(value, self.arrays[name] if name in self.arrays else self.options[name]):
                 raise OptionError(f"{name} is given, and saved has another {name} from {op}: leave {name} out")
 
     def opened(self, op: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[Any, ...]:

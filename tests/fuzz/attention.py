@@ -89,7 +89,7 @@ def forward(case, drawn, views, out, keywords, seeds, more):
     if case.chance(0.75):
         options = {**keywords, **seeds, **given}
         return case.call("attention.forward", attention.forward, *views, return_stats=True, **options, **case.stream())
-    plan = case.call("attention.forward_plan", attention.forward_plan, *views, return_stats=True, **keywords, **given)
+    plan = case.call("attention.forward.plan", attention.forward.plan, *views, return_stats=True, **keywords, **given)
     arrays = {name: each.view for name, each in more.items()}
     return plan(*views, **arrays, **seeds, **given, **case.stream())
 

@@ -22,9 +22,7 @@ def numbers(call, case, name, values, kind):
 
 def named(call, case, name, planned=0.2):
     """The call is of this function, or of its plan's."""
-    name = f"{name}_plan" if case.chance(planned) else name
-    call.of(f"attention.{name}", getattr(attention, name))
-    return name.endswith("_plan")
+    return call.of_plan_or(f"attention.{name}", getattr(attention, name), planned)
 
 
 def options(call, case, is_planned, dropped=False):
@@ -120,7 +118,7 @@ def a_window(call, case):
 
 def a_request(call, case):
     """Attention without arrays."""
-    call.of("attention.request", attention.request)
+    call.of("attention.requests.request", attention.requests.request)
     for name, shape in (("q_shape", Q), ("k_shape", K)):
         call.add(name, "lengths", shape, True)
     call.add("direction", "option", case.pick(["forward", "backward"]))
@@ -134,4 +132,4 @@ def a_request(call, case):
 
 BUILDERS = (a_forward, a_forward, a_gradient, a_gradient, of_pages, of_tokens, a_window, a_request)
 #: What takes no stream.
-NO_STREAM = ("attention.SlidingWindow", "attention.CausalSlidingWindow", "attention.request")
+NO_STREAM = ("attention.SlidingWindow", "attention.CausalSlidingWindow", "attention.requests.request")

@@ -36,7 +36,7 @@ def run(case):
             "attention.forward", attention.forward, *views, **options, **wants, **more, **given, **case.stream()
         )
     else:
-        plan = attention.forward_plan(*views, **options, **wants, **more, **given)
+        plan = attention.forward.plan(*views, **options, **wants, **more, **given)
         found = plan(*views, **more, **given, **case.stream())
     results = found if isinstance(found, tuple) else (found,)
     asked = (True, wants["return_stats"], maxima, maxima)

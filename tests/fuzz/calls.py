@@ -48,11 +48,21 @@ class Call:
         self.case, self.place = case, case.place
         self.name, self.function, self.arguments, self.operands, self.random = "", None, {}, [], None
         case.pick(BUILDERS)(self, case)
-        streamless = self.name in NO_STREAM or self.name.endswith("_plan")
+        streamless = self.name in NO_STREAM or self.is_plan
         self.add("stream", "stream", None) if not streamless and case.chance(0.3) else None
 
     def of(self, name, function):
         self.name, self.function = name, function
+
+    @property
+    def is_plan(self):
+        return self.name.endswith((".plan", "_plan"))
+
+    def of_plan_or(self, name, function, chance=0.2):
+        """The call is of a function, or of its plan's; return whether of the latter."""
+        planned = self.case.chance(chance)
+        self.of(f"{name}.plan" if planned else name, function.plan if planned else function)
+        return planned
 
     def add(self, name, kind, value, required=False, fixed=True):
         self.arguments[name] = Argument(kind, value, required, fixed)
@@ -75,8 +85,7 @@ class Call:
 
 def a_gated(call, case):
     direction, dtype = case.pick(["forward", "backward"]), case.pick(["float32", "float64", "float16", "bfloat16"])
-    planned = case.chance(0.2)
-    call.of(f"gated.{direction}{'_plan' * planned}", getattr(gated, f"{direction}{'_plan' * planned}"))
+    call.of_plan_or(f"gated.{direction}", getattr(gated, direction))
     if direction == "backward":
         call.array("dy", (3, 4), dtype)
     call.array("x", (3, 8), dtype, fixed=direction == "backward")
@@ -89,8 +98,7 @@ def a_gated(call, case):
 def a_product(call, case):
     kind = case.pick([e.value for e in gemm.Epilogue]) if hasattr(gemm, "Epilogue") else "none"
     dtype, (m, n, k) = case.pick(["float32", "float64", "bfloat16"]), (3, 8, 4)
-    planned = case.chance(0.2)
-    call.of("gemm.matmul_plan" if planned else "gemm.matmul", gemm.matmul_plan if planned else gemm.matmul)
+    planned = call.of_plan_or("gemm.matmul", gemm.matmul)
     call.array("a", (m, k), dtype, fixed=False)
     call.array("b", (k, n), dtype, fixed=False)
     call.add("epilogue", "option", kind)
@@ -152,8 +160,7 @@ def a_layer(call, case):
 
 def a_convolution(call, case):
     direction, dtype = case.pick(["forward", "backward_data", "backward_filter"]), case.pick(["float32", "bfloat16"])
-    planned = "_plan" * case.chance(0.2)
-    call.of(f"conv.{direction}{planned}", getattr(conv, f"{direction}{planned}"))
+    call.of_plan_or(f"conv.{direction}", getattr(conv, direction))
     shapes = {"x": (2, 4, 6, 5), "w": (3, 4, 3, 2), "dy": (2, 3, 4, 4)}
     first, second, result = {
         "forward": ("x", "w", "dy"), "backward_data": ("dy", "w", "x"), "backward_filter": ("x", "dy", "w"),
@@ -183,7 +190,10 @@ def a_convolution(call, case):
 def a_convolution_without_arrays(call, case):
     """A shape, or a request."""
     is_request = case.chance(0.7)
-    call.of("conv.request" if is_request else "conv.output_shape", conv.request if is_request else conv.output_shape)
+    call.of(
+        "conv.request" if is_request else "conv.output_shape",
+        conv.requests.request if is_request else conv.output_shape,
+    )
     for name, shape in (("x_shape", (2, 4, 6, 5)), ("w_shape", (3, 4, 3, 2))):
         call.add(name, "lengths", shape, True)
     for name in ("stride", "dilation"):
@@ -221,7 +231,7 @@ def a_transform(call, case):
 
 def a_plan(call, case):
     function = case.pick(ONE[:2] + MANY[4:6])
-    call.of(f"fft.{function}_plan", getattr(fft, f"{function}_plan"))
+    call.of(f"fft.{function}.plan", getattr(fft, function).plan)
     call.array("a", (3, 4), "complex64", fixed=False)
     call.add("norm", "option or None", None)
     call.add("overwrite_input", "flag", False)

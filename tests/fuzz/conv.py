@@ -92,12 +92,12 @@ def called(case, drawn, views, options):
     """(what a function or its plan returns, whether a kernel of ours may have rounded, too)."""
     shape = shape_of_gradient(drawn)
     name = drawn.direction
-    plan = getattr(conv, f"{name}_plan")
+    plan = getattr(conv, name).plan
     if case.chance(0.75):
         answer = case.call(f"conv.{name}", getattr(conv, name), *views, *shape, **options, **case.stream())
         found = plan(*views, *shape, **options)
     else:
-        found = case.call(f"conv.{name}_plan", plan, *views, *shape, **options)
+        found = case.call(f"conv.{name}.plan", plan, *views, *shape, **options)
         more = [options["bias"]] if "bias" in options else []
         given = {"out": options["out"]} if "out" in options else {}
         answer = found(*views, *more, **given, **case.stream())

@@ -82,7 +82,7 @@ def planned(direction):
     """The function, by way of its plan."""
 
     def function(*arguments, out=None, stream=None, **options):
-        plan = getattr(gated, f"{direction}_plan")(*arguments, **options, out=out)
+        plan = getattr(gated, direction).plan(*arguments, **options, out=out)
         return plan(*arguments, out=out, stream=stream)
 
     return function

@@ -322,7 +322,7 @@ def attempt(case):
         if value is None and not argument.required and argument.kind in ("array", "aux", "array of any rank"):
             mutation = mutation._replace(certain=call.name.startswith("gemm.matmul"))
         is_of_memory = mutation.make in (frozen, overlapping, *(each.make for each in BEYOND))
-        if call.name.endswith("_plan") and (is_of_memory or argument.kind == "scalar"):
+        if call.is_plan and (is_of_memory or argument.kind == "scalar"):
             # A plan is made of layouts and kinds of numbers, not of memory and numbers.
             mutation = mutation._replace(certain=False, errors=())
         chosen[str(name)] = mutation

@@ -22,7 +22,7 @@ class Case(NamedTuple):
         name: to choose it by.
         direction, dtype: one of DIRECTIONS and of DTYPES; or "forward" and one of FLOAT8.
         q, k, v: shapes in the order of the layout.
-        asked: keywords of `attention.request`.
+        asked: keywords of `attention.requests.request`.
         lengths: (queries, keys) of each sequence, where they may be shorter than they can be.
         together: whether q, k and v lie in one array.
         scales: of float8, by name; 1 where one is not named.

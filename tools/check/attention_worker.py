@@ -40,7 +40,7 @@ NOT_CHOSEN = "not chosen"
 
 def request_of(case: Case) -> Request:
     """A case as numbacc is asked for it."""
-    return attention.request(case.q, case.k, case.v, dtype=case.dtype, **{"return_stats": True, **case.asked})
+    return attention.requests.request(case.q, case.k, case.v, dtype=case.dtype, **{"return_stats": True, **case.asked})
 
 
 def options_of(case: Case) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Work:
         outs, extras = tuple(numbacc.asarray(each) for each in poison.values()), self._extras()
         rows = [self.device[name] for name in OPERANDS[self.case.direction]]
         is_forward = self.case.direction == "forward"
-        prepared: Any = attention.forward_plan if is_forward else attention.backward_plan
+        prepared: Any = attention.forward.plan if is_forward else attention.backward.plan
         more = {"return_stats": True} if is_forward else {}
         plan = prepared(*rows, **extras, **options_of(self.case), **more, out=outs)
         plan(*rows, **extras, **self._random, out=outs)

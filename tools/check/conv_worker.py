@@ -76,7 +76,7 @@ def request_of(case: Case) -> Request:
     """A case as numbacc is asked for it."""
     last = case.options["layout"]
     epilogue = case.epilogue if case.epilogue not in ("", "bias") else None
-    asked = conv.request(
+    asked = conv.requests.request(
         _arranged(case.x, last),
         _arranged(case.w, last),
         direction=case.direction,

@@ -1,0 +1,310 @@
+"""Public functions that are made of one signature: the call, its short path through the cache, and `function.plan`.
+
+A family writes the signature, the docstring, and how arguments become a plan and arrays (a `PlannedCall`). `planned`
+makes the rest of these. What it makes are plain functions: `help`, `inspect.signature` and `pickle` treat them as such.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from ..arrays import operands
+from ..base.keywords import Parameters, hidden, wrong
+from ..runtime.streams import handle_of
+from .cache import PlanCache
+from .saved import Saved, saves
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+#: How an option is annotated -> the test of its type that lets a call take the short path. Keys of a cache take 1.0 and
+#: True for 1.
+_USUAL = {
+    "bool": "({0} is False or {0} is True)",
+    "int": "type({0}) is int",
+    "int | None": "({0} is None or type({0}) is int)",
+    "float": "(type({0}) is float or type({0}) is int)",
+    "float | None": "({0} is None or type({0}) is float)",
+}
+
+
+#: A call whose plan is known: the plan, its inputs, its outputs or None where it makes them, the stream's handle, and
+#: the scalars that `Plan.run` takes. A plain tuple, which is made in less time than anything with names.
+PlannedCall = tuple[Any, Sequence[Any], "Sequence[Any] | None", int, Sequence[Any]]
+#: The same of options with a test of their own.
+_GUARDED = "({0} is default_{0} or type({0}) is int or is_usual_{0}({0}))"
+
+
+class Function(Protocol[P, R]):
+    """A public function.
+
+    Attributes:
+        plan: the function that returns the plan of a call.
+        request, supports: make a request of a call of cuDNN, and ask whether cuDNN has a plan for it.
+        backward, backward_data, backward_filter: its gradients, as far as it has them.
+    """
+
+    __name__: str
+    __wrapped__: Callable[..., Any]
+    plan: Callable[..., Any]
+    request: Callable[..., Any]
+    supports: Callable[..., Any]
+    backward: Any
+    backward_data: Any
+    backward_filter: Any
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the plan of these arguments."""
+
+
+class Decorator(Protocol):
+    """What `planned` returns."""
+
+    def __call__(self, body: Callable[P, R], /) -> Function[P, R]:
+        """Make the public function."""
+
+
+def planned(
+    cache: PlanCache,
+    plan: str,
+    arrays: str,
+    *,
+    example: str,
+    call: str = "",
+    note: str = "",
+    optional: str = "",
+    defaults: str = "",
+    calls_only: str = "",
+    guards: Mapping[str, Callable[[Any], bool]] | None = None,
+    pair: bool = False,
+    opens: tuple[str, Callable[..., dict[str, Any]]] | None = None,
+    keep: Callable[..., Any] | None = None,
+    run: Callable[..., Any] | None = None,
+    prepare: Callable[..., Any] | None = None,
+    of: Any = None,
+    short: bool = True,
+) -> Decorator:
+    """Make a public function and its `plan` of a function that returns a `PlannedCall`: a decorator.
+
+    The short path looks for a plan under the key (function's name, options in order, layout of out or None, layouts of
+    the optional arrays if the function has any, layouts of the arrays). It is taken for arrays that have a layout, and
+    for options of the types that their annotations name. The decorated function checks everything else, and must look
+    for the plan under the same key.
+
+    Args:
+        cache: where its plans are.
+        plan: the class of its plans, by name.
+        arrays, optional: names of parameters, separated by blanks. They are all arrays but `out`.
+        example: the lines of the example of `plan`; NAME stands for the function's name.
+        call: how the plan is called; by default with the arrays.
+        note: more about `plan`.
+        defaults: parameters that must have their defaults on the short path; they are in no key.
+        calls_only: parameters that `plan` does not have, besides stream and return_saved.
+        guards: options -> whether a value that is neither the default nor an integer is usual, where the annotation
+            does not tell.
+        pair: whether plans may have a second result, which has no `out`.
+        opens: (parameter, function): where the parameter is a saved object, the function is called with all arguments
+            by name and returns those that the call has instead.
+        keep: called with the arguments of a call with return_saved=True, but that one; returns what the call returns.
+        run, prepare: run the plan, or make it ready and return it, where the decorated function returns something else
+            than a `PlannedCall`: what it returns are their arguments.
+        of: the function whose gradient this is.
+        short: False if there is no short path.
+    """
+
+    def decorate(body: Callable[P, R]) -> Function[P, R]:
+        assert isinstance(body, FunctionType)
+        name, parameters = body.__name__, Parameters(body)
+        own = [each for each in parameters.names if each not in {"stream", "return_saved", *calls_only.split()}]
+        space: dict[str, Any] = {
+            "__name__": body.__module__, "body": body, "wrong": wrong, "handle_of": handle_of, "hit": cache.hit,
+            "importers": operands.importers, "as_array": operands.as_array, "Saved": Saved, "saves": saves,
+            "keep": keep, "opened": opens and opens[1], "run": run, "prepare": prepare, **parameters.defaults,
+        }  # fmt: skip
+        space |= {f"is_usual_{each}": test for each, test in (guards or {}).items()}
+        lines = [f"def {name}({parameters.taken(parameters.names, '**others')}):"]
+        lines += [f"    if others:\n        raise wrong(body, others, {name!r})"]
+        if keep is not None:
+            given = _named(parameters.names, "return_saved")
+            lines += [
+                "    if return_saved is not False:",
+                f"        return keep({given}) if saves(return_saved) else {name}({given})",
+            ]
+        if opens is not None:
+            lines += [f"    if type({opens[0]}) is Saved:\n        return {name}(**opened({_named(parameters.names)}))"]
+        if short:
+            lines += _short(name, parameters, arrays.split(), optional.split(), defaults.split(), guards or {}, pair)
+        answer = [
+            f"    plan, inputs, outs, handle, scalars = body({parameters.passed(parameters.names)})",
+            "    return plan.run(inputs, outs, out, handle, scalars)",
+        ]
+        lines += answer if run is None else [f"    return run(*body({parameters.passed(parameters.names)}))"]
+        lines += [f"def plan({parameters.taken(own, '**others')}):"]
+        lines += [f'    if others:\n        raise wrong(plan, others, "{name}.plan")']
+        if opens is not None:
+            lines += [f"    if type({opens[0]}) is Saved:\n        return plan(**opened({_named(own)}))"]
+        answer = [
+            f"    found, inputs, outs, _, _ = body({parameters.passed(own)})",
+            "    found.prepare(inputs, outs)\n    return found",
+        ]
+        lines += answer if prepare is None else [f"    return prepare(*body({parameters.passed(own)}))"]
+        source, file = "\n".join([*lines, ""]), f"<numbacc.{name} of {body.__module__}>"
+        exec(compile(source, file, "exec"), space)
+        linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+        made: Any = update_wrapper(space[name], body)
+        made.plan = found = space["plan"]
+        found.__qualname__, found.__module__ = f"{name}.plan", body.__module__
+        found.__annotations__ = {each: body.__annotations__[each] for each in own} | {"return": plan}
+        found.__doc__ = _DOC.format(
+            name=name, call=call or f"plan({', '.join(arrays.split())}, out=None, stream=None)",
+            note=note and f"{note}\n    ", example="\n        ".join(example.strip().replace("NAME", name).split("\n")),
+        )  # fmt: skip
+        hidden(found)
+        if of is not None:
+            setattr(of, name if name.startswith("backward") else "backward", made)
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def asked(
+    function: Any, request: Callable[..., Any], supports: Callable[..., Any], own: str, *, shapes: str, example: str
+) -> None:
+    """Give a public function its `request` and `supports`.
+
+    Their parameters are those of `request` that are its own, and the function's options.
+
+    Args:
+        function: the public function.
+        request: makes a request, of a direction and these parameters.
+        supports: of a request and device=, whether cuDNN has a plan.
+        own: names of parameters that are not the function's options.
+        shapes: of an example, as an argument list.
+        example: what the request of the example prints.
+    """
+    name, parameters = function.__name__, Parameters(request)  # type: ignore[arg-type]
+    options = Parameters(function.__wrapped__)
+    names = [each for each in parameters.names if each in own.split() or each in options.names]
+    names = [each for each in names if each in own.split() or f"default_{each}" in options.defaults]
+    # Of both, where they have a name in common: `request` has its own.
+    defaults = {
+        **options.defaults,
+        **{key: each for key, each in parameters.defaults.items() if key[8:] in own.split()},
+    }
+    space: dict[str, Any] = {
+        "__name__": function.__module__, "make": request, "ask": supports, "wrong": wrong, **defaults,
+    }  # fmt: skip
+    call = f"make({parameters.passed(names)}, direction={name!r})"
+    takes = parameters.taken(names)
+    lines = []
+    for part, more, answer in (
+        ("request", "", call),
+        ("supports", ", device='H200'", f"ask({call}, device)"),
+    ):
+        lines += [
+            f"def {part}({takes}{more}, **others):",
+            f"    if others:\n        raise wrong({part}, others, '{name}.{part}')",
+            f"    return {answer}",
+        ]
+    source, file = "\n".join([*lines, ""]), f"<numbacc.{name}.request of {function.__module__}>"
+    exec(compile(source, file, "exec"), space)
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    notes = {each: (parameters if each in own.split() else options).annotations[each] for each in names}
+    family = function.__module__.split(".")[1]
+    for part, returned in (("request", "Request"), ("supports", "Support")):
+        made = space[part]
+        made.__qualname__, made.__module__ = f"{name}.{part}", function.__module__
+        made.__annotations__ = {**notes, **({"device": "int | str"} if part == "supports" else {}), "return": returned}
+        made.__doc__ = _DOCS[part].format(name=f"{family}.{name}", family=family, shapes=shapes, example=example)
+        hidden(made)
+        setattr(function, part, made)
+
+
+_DOCS = {
+    "request": """Return a request: `{name}` of contiguous arrays of these shapes, for `numbacc.cudnn.supports`.
+
+    Shapes are in the order of `layout`, `dtype` is that of the arrays; the options are those of `{name}`.
+    Errors are those of `{name}`.
+
+    Example:
+        >>> {name}.request({shapes})
+        {example}
+    """,
+    "supports": """Return whether cuDNN has a plan for `{name}` of contiguous arrays of these shapes on a GPU.
+
+    The result is that of `numbacc.cudnn.supports`, of `{name}.request` and device: the name of a GPU that need
+    not be there, or one of this process. Arguments and errors are those of the two.
+
+    Example:
+        >>> {name}.supports({shapes}, device="H200")
+        <... on NVIDIA H200: ...>
+    """,
+}
+
+_DOC = """Return the plan that `{name}` runs for these arguments, ready to run.
+
+    Arguments and errors are those of `{name}`. Pass `out` if the plan is to be called with one.
+    {note}Call the plan as `{call}`; `plan.info` shows what it decided.
+
+    Example:
+        {example}
+    """
+
+
+def _named(names: Sequence[str], without: str = "") -> str:
+    """Text of arguments that are passed by name."""
+    return ", ".join(f"{each}={each}" for each in names if each != without)
+
+
+def _short(
+    name: str, parameters: Parameters, arrays: list[str], optional: list[str], defaults: list[str],
+    guards: Mapping[str, Any], pair: bool,
+) -> list[str]:  # fmt: skip
+    """Lines of the short path, for device arrays. All else, and all that is wrong, is left to the function."""
+    apart = {"out", "stream", "return_saved", *arrays, *optional, *defaults}
+    options = [each for each in parameters.names if each not in apart]
+    tests = [_is_default(each, parameters) for each in defaults]
+    for each in options:
+        test = _GUARDED if each in guards else _USUAL.get(parameters.annotations[each], "")
+        if test:
+            tests.append(test.format(each))
+    layouts = [f"{each}._numbacc_layout" for each in arrays]
+    inputs = f"({', '.join(arrays)},)"
+    extras: list[str] = []
+    if len(optional) == 1:
+        (one,) = optional
+        extras = [f"None if {one} is None else {one}._numbacc_layout"]
+        inputs = f"{inputs} if {one} is None else ({', '.join([*arrays, one])})"
+    target = "None if given is None else given._numbacc_layout"
+    imports = "; ".join(f"{each} = as_array({each}, {each!r}, handle)" for each in arrays)
+    outs = "None if given is None else (given,)"
+    lines = [
+        "    handle = handle_of(stream)",
+        f"    if {' and '.join(tests) or 'True'}:",
+        "        given = out",
+        f"        if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",
+        f"            {imports}",
+        "            given = None if out is None else as_array(out, 'out', handle)",
+        "        try:",
+        f"            plan = hit(({', '.join([repr(name), *options, target, *extras, *layouts])}))",
+        "        except Exception:  # NumPy's arrays have no such layout, and foreign ones may raise anything",
+        "            plan = None",
+        "        if plan is not None:",
+    ]
+    if pair:
+        lines += [
+            "            if len(plan.outputs) != 1:",
+            f"                return plan.run({inputs}, (given, None), None, handle)",
+        ]
+    return [*lines, f"            return plan.run({inputs}, {outs}, out, handle)"]
+
+
+def _is_default(name: str, parameters: Parameters) -> str:
+    value = parameters.defaults[f"default_{name}"]
+    if value is None or isinstance(value, bool):
+        return f"{name} is {value}"
+    return f"({name} is default_{name} or type({name}) is {type(value).__name__} and {name} == default_{name})"
