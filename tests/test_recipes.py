@@ -162,7 +162,11 @@ if {name!r} in ew.ACTIVATIONS:
 """
 
 
-@pytest.mark.parametrize("title", FUNCTIONS)
+#: One of them is enough where time counts.
+SOME = [pytest.param(title, marks=[pytest.mark.slow] * (number > 0)) for number, title in enumerate(FUNCTIONS)]
+
+
+@pytest.mark.parametrize("title", SOME)
 def test_a_new_function_is_computed_derived_listed_and_tested(tmp_path, title):
     """In NumPy and on simulated kernels, by the tests and docs as they are."""
     folder, name = follow(title, tmp_path), FUNCTIONS[title][0]
@@ -172,13 +176,14 @@ def test_a_new_function_is_computed_derived_listed_and_tested(tmp_path, title):
     more = [f"tests/test_{each}.py" for each in ("elementwise_oracle", "elementwise_ptx", "docstrings", "readme")]
     out = run(folder, *TESTS, "-k", name, *files, *more)
     assert int(re.search(r"(\d+) passed", out).group(1)) > 20
-    out = run(folder, *TESTS, "-k", f"{name} and not bfloat16", *files, NUMBA_ENABLE_CUDASIM="1")
+    every = ("-m", "slow or not slow")
+    out = run(folder, *TESTS, *every, "-k", f"{name} and not bfloat16", *files, NUMBA_ENABLE_CUDASIM="1")
     assert int(re.search(r"(\d+) passed", out).group(1)) >= 6
     lists = ("tests/test_readme.py::test_every_public_function_is_listed",)
     run(folder, *TESTS, *lists, "tests/test_ulp.py::test_the_docs_have_the_committed_results")
 
 
-@pytest.mark.parametrize("title", FUNCTIONS)
+@pytest.mark.parametrize("title", SOME)
 def test_a_function_whose_formula_is_wrong_is_found_out(tmp_path, title):
     folder = follow(title, tmp_path)
     name, _, right, wrong = FUNCTIONS[title]
