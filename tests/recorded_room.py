@@ -15,6 +15,7 @@ import numbacc
 from numbacc.base.dispatch import runtime
 from numbacc.libraries.handles import Handle
 from numbacc.runtime import contexts, launch, workspace
+from numbacc.runtime.launch_order import Spec
 from numbacc_bindings.driver import DriverError, Status, driver
 from numbacc_bindings.errors import LibraryError
 
@@ -72,7 +73,7 @@ def test_machine_code_is_loaded_when_memory_has_made_way(monkeypatch):
     monkeypatch.setattr(driver, "cuModuleGetFunction", lambda *arguments: None)
     monkeypatch.setattr(launch.disk_cache, "key", lambda *arguments: "0" * 64)
     monkeypatch.setattr(launch.disk_cache, "load", lambda key: ("entry", b"code"))
-    load_function(None, 0)
+    load_function(Spec(), 0)
     assert load.calls == 2
 
 

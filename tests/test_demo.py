@@ -83,6 +83,7 @@ _BACKWARD = gated.backward
 
 @pytest.mark.parametrize("broken", [_other_kind, _no_gate_gradient, _zero, _nan])
 def test_wrong_backward_fails_the_check_and_the_demo(digits, monkeypatch, capsys, broken):
+    monkeypatch.setattr(broken, "plan", _BACKWARD.plan, raising=False)
     monkeypatch.setattr(gated, "backward", broken)
     # The accuracy is left out of it: the check alone must set the status.
     monkeypatch.setattr(demo, "REQUIRED_ACCURACY", -1.0)
