@@ -197,6 +197,18 @@ def test_circles_are_found(late):
     assert len(circle(graph)) == 4 and not upward(graph)
 
 
+def test_imports_name_modules_that_exist():
+    """mypy takes a missing module for one without types."""
+    files = {name.removesuffix(".__init__") for name in TEXTS}
+    missing = {
+        (module, base)
+        for module, text in TEXTS.items()
+        for base, full in imported(text, module.rpartition(".")[0])
+        if base.partition(".")[0] in PACKAGES and not {base, full} & files
+    }
+    assert missing == set()
+
+
 def test_few_import_by_name():
     """Where no test sees it: what brings Numba, what is imported late, and modules that users' kernels name."""
     allowed = numbacc_modules(
