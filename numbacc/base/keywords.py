@@ -99,11 +99,22 @@ def _made(owner: str, functions: Mapping[str, Any]) -> dict[str, tuple[FunctionT
                 found[name] = function
                 source += _source(name, function, space)
     file = f"<numbacc.keywords of {owner}>"
-    exec(compile(source, file, "exec"), space)
-    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    define(source, file, space)
     for name, function in found.items():
         update_wrapper(space[name], function)
     return {name: (function, space[name]) for name, function in found.items()}
+
+
+def define(source: str, file: str, space: dict[str, Any]) -> None:
+    """Run a text that defines functions, and keep it so that tracebacks and `inspect.getsource` show it.
+
+    Args:
+        source: the text.
+        file: the name of the file that it stands for.
+        space: the names that the text uses; it gets those that the text defines.
+    """
+    exec(compile(source, file, "exec"), space)
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
 
 
 def _nothing() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -183,8 +182,7 @@ def compiled(name: str, source: str, used: dict[str, Any]) -> dict[str, Any]:
     file, space = f"<numbacc.elementwise.{name}>", {"__name__": "numbacc.elementwise", "Any": Any, **used}
     # What an editor shows are the words, as in functions that are not made.
     source = f"from __future__ import annotations\n{source}"
-    exec(compile(source, file, "exec"), space)
-    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    keywords.define(source, file, space)
     return space
 
 

@@ -6,14 +6,13 @@ makes the rest of these. What it makes are plain functions: `help`, `inspect.sig
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from ..arrays import operands
-from ..base.keywords import Parameters, hidden, wrong
+from ..base.keywords import Parameters, define, hidden, wrong
 from ..runtime.streams import handle_of
 from .cache import PlanCache
 from .saved import Saved, saves
@@ -153,8 +152,7 @@ def planned(
         ]
         lines += answer if prepare is None else [f"    return prepare(*body({parameters.passed(own)}))"]
         source, file = "\n".join([*lines, ""]), f"<numbacc.{name} of {body.__module__}>"
-        exec(compile(source, file, "exec"), space)
-        linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+        define(source, file, space)
         made: Any = update_wrapper(space[name], body)
         made.plan = found = space["plan"]
         found.__qualname__, found.__module__ = f"{name}.plan", body.__module__
@@ -211,8 +209,7 @@ def asked(
             f"    return {answer}",
         ]
     source, file = "\n".join([*lines, ""]), f"<numbacc.{name}.request of {function.__module__}>"
-    exec(compile(source, file, "exec"), space)
-    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    define(source, file, space)
     notes = {each: (parameters if each in own.split() else options).annotations[each] for each in names}
     family = function.__module__.split(".")[1]
     for part, returned in (("request", "Request"), ("supports", "Support")):

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from ...base.keywords import define
 from ..arithmetic import quotient, square_root
 from ..division import floor_divide, fmod_of_floats, remainder
 from .captured import Refused
@@ -41,9 +42,7 @@ class Text:
         text = "\n".join(self.lines) + "\n"
         # Functions may have one name: each has a file of its own.
         file = f"{file[:-1]} {next(_FILES)}>"
-        exec(compile(text, file, "exec"), self.names)
-        # So that tracebacks and `inspect.getsource` show it.
-        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+        define(text, file, self.names)
         derived: Callable[..., tuple[Any, ...]] = self.names.pop("derived")
         weakref.finalize(derived, linecache.cache.pop, file, None)
         return derived
