@@ -218,7 +218,7 @@ def test_no_other_kernel_and_no_formula_s_file_changes_the_key(source, fresh_fin
 
 PACKAGE = Path(disk_cache.__file__).parents[1]
 #: The modules that compile every kernel.
-COMPILING = {"base/_compiler", "base/_numba", "base/dtypes", "base/linking", "base/function_identity"}
+COMPILING = {"base/_compiler", "base/_numba", "base/dtypes", "base/function_identity"}
 COMPILING |= {"runtime/kernel_code", "runtime/launch", "runtime/launch_order", "kernels/specs"}
 
 

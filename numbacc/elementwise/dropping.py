@@ -19,7 +19,7 @@ from ..kernels.elementwise.other_launches import dropout_launcher
 from ..plan.base import outs_of
 from ..plan.maps import MapPlan
 from ..plan.saved import Saved, saves
-from ..reference import dropping as reference
+from ..reference import random as reference
 from ..runtime.streams import handle_of
 from .caching import plans
 from .calling import outputs_of
