@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from numbacc import compiling
-from numbacc.functions.gates import FORMULAS
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.attention.spec import AttentionSpec
 from numbacc.kernels.conv import epilogue
 from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec
@@ -75,7 +75,7 @@ def test_key_depends_on_the_compute_capability():
 def test_key_is_the_same_in_another_process():
     code = (
         "from numbacc.runtime import disk_cache as kernel_cache; from numbacc.kernels.specs import KernelSpec; "
-        "from numbacc.functions.gates import FORMULAS; "
+        "from numbacc.functions.epilogues import FORMULAS; "
         f"spec = KernelSpec(*{tuple(SPEC._replace(formula=None))!r})._replace(formula=FORMULAS['gated.forward.glu']); "
         f"print(kernel_cache.key(spec, {CAPABILITY!r}))"
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..base.layout import Layout, is_dense, layout
-from ..functions.gates import FORMULAS
+from ..functions.formula import COPY
 from ..kernels.attention.varlen import clamped, kept, raised
 from ..kernels.elementwise import copy
 from ..libraries.cudnn_graph import ALIGNED
@@ -155,7 +155,7 @@ class Fused:
         elif is_output and array.lies.dtype != self.problem.dtype:
             # cuDNN gives a bias's gradient in no other dtype than q's.
             own, array = array, stage.part(name, array.lies.shape, self.problem.dtype)
-            stage.behind.append(Step(stage.mapped(FORMULAS["copy"], array, own), (array.number, own.number)))
+            stage.behind.append(Step(stage.mapped(COPY, array, own), (array.number, own.number)))
         # Of a gradient cuDNN takes no gaps behind rows, wherever these then start; and where a bias is of one query and
         # one key, 9.19 reads it as if it had none, either.
         is_gapless = is_output or array.lies.shape[2:] == (1, 1)
