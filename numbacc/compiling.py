@@ -20,7 +20,7 @@ from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
 from .conv import depthwise, lowering
 from .conv import plans as conv_plans
-from .conv.problem import Problem
+from .conv.problem import ConvProblem
 from .elementwise import (
     activated,
     adamw_plan,
@@ -114,7 +114,7 @@ _IMAGES = [
 _FIRST_LAYERS = ((7, 2), (3, 2), (3, 1), (14, 14), (16, 16))
 
 
-def _choose_others(problem: Problem) -> None:
+def _choose_others(problem: ConvProblem) -> None:
     """What moves a convolution's operands where it is computed as another."""
     for other in lowering.others(problem):
         _choose(lowering.copies(problem, other))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from skips import skip
 
-from numbacc.libraries.cudnn_graph import Drawing, Graph, Spatial, Wants, packed
+from numbacc.libraries.cudnn_graph import CudnnGraph, Drawing, Spatial, Wants, packed
 from numbacc_bindings.cudnn import CudnnError, cudnn
 
 
@@ -31,7 +31,7 @@ def need_planning():
 class Request(NamedTuple):
     """What families ask."""
 
-    drawn: tuple[Graph, ...]
+    drawn: tuple[CudnnGraph, ...]
     wants: Wants = Wants()
 
     def graphs(self):

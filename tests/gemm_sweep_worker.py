@@ -175,7 +175,7 @@ def run_raw(product, attempt):
     from numbacc.base.dispatch import matmul_library, runtime
     from numbacc.gemm.alignment import alignment_of
     from numbacc.gemm.lowering import lower
-    from numbacc.gemm.problem import Call, resolve
+    from numbacc.gemm.problem import GemmCall, resolve
     from numbacc.gemm.selection import WORKSPACE_LIMIT
     from numbacc.libraries.products import bits
 
@@ -190,7 +190,7 @@ def run_raw(product, attempt):
         "compute": product.names[3],
         "has_beta": bool(product.given["c"]),
     }
-    problem = resolve(Call(**layouts, **options, workspace_limit=None, tune=False))
+    problem = resolve(GemmCall(**layouts, **options, workspace_limit=None, tune=False))
     lowered = lower(problem, problem.epilogue)
     grad = None
     if "bgrad" in product.kind:

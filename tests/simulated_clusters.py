@@ -19,7 +19,7 @@ from numbacc.kernels.primitives import block_reduce
 from numbacc.kernels.rows import launch
 from numbacc.runtime.launch_order import Limits
 from numbacc.simulator import calls, device, launches
-from numbacc.simulator.blocks import Block, Runner, Runners, indices
+from numbacc.simulator.blocks import Block, Runners, ThreadRunner, indices
 from numbacc.simulator.frames import instruction_at
 
 #: Times that all blocks may look for a signal in vain.
@@ -42,7 +42,7 @@ class _Shared:
         return self.memory[place]
 
 
-class _Thread(Runner):
+class _Thread(ThreadRunner):
     """What waits for its block, for its cluster, for a signal, or for nothing."""
 
     waits_for = None
@@ -62,7 +62,7 @@ class _Thread(Runner):
         self.wait()
 
 
-class _Launch(calls.Launch):
+class _Launch(calls.SimulatedLaunch):
     """A launch that runs `size` blocks together, each in shared memory of its own."""
 
     size = 1

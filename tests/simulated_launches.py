@@ -15,7 +15,7 @@ from numba import cuda, float32, int32
 
 import numbacc
 from numbacc.simulator import calls
-from numbacc.simulator.blocks import Runner
+from numbacc.simulator.blocks import ThreadRunner
 
 pytestmark = pytest.mark.simulator
 FULL = 0xFFFFFFFF
@@ -27,9 +27,9 @@ def nothing_left():
     """After each test `cuda` is Numba's again, and no thread of a kernel is left."""
     seen.clear()
     yield
-    assert cuda is sys.modules["numba.cuda"] and not calls._active and calls._way is calls.Launch
+    assert cuda is sys.modules["numba.cuda"] and not calls._active and calls._way is calls.SimulatedLaunch
     gc.collect()
-    assert not [each for each in gc.get_objects() if isinstance(each, Runner) and not each.dead]
+    assert not [each for each in gc.get_objects() if isinstance(each, ThreadRunner) and not each.dead]
 
 
 @cuda.jit

@@ -11,7 +11,7 @@ from attention_oracle import BFLOAT16, DOUBLE, HALF, MASKS, SINGLE
 
 from numbacc import attention
 from numbacc.attention import executables, slices
-from numbacc.attention.problem import Problem
+from numbacc.attention.problem import AttentionProblem
 from numbacc.errors import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -193,7 +193,7 @@ def test_two_runs_are_the_same(device_place, heads, rows):
 # ---------------------------------------------------------------- which slices
 
 
-def problem(q, k, **options) -> Problem:
+def problem(q, k, **options) -> AttentionProblem:
     return attention.requests.request(q, k, **{"dtype": "float32", "direction": "backward", **options}).problem
 
 

@@ -91,10 +91,10 @@ ROWS = (
         "cublasStatus_t",
         {
             cublasLt.Status: ("cublasStatus_t", "CUBLAS_STATUS_"),
-            cublasLt.Operation: ("cublasOperation_t", "CUBLAS_OP_"),
+            cublasLt.CublasOperation: ("cublasOperation_t", "CUBLAS_OP_"),
             cublasLt.ComputeType: ("cublasComputeType_t", "CUBLAS_"),
-            cublasLt.DataType: ("cudaDataType_t", "CUDA_"),
-            cublasLt.Epilogue: ("cublasLtEpilogue_t", "CUBLASLT_EPILOGUE_"),
+            cublasLt.CudaDataType: ("cudaDataType_t", "CUDA_"),
+            cublasLt.LtEpilogue: ("cublasLtEpilogue_t", "CUBLASLT_EPILOGUE_"),
             cublasLt.MatrixScale: ("cublasLtMatmulMatrixScale_t", "CUBLASLT_MATMUL_MATRIX_SCALE_"),
             cublasLt.LayoutAttribute: ("cublasLtMatrixLayoutAttribute_t", "CUBLASLT_MATRIX_LAYOUT_"),
             cublasLt.MatmulAttribute: ("cublasLtMatmulDescAttributes_t", "CUBLASLT_MATMUL_DESC_"),

@@ -17,7 +17,7 @@ from numbacc.base.layout import layout, row_major_strides
 from numbacc.compiling import Noted
 from numbacc.conv.lowering import Way, forms, lower, prefers_rearranged, ways, widened
 from numbacc.conv.plans import ConvPlan
-from numbacc.conv.problem import Call, plain, resolve
+from numbacc.conv.problem import ConvCall, plain, resolve
 
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 NOTHING = Way(False, False)
@@ -57,7 +57,7 @@ def call_of(direction, named="NCHW", dtype="float32", out_dtype=None, biased=Fal
     bias = array((y[-1] if named.endswith("C") else y[1],), dtype, (bias_step,)) if biased else None
     out = array(result, out_dtype or dtype, steps)
     shape = None if direction == "forward" else result
-    return Call(direction, array(a, dtype, steps), array(b, dtype, steps), bias, out, shape, *plain(**given))
+    return ConvCall(direction, array(a, dtype, steps), array(b, dtype, steps), bias, out, shape, *plain(**given))
 
 
 def lowered(call, way=NOTHING, aligned=True, **more):

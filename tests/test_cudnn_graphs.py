@@ -14,7 +14,17 @@ from skips import skip_if
 
 from numbacc.base.dispatch import simulated
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
-from numbacc.libraries.cudnn_graph import Drawing, Graph, Node, Spatial, Tensor, Wants, packed, plain, transforms_pay
+from numbacc.libraries.cudnn_graph import (
+    CudnnGraph,
+    Drawing,
+    Node,
+    Spatial,
+    Tensor,
+    Wants,
+    packed,
+    plain,
+    transforms_pay,
+)
 from numbacc.libraries.cudnn_nodes import KINDS
 from numbacc.libraries.cudnn_order import reordered
 from numbacc.libraries.cudnn_plans import Rejected, describe_rejected
@@ -50,9 +60,9 @@ def test_drawing_gives_tensors_and_nodes():
 def test_graphs_are_plain_data():
     graph = drawn()
     assert graph == drawn() and hash(graph) == hash(drawn()) and graph != drawn("bfloat16")
-    assert pickle.loads(pickle.dumps(graph)) == graph and isinstance(pickle.loads(pickle.dumps(graph)), Graph)
+    assert pickle.loads(pickle.dumps(graph)) == graph and isinstance(pickle.loads(pickle.dumps(graph)), CudnnGraph)
     # The keys of what is kept on disk are made of it.
-    assert eval(repr(graph), {each.__name__: each for each in (Graph, Node, Tensor)}) == graph
+    assert eval(repr(graph), {each.__name__: each for each in (CudnnGraph, Node, Tensor)}) == graph
     assert len({*CASES.values()}) == len(CASES)
 
 

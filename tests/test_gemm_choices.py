@@ -16,7 +16,7 @@ from numbacc.gemm.alignment import takes_aux
 from numbacc.gemm.compose import ways
 from numbacc.gemm.hardware import check_hardware
 from numbacc.gemm.lowering import c_fits, fuses
-from numbacc.gemm.problem import Call, resolve
+from numbacc.gemm.problem import GemmCall, resolve
 from numbacc.runtime import contexts, device
 
 E4 = "float8_e4m3fn"
@@ -42,7 +42,7 @@ def problem(kind="none", dtype="float32", shape=(32, 32, 32), compute=None, **ar
     b = layout((k, n), b.strides[::-1], b.dtype, 0)
     scales = dict.fromkeys(("scale_a", "scale_b", "scale_c", "scale_d", "amax_d"))
     options = {"epilogue": kind, "out_dtype": None, "compute": compute, "workspace_limit": None, "tune": False}
-    return resolve(Call(rows((m, k), dtype), b, **found, **scales, **options, has_beta=found["c"] is not None))
+    return resolve(GemmCall(rows((m, k), dtype), b, **found, **scales, **options, has_beta=found["c"] is not None))
 
 
 @pytest.mark.parametrize(

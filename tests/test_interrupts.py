@@ -46,7 +46,7 @@ def interrupted(work, seconds):
 def nothing_left():
     assert cuda is sys.modules["numba.cuda"] and not calls._active and interrupts._current is None
     gc.collect()
-    assert not [each for each in gc.get_objects() if isinstance(each, blocks.Runner) and not each.dead]
+    assert not [each for each in gc.get_objects() if isinstance(each, blocks.ThreadRunner) and not each.dead]
 
 
 def fine():
@@ -106,7 +106,7 @@ fine()
     "between launches": """
 # As the handler is called where a launch is prepared, and where it is put back.
 def at(name):
-    method, calls_of = getattr(calls.Launch, name), []
+    method, calls_of = getattr(calls.SimulatedLaunch, name), []
 
     def interrupting(self, *arguments):
         os.kill(os.getpid(), signal.SIGINT)
@@ -115,12 +115,12 @@ def at(name):
         calls_of.append(name)
         return result
 
-    setattr(calls.Launch, name, interrupting)
+    setattr(calls.SimulatedLaunch, name, interrupting)
     try:
         stuck[1, 2](np.zeros(1, "f4"))
     except KeyboardInterrupt:
         calls_of.append("interrupted")
-    setattr(calls.Launch, name, method)
+    setattr(calls.SimulatedLaunch, name, method)
     assert calls_of == [name, "interrupted"], calls_of
     nothing_left()
 

@@ -271,6 +271,7 @@ def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
             "kernels.conv.epilogue",
             "functions.symbolic.ieee_math",
             "functions.symbolic.vectorized",
+            "functions.epilogues",
             "functions.gates",
             "functions.activations",
             "functions.unary",

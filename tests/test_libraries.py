@@ -18,7 +18,7 @@ from numbacc_bindings import cublasLt as binding
 from numbacc_bindings.cublasLt import (
     OLDEST,
     CublasLtError,
-    DataType,
+    CudaDataType,
     LayoutAttribute,
     MatmulAttribute,
     MatrixScale,
@@ -297,8 +297,8 @@ LAYOUT_BYTES = dict.fromkeys(
 )
 #: Kind of descriptor, how it is made, its attributes, and the bytes of those.
 DESCRIPTORS = (
-    ("MatmulDesc", (binding.ComputeType.COMPUTE_32F, DataType.R_32F), MatmulAttribute, BYTES),
-    ("MatrixLayout", (DataType.R_16F, 8, 4, 8), LayoutAttribute, LAYOUT_BYTES),
+    ("MatmulDesc", (binding.ComputeType.COMPUTE_32F, CudaDataType.R_32F), MatmulAttribute, BYTES),
+    ("MatrixLayout", (CudaDataType.R_16F, 8, 4, 8), LayoutAttribute, LAYOUT_BYTES),
     ("MatmulPreference", (), PreferenceAttribute, {PreferenceAttribute.MAX_WORKSPACE_BYTES: 8}),
 )
 
@@ -348,6 +348,6 @@ def test_attributes_come_back(real, descriptor, attribute, size):
 @pytest.mark.parametrize("descriptor", [DESCRIPTORS[1][:2]], indirect=True)
 def test_layout_is_what_it_was_made_of(descriptor):
     _, get, made = descriptor
-    expected = {"TYPE": DataType.R_16F, "ROWS": 8, "COLS": 4, "LD": 8, "BATCH_COUNT": 1, "STRIDED_BATCH_OFFSET": 0}
+    expected = {"TYPE": CudaDataType.R_16F, "ROWS": 8, "COLS": 4, "LD": 8, "BATCH_COUNT": 1, "STRIDED_BATCH_OFFSET": 0}
     attributes = {name: LayoutAttribute[name] for name in expected}
     assert {name: read(get, made, a, LAYOUT_BYTES.get(a, 4))[0] for name, a in attributes.items()} == expected

@@ -11,11 +11,11 @@ from ..kernels.reduce.functions import REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.steps import Step
-from .geometry import Geometry
+from .geometry import AttentionGeometry
 from .staging import Array, Stage
 
 
-def are_misread(array: Array, found: Geometry, is_backward: bool, is_output: bool) -> bool:
+def are_misread(array: Array, found: AttentionGeometry, is_backward: bool, is_output: bool) -> bool:
     """Whether cuDNN 9.19 computes wrong numbers with a bias, without a word: on an H200 engines 2 and 6 did forward
     where it was repeated along queries and had one key, if there was one alone, too, and backward wherever it was along
     queries; its gradient they added up wrongly along either."""

@@ -20,14 +20,14 @@ from ..runtime.steps import FillWords, Step
 from . import biases, versions
 from .fused import Drawn, Form, Shape, Sketch, backward, forward
 from .fused import dense as dense_form
-from .problem import OPERANDS, SCALES, Problem
+from .problem import OPERANDS, SCALES, AttentionProblem
 from .staging import Array, Stage, bounds, dense, steps_of
 
 #: Arrays whose elements are one for each query, by whose heads they go.
 _OF_QUERIES = ("q", "do", "o", "out", "dq")
 
 
-def is_worth_trying(problem: Problem) -> bool:
+def is_worth_trying(problem: AttentionProblem) -> bool:
     """Whether cuDNN may have a fused kernel: of floats of 16 and 8 bits."""
     return problem.dtype.itemsize <= 2 and problem.geometry.batch > 0
 
@@ -40,7 +40,7 @@ class Fused:
         key: `staging.key_of` the addresses of the plan's operands.
     """
 
-    def __init__(self, problem: Problem, key: Sequence[int]):
+    def __init__(self, problem: AttentionProblem, key: Sequence[int]):
         self.problem, self.stage = problem, Stage(problem, key)
         found = problem.geometry
         multiple = ALIGNED // problem.dtype.itemsize

@@ -22,12 +22,12 @@ import numpy as np
 from ..base.layout import Layout, layout
 from ..functions.formula import COPY
 from ..gemm.plan import MatmulPlan
-from ..gemm.problem import Call as Product
+from ..gemm.problem import GemmCall as Product
 from ..kernels.attention.varlen import clamped
 from ..libraries.products import bits
 from ..runtime.launch_order import MAX_THREADS
 from . import slices
-from .problem import Problem, scalars_of
+from .problem import AttentionProblem, scalars_of
 from .slices import PRODUCTS, Slice
 from .staging import Array, Stage, Unchecked, bounds, dense, steps_of
 
@@ -369,7 +369,7 @@ def _turned(matrices: tuple[Array, Layout, int]) -> tuple[Array, Layout, int]:
     return array, layout((*shape, columns, rows), (*steps, unit, step), lies.dtype, lies.device), offset
 
 
-def build(stage: Stage, problem: Problem) -> str:
+def build(stage: Stage, problem: AttentionProblem) -> str:
     """Add the steps of a problem to a stage; see `Unfused.build`."""
     made = Unfused(stage)
     if problem.call.direction == "dropout_mask":

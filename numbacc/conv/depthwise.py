@@ -22,7 +22,7 @@ from ..kernels.elementwise.launch import Kernel
 from ..reference.conv import ACTIVATIONS
 from ..runtime.launch_order import VECTOR_BYTES, LaunchOrder
 from ..runtime.steps import Scratch, Step
-from .problem import OPERANDS, Call, Problem
+from .problem import OPERANDS, ConvCall, ConvProblem
 from .requests import request
 
 #: Taps of a kernel, at most: what is done for each is unrolled.
@@ -66,7 +66,7 @@ class Axis(NamedTuple):
     lead: int
 
 
-class Steps(NamedTuple):
+class ElementSteps(NamedTuple):
     """The steps of an array in elements; 0 along axes of length 1, and along rows where there are none.
 
     Attributes:
@@ -80,7 +80,7 @@ class Steps(NamedTuple):
     channel: int
 
 
-def launches(problem: Problem, pairs: Sequence[tuple[int, ...]], scratch: Scratch) -> list[Step]:
+def launches(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Scratch) -> list[Step]:
     """The launches that compute a depthwise convolution of arrays that start at multiples of 16 bytes.
 
     Args:
@@ -96,7 +96,7 @@ def launches(problem: Problem, pairs: Sequence[tuple[int, ...]], scratch: Scratc
     return _filter(problem, scratch) if problem.call.direction == "backward_filter" else _convolve(problem, pairs)
 
 
-def everyday() -> Iterator[Call]:
+def everyday() -> Iterator[ConvCall]:
     """Convolutions of 3 x 3 taps in all directions, of few places and of many, with all that may follow."""
     for dtype, batch, stride in product(FLOATS, (1, 256), (1, 2)):
         shapes = (batch, 56, 56, 64), (64, 3, 3, 1)
@@ -107,7 +107,7 @@ def everyday() -> Iterator[Call]:
         yield from (each.problem.call for each in found if is_ours(each.problem))
 
 
-def is_ours(problem: Problem) -> bool:
+def is_ours(problem: ConvProblem) -> bool:
     """Return whether the depthwise kernels compute a problem, given aligned operands."""
     found, call = problem.geometry, problem.call
     window = found.window
@@ -125,7 +125,7 @@ def is_ours(problem: Problem) -> bool:
     )
 
 
-def _has_kernel_of_cudnn(problem: Problem) -> bool:
+def _has_kernel_of_cudnn(problem: ConvProblem) -> bool:
     """Whether cuDNN has a kernel for it alone, which took 0.94 of the time of ours on an H200 (9.19)."""
     found, call = problem.geometry, problem.call
     window = found.window
@@ -139,18 +139,18 @@ def _has_kernel_of_cudnn(problem: Problem) -> bool:
     )
 
 
-def _images(problem: Problem) -> tuple[Layout, Layout]:
+def _images(problem: ConvProblem) -> tuple[Layout, Layout]:
     """The two images of a problem."""
     return problem.call.a, problem.call.b if problem.call.direction == "backward_filter" else problem.out
 
 
-def _steps(problem: Problem, array: Layout) -> Steps:
+def _steps(problem: ConvProblem, array: Layout) -> ElementSteps:
     first, channel, spatial = problem.geometry.window.parted(element_steps(array))
     row, column = (0, *spatial)[-2:]
-    return Steps(first, row, column, channel)
+    return ElementSteps(first, row, column, channel)
 
 
-def _width(problem: Problem) -> int:
+def _width(problem: ConvProblem) -> int:
     """Channels next to each other that a thread may take, at most; 0 where that is too few."""
     size = problem.out.itemsize
     # As many as their sums fill 16 bytes.
@@ -169,7 +169,7 @@ def _pairs(numbers: Sequence[int], neutral: int) -> tuple[int, int]:
     return rows, columns
 
 
-class Walk:
+class DepthwiseWalk:
     """What follows from a problem for its kernels.
 
     Attributes:
@@ -181,7 +181,7 @@ class Walk:
         groups: of as many tiles as a block has threads for at once.
     """
 
-    def __init__(self, problem: Problem, width: int):
+    def __init__(self, problem: ConvProblem, width: int):
         found, direction = problem.geometry, problem.call.direction
         window = found.window
         self.problem = problem
@@ -263,9 +263,9 @@ class Walk:
         return self.tiles, *self.each("tiles"), self.problem.geometry.channels
 
 
-def _convolve(problem: Problem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
+def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
     call, last = problem.call, len(problem.inputs)
-    walk = Walk(problem, _width(problem))
+    walk = DepthwiseWalk(problem, _width(problem))
     spec = walk.spec(
         "convolve",
         stride=walk.stride,
@@ -297,13 +297,13 @@ def _convolve(problem: Problem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
     ]
 
 
-def _filter(problem: Problem, scratch: Scratch) -> list[Step]:
+def _filter(problem: ConvProblem, scratch: Scratch) -> list[Step]:
     found, out = problem.geometry, problem.out
     size, taps = TABLE[problem.accumulator].itemsize, prod(found.taps)
     width = min(_width(problem), max(_SUMS_BYTES // out.itemsize, 1))
     while taps * width * size > 4 * _SUMS and width * out.itemsize > 4 and width > 1:
         width //= 2
-    walk = Walk(problem, width)
+    walk = DepthwiseWalk(problem, width)
     each, limit = taps * found.channels * size, problem.wants.workspace_limit or 0
     shares = min(-(-_SHARES // walk.blocks), walk.groups, limit // each)
     if not shares:
@@ -333,7 +333,7 @@ def _filter(problem: Problem, scratch: Scratch) -> list[Step]:
     ]
 
 
-def _factors(problem: Problem) -> tuple[int, ...]:
+def _factors(problem: ConvProblem) -> tuple[int, ...]:
     """alpha and beta, as the bits of float64."""
     return tuple(
         int.from_bytes(struct.pack("<d", number), "little", signed=True)

@@ -24,7 +24,7 @@ from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
 from . import depthwise
 from .lowering import (
-    Lowered,
+    LoweredConv,
     Way,
     cudnn_layout,
     forms,
@@ -39,7 +39,7 @@ from .lowering import (
     widened,
 )
 from .operand_copies import PLAIN, Copies
-from .problem import Call, activations_of, resolve
+from .problem import ConvCall, activations_of, resolve
 
 
 class ConvPlan(Plan):
@@ -51,7 +51,7 @@ class ConvPlan(Plan):
     per_thread = True
     backend = "cudnn"
 
-    def __init__(self, call: Call):
+    def __init__(self, call: ConvCall):
         problem = self.problem = resolve(call)
         super().__init__(f"conv.{call.direction}", problem.names, problem.inputs, (problem.out,))
         self._check_writable()
@@ -194,7 +194,7 @@ class ConvPlan(Plan):
             deterministic=runner is None or runner.deterministic,
         )
 
-    def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...], ours: Any = None) -> Any:
+    def _chosen(self, lowered: LoweredConv, trial: Trial | None, key: tuple[bool, ...], ours: Any = None) -> Any:
         """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest.
 
         Args:
@@ -203,7 +203,7 @@ class ConvPlan(Plan):
         library = graph_library()
         if trial is None:
             return self._assembled(lowered, library.choose(lowered.graphs[0], self._wants(lowered), self.device), key)
-        alike: list[Lowered] = [lowered, *(() if lowered.made.name else self._others(lowered, key))]
+        alike: list[LoweredConv] = [lowered, *(() if lowered.made.name else self._others(lowered, key))]
         asked = [(each, graph) for each in alike for graph in each.graphs]
 
         own = [] if ours is None else [Algorithm(b"depthwise", ours.workspace_bytes, ours.algorithm)]
@@ -226,10 +226,10 @@ class ConvPlan(Plan):
         graphs, wants = [graph for _, graph in asked], [self._wants(each) for each, _ in asked]
         return made(library.tune(graphs, wants, self.device, trial.stream, tried, own))
 
-    def _wants(self, lowered: Lowered) -> Wants:
+    def _wants(self, lowered: LoweredConv) -> Wants:
         return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
 
-    def _others(self, first: Lowered, key: tuple[bool, ...]) -> Iterator[Lowered]:
+    def _others(self, first: LoweredConv, key: tuple[bool, ...]) -> Iterator[LoweredConv]:
         """Yield the alternatives that `tune=True` measures besides the first."""
         problem, is_elsewhere = self.problem, bool(first.rearranged)
         # Activations that are fused, but not first, since what is compiled for them is not what comes first.
@@ -247,7 +247,7 @@ class ConvPlan(Plan):
                 found += [lower_other(other, way, key, rearranged) for way in some for rearranged in orders]
         return (each for each in found if room(problem, each) >= 0)
 
-    def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:
+    def _assembled(self, lowered: LoweredConv, algorithm: Any, key: tuple[bool, ...]) -> Any:
         """cuDNN's plan as an executable: alone, or with copies before it and our kernel behind."""
         problem, library = self.problem, graph_library()
         behind = self._behind(lowered.way, problem.factors[2])
@@ -325,7 +325,7 @@ class ConvPlan(Plan):
         return outs
 
 
-def everyday(call: Call) -> Iterator[MapExecutable]:
+def everyday(call: ConvCall) -> Iterator[MapExecutable]:
     """Our kernels behind a convolution: with its bias or none, each activation, and as much done by cuDNN as may be.
 
     Of int8 those around it, too.

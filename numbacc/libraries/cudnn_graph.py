@@ -1,6 +1,6 @@
 """Graphs of cuDNN as plain data: tensors and the operations between them, which can be compared, kept and printed.
 
-A `Drawing` is written as one writes the maths, and gives a `Graph`:
+A `Drawing` is written as one writes the maths, and gives a `CudnnGraph`:
 
     draw = Drawing("float32")
     x = draw.tensor("float16", (64, 256, 56, 56), channels_last)
@@ -64,7 +64,7 @@ class Node(NamedTuple):
     settings: tuple[tuple[str, Any], ...] = ()
 
 
-class Graph(NamedTuple):
+class CudnnGraph(NamedTuple):
     """Operations on tensors: all that decides what cuDNN computes.
 
     Attributes:
@@ -256,12 +256,12 @@ class Drawing:
         """Sequences whose pages, numbered in a table, lie in a container."""
         return self._apply("pages", (("x", container), ("lengths", lengths), ("table", table)), out, ())
 
-    def graph(self) -> Graph:
+    def graph(self) -> CudnnGraph:
         """The graph, whose arrays are the tensors with memory in the order that they were drawn in."""
         tensors = self._tensors
         memory = tuple(place for place, tensor in enumerate(tensors) if not (tensor.virtual or tensor.by_value))
         numbers = tuple(place for place, tensor in enumerate(tensors) if tensor.by_value)
-        return Graph(tuple(tensors), tuple(self._nodes), memory, numbers)
+        return CudnnGraph(tuple(tensors), tuple(self._nodes), memory, numbers)
 
     def _add(self, tensor: Tensor) -> Place:
         self._tensors.append(tensor)
@@ -301,7 +301,7 @@ class Plain(NamedTuple):
     taps: tuple[int, ...]
 
 
-def plain(graph: Graph) -> Plain | None:
+def plain(graph: CudnnGraph) -> Plain | None:
     """A graph as a plain convolution; None where it is none, or not alone: engines then have other numbers."""
     node = graph.nodes[0]
     if len(graph.nodes) > 1 or not node.kind.startswith("convolve_"):

@@ -17,7 +17,7 @@ from math import prod
 from numbacc_bindings.cudnn import HeurMode, KnobType, NumericalNote
 
 from .cudnn_descriptors import Descriptor, Site
-from .cudnn_graph import Graph, Plain, Wants, plain, transforms_pay
+from .cudnn_graph import CudnnGraph, Plain, Wants, plain, transforms_pay
 from .cudnn_plans import Configuration, all_engines, proposals
 
 #: Results from which on there are two tiles of 128 x 128 for each multiprocessor.
@@ -42,7 +42,7 @@ _BETTER = {(4, (1, 2)): (0, (1, 1)), (3, (1, 2)): (0, (1, 2))}
 _SEVENS, _EIGHTS = (7, 1), (8, 1)
 
 
-def ahead(graph: Graph, described: Descriptor, site: Site, wants: Wants) -> Iterator[Configuration]:
+def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) -> Iterator[Configuration]:
     """Configurations to be looked at before those that the heuristics rank first.
 
     Milliseconds of a direct float32 convolution; as the heuristics have it, the tail of their list after all that is
@@ -75,7 +75,7 @@ def ahead(graph: Graph, described: Descriptor, site: Site, wants: Wants) -> Iter
         yield from _fallback(described, site)
 
 
-def reordered(graph: Graph, wants: Wants, proposed: Sequence[Configuration]) -> Sequence[Configuration]:
+def reordered(graph: CudnnGraph, wants: Wants, proposed: Sequence[Configuration]) -> Sequence[Configuration]:
     """What a heuristic proposes, with what is known to be faster than its first of these engines before that.
 
     Milliseconds on an H200 with cuDNN 9.19: gradient of images, 64 of 64 channels at 56 x 56, 3 x 3 0.049, 0.044;
@@ -103,7 +103,7 @@ def _shape(configuration: Configuration) -> tuple[int, tuple[int, int], int]:
     return tile, (down, across), depth
 
 
-def _is_gradient_of_columns(graph: Graph, what: Plain) -> bool:
+def _is_gradient_of_columns(graph: CudnnGraph, what: Plain) -> bool:
     node = graph.nodes[0]
     images = graph.tensors[dict(node.tensors)["x"]] if what.kind == "backward_filter" else None
     return (

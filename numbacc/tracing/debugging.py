@@ -81,7 +81,7 @@ class Leading(Thread):
             self._at_block = True
 
 
-class DebuggedLaunch(calls.Launch):
+class DebuggedLaunch(calls.SimulatedLaunch):
     """A launch with one thread that debuggers can stop."""
 
     chosen_thread: int | Index
