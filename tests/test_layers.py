@@ -302,3 +302,41 @@ def test_what_is_installed_knows_no_benchmarks_and_tools():
 def test_files_are_short(folder):
     lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in (ROOT / folder).rglob("*.py")}
     assert {name: length for name, length in lengths.items() if length > 1000} == {}
+
+
+#: Files under 60 lines, and why each stands alone. A folder's `__init__` holds its public names, or its one sentence.
+SMALL = {
+    "_version": "setup.py reads it",
+    "__main__": "`python -m numbacc`",
+    "notebook_copies": "a command of `python -m numbacc`, as compiling, info and demo are",
+    "cudnn": "a public name",
+    "base.codes": "constants of compiled host code: they are part of its cache's key",
+    "base.ownership": "the base of all that owns memory or handles, on four floors",
+    "conv.operand_copies": "what four ways to compute a convolution have in common",
+    "elementwise.caching": "the family's cache, which its modules share",
+    "elementwise.table": "the table that functions are looked up in, apart from what makes them",
+    "kernels.attention.spec": "plans describe kernels without device code, which brings Numba",
+    "kernels.attention.varlen": "formulas that the fused and the unfused path share",
+    "kernels.conv.im2col_spec": "as kernels.attention.spec",
+    "kernels.conv.simulated_im2col": "simulated device code: only the simulator imports it",
+    "kernels.elementwise.copy": "what device arrays need of kernels",
+    "kernels.elementwise.lookup_table_choice": "the choice is made where the device code is not loaded",
+    "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
+    "kernels.elementwise.simulated_lookup_table": "as kernels.conv.simulated_im2col",
+    "kernels.fft.spec": "as kernels.attention.spec",
+    "kernels.primitives.simulated_block_reduce": "as kernels.conv.simulated_im2col",
+    "runtime.kernel_code": "launchers of GPUs and of the simulator share it",
+    "simulator.launches": "works without greenlet, which simulator.calls needs",
+    "tracing.simulators": "says what to do where the rest of tracing cannot be imported",
+}
+
+
+def test_small_files_have_a_reason():
+    small = {
+        name.removeprefix("numbacc.")
+        for name, text in TEXTS.items()
+        if len(text.splitlines()) < 60 and not name.endswith("__init__")
+    }
+    assert small - {*SMALL} == set(), "merge it with what is always imported with it, or say here why not"
+    files = {name.removeprefix("numbacc.") for name in TEXTS}
+    assert {*SMALL} - files == set(), "no longer there"

@@ -64,7 +64,8 @@ def _timed(launch: Launch, device: int, stream: int) -> float:
     launch()
     end.record(stream)
     end.synchronize()
-    return end.elapsed_ms(start)
+    taken: float = end.elapsed_ms(start)
+    return taken
 
 
 def _rounds(most: int, times: Sequence[float]) -> int:
