@@ -159,6 +159,7 @@ def test_cupy_arrays(values, expected, device, current):
 
 @BOTH
 def test_numbas_own_kernels_and_arrays(values, expected, device, current):
+    """In a thread of its own: `cuda.gpus[1]` leaves its context behind."""
     from numba import cuda
 
     @cuda.jit
@@ -167,15 +168,19 @@ def test_numbas_own_kernels_and_arrays(values, expected, device, current):
         if i < source.shape[0] and j < source.shape[1]:
             target[i, j] = 2 * source[i, j]
 
-    x, y = numbacc.asarray(values, device=device), numbacc.zeros(values.shape, device=device)
-    with cuda.gpus[device]:
-        double[(8, 32), (8, 8)](x, y)
-        theirs = cuda.to_device(values)
-    with cuda.gpus[current]:
-        np.testing.assert_array_equal(numbacc.asnumpy(y), 2 * values)
-        got = gated.forward(theirs)
-        assert got.device == device
-        np.testing.assert_array_equal(numbacc.asnumpy(got), expected["gated"])
+    def work(_):
+        x, y = numbacc.asarray(values, device=device), numbacc.zeros(values.shape, device=device)
+        with cuda.gpus[device]:
+            double[(8, 32), (8, 8)](x, y)
+            theirs = cuda.to_device(values)
+        with cuda.gpus[current]:
+            np.testing.assert_array_equal(numbacc.asnumpy(y), 2 * values)
+            got = gated.forward(theirs)
+            assert got.device == device
+            np.testing.assert_array_equal(numbacc.asnumpy(got), expected["gated"])
+
+    run_threads(work, 1)
+    assert runtime.current_device() == 0
 
 
 def test_asking_for_the_current_device_opens_no_other():
