@@ -113,9 +113,10 @@ def planned(
             does not tell.
         pair: whether plans may have a second result, which has no `out`.
         opens: (parameter, function): where the parameter is a saved object, the function is called with all arguments
-            by name and returns those that the call has instead. The parameter alone: those that the object holds.
+            by name and returns those that the call has instead. Or names of what the saved object holds, in its order:
+            it may be given as the first of these.
         keep: called with the arguments of a call with return_saved=True, but that one; returns what the call returns.
-            Or names of what the saved object holds: parameters, and one that is none for the result.
+            Or names of what the saved object holds: parameters, arrays first, and one that is none for the result.
         run, prepare: run the plan, or make it ready and return it, where the decorated function returns something else
             than a `PlannedCall`: what it returns are their arguments.
         of: the function whose gradient this is.
@@ -134,22 +135,21 @@ def planned(
         }  # fmt: skip
         space |= {f"is_usual_{each}": test for each, test in (guards or {}).items()}
         space |= {f"form_{each}": form for each, form in (forms or {}).items()}
-        held = [*arrays.split(), *optional.split()]
-        space["keep"] = _keeping(space, name, family, keep.split(), held) if isinstance(keep, str) else keep
-        if opens is not None:
-            saved, space["opened"] = (
-                (opens, _opening(opens, name, family, parameters)) if isinstance(opens, str) else opens
-            )
+        space |= {"keep": keep, "opened": opens and opens[1], "check_kept": check_kept}
         lines = [f"def {name}({parameters.taken(parameters.names, '**others')}):"]
         lines += [f"    if others:\n        raise wrong(body, others, {name!r})"]
-        if keep is not None:
+        if isinstance(keep, str):
+            lines += _keeping(name, family, keep.split(), [*arrays.split(), *optional.split()], parameters)
+        elif keep is not None:
             given = _named(parameters.names, "return_saved")
             lines += [
                 "    if return_saved is not False:",
                 f"        return keep({given}) if saves(return_saved) else {name}({given})",
             ]
-        if opens is not None:
-            lines += [f"    if type({saved}) is Saved:\n        return {name}(**opened({_named(parameters.names)}))"]
+        if isinstance(opens, str):
+            lines += _opening(name, family, opens.split(), space)
+        elif opens is not None:
+            lines += [f"    if type({opens[0]}) is Saved:\n        return {name}(**opened({_named(parameters.names)}))"]
         if short:
             first = [repr(name)] if make is None else ["make", repr(name)]
             lines += _short(
@@ -162,8 +162,10 @@ def planned(
         lines += answer if run is None else [f"    return run(*body({parameters.passed(parameters.names)}))"]
         lines += [f"def plan({parameters.taken(own, '**others')}):"]
         lines += [f'    if others:\n        raise wrong(plan, others, "{name}.plan")']
-        if opens is not None:
-            lines += [f"    if type({saved}) is Saved:\n        return plan(**opened({_named(own)}))"]
+        if isinstance(opens, str):
+            lines += _opening(name, family, opens.split(), space)
+        elif opens is not None:
+            lines += [f"    if type({opens[0]}) is Saved:\n        return plan(**opened({_named(own)}))"]
         answer = [
             f"    found, inputs, outs, _, _ = body({parameters.passed(own)})",
             "    found.prepare(inputs, outs)\n    return found",
@@ -277,34 +279,29 @@ def _named(names: Sequence[str], without: str = "") -> str:
     return ", ".join(f"{each}={each}" for each in names if each != without)
 
 
-def _keeping(
-    space: dict[str, Any], name: str, family: str, held: Sequence[str], arrays: Sequence[str]
-) -> Callable[..., Any]:
-    """Return a function that makes the result of a call and a saved object that holds what has these names."""
+def _keeping(name: str, family: str, held: list[str], arrays: list[str], parameters: Parameters) -> list[str]:
+    """Lines that make the result of a call and a saved object that holds what has these names, in this order."""
+    given = _named(parameters.names, "return_saved")
     kept = [each for each in held if each in arrays]
+    own = [each for each in held if each in kept or each not in parameters.names]
+    pairs = [f"{each!r}: {each if each in kept else 'result'}" for each in own]
+    options = [f"{each!r}: {each}" for each in held if each not in own]
+    lines = ["    if return_saved is not False and saves(return_saved):"]
+    if kept:
+        lines += [f"        if out is not None:\n            check_kept({kept}, ({', '.join(kept)},), out, handle_of(stream))"]
+    return [
+        *lines,
+        f"        result = {name}({given})",
+        f"        return result, Saved('{family}.{name}', {{{', '.join(pairs)}}}, {{{', '.join(options)}}})",
+    ]
 
-    def keep(**given: Any) -> tuple[Any, Saved]:
-        check_kept(kept, [given[each] for each in kept], given["out"], handle_of(given["stream"]))
-        result = space[name](**given)
-        found = {each: given.get(each, result) for each in held}
-        own = {each: found.pop(each) for each in held if each in kept or each not in given}
-        return result, Saved(f"{family}.{name}", own, found)
 
-    return keep
-
-
-def _opening(saved: str, name: str, family: str, parameters: Parameters) -> Callable[..., dict[str, Any]]:
-    """Return a function that has the arguments of a gradient from the saved object in the place of one of them."""
+def _opening(name: str, family: str, held: list[str], space: dict[str, Any]) -> list[str]:
+    """Lines that replace arguments by what a saved object holds, which may be given as the first of these."""
+    space["defaults"] = {each: space.get(f"default_{each}") for each in held[1:]}
+    given = ", ".join([f"{each!r}: {each}" for each in held[1:]])
     of = f"{family}.{name.removesuffix('_backward')}"
-    defaults = {each: parameters.defaults.get(f"default_{each}") for each in parameters.names}
-
-    def opened(**given: Any) -> dict[str, Any]:
-        found = given.pop(saved)
-        kept = {**found.arrays, **found.options}
-        found.check(of, {each: given[each] for each in kept if each in given}, defaults)
-        return {**given, **kept}
-
-    return opened
+    return [f"    if type({held[0]}) is Saved:\n        {', '.join(held)} = {held[0]}.opened({of!r}, {{{given}}}, defaults)"]
 
 
 def _example(name: str, family: str, text: str | None) -> str:
