@@ -379,7 +379,7 @@ def run_gradient(
         parts = memory(shape)
         run_map(row, arguments, parts if len(parts) > 1 else parts[0], None, stream)
         for slope, part in zip(slopes if 0 not in shape else (), parts, strict=False):
-            found = reduction_plan.totals(f"{gradient.extreme}_ties", part, axes, None, stream)
+            found = reduction_plan.total(f"{gradient.extreme}_ties", part, axes, None, stream)
             run_map(EXTREME, (slope, part, *found), part, None, stream)
         slopes = list(parts)
     return run_backward(gradient.map, (*slopes, *arguments), out, stream)
