@@ -56,7 +56,7 @@ def test_what_messages_name_exists(x):
     from numbacc.arrays import hints
 
     for name in hints._FUNCTIONS.values():
-        assert callable(getattr(ew, name)) and hasattr(ew, f"{name}_plan")
+        assert callable(getattr(ew, name)) and hasattr(getattr(ew, name), "plan")
     for code in ("x.T", "x.ndim", "x.size", "x.copy()", "x[:, None]", "numbacc.asnumpy(x)", 'x.astype("bool")'):
         assert code in hints._INSTEAD.values()
         eval(code, {"x": x, "numbacc": numbacc})

@@ -6,6 +6,7 @@ import itertools
 import random
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from threads import run_threads
 
 import numbacc
 from numbacc import attention, conv, fft, gated, gemm
+from numbacc.plan import calls
 from numbacc.plan.cache import PlanCache
 
 FAMILIES = {"gated": gated, "gemm": gemm, "conv": conv, "attention": attention, "fft": fft}
@@ -276,3 +278,24 @@ def test_a_reference_that_returns_its_argument_is_copied(numpy_place):
     plan = MapPlan(_spec("same", lambda array: (array,), made, made, SimpleNamespace))
     y = plan.run((x,), None, None, 0)
     assert y is not x and not np.shares_memory(x, y)
+
+
+def test_the_short_path_does_not_try_numpy_arrays(place):
+    """The attribute that they lack takes longer than the test of their type; device arrays find their plan so."""
+    hits = []
+
+    class Counting(PlanCache):
+        def hit(self, key):
+            hits.append(key)
+            return super().hit(key)
+
+    cache = Counting(lambda name, axis, out, x: None)
+
+    @calls.planned(cache, "Plan", "x", example=">>> NAME", run=lambda *found: found, prepare=lambda *found: found)
+    def scaled(x: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Any:
+        """Scale."""
+        return x, axis
+
+    x = place.put(np.ones(3))
+    assert scaled(x)[0] is x and scaled(x, axis=0) == (x, 0)
+    assert len(hits) == 2 * (type(x) is not np.ndarray)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import pickle
+import sys
+
 import numpy as np
 import pytest
 from attention_call import Call, small
@@ -9,9 +14,11 @@ from attention_oracle import DOUBLE, HALF
 from conftest import refused
 from oracle import KINDS
 
+import numbacc
 from numbacc import attention, conv, gated, gemm
 from numbacc import elementwise as ew
-from numbacc.errors import ArgumentsError, DTypeError, LayoutError, OptionError, ShapeError
+from numbacc.errors import ArgumentsError, DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
+from numbacc.functions.digamma import trigamma
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -623,3 +630,220 @@ def test_gathers_forget_nothing(place):
     refused(ArgumentsError, "indices is missing", run=lambda: ew.take_along_axis_backward(dy, dy))
     refused(OptionError, "return_saved=1", run=lambda: ew.take_along_axis(dy, chosen, return_saved=1))
     refused(DTypeError, "this function needs", run=lambda: ew.cumsum_backward(dy, saved))
+
+
+# ---------------------------------------------------------------- custom kernels and reductions
+
+slope = 2.0
+
+
+@ew.kernel
+def scaled_tanh(x, s, shift=0.0):
+    return slope * s * math.tanh(x / s + shift)
+
+
+@ew.reduction(after=lambda total, count, eps=0.0: math.sqrt(slope * total / count + eps))
+def scaled_rms(x):
+    return x * x
+
+
+@ew.kernel
+def product_and_sum(a, b):
+    return a * b, a + b
+
+
+def tanh_gradients(dy, x, s, shift, slope=2.0):
+    t = np.tanh(x / s + shift)
+    return dy * slope * (1 - t * t), dy * slope * (t - (1 - t * t) * x / s)
+
+
+def rms_gradient(dy, x, axis, eps, slope=2.0):
+    count = x.shape[axis]
+    y = np.sqrt(slope * np.square(x).sum(axis, keepdims=True) / count + eps)
+    return dy * slope * x / count / y
+
+
+def test_kernels_of_ones_own_forget_nothing(place):
+    rng = np.random.default_rng(21)
+    x, s, dy = rng.standard_normal((4, 6)), rng.uniform(1, 2, (4, 6)), rng.standard_normal((4, 6))
+    a, b, d = map(place.put, (x, s, dy))
+    y, saved = scaled_tanh(a, b, shift=0.5, return_saved=True)
+    np.testing.assert_allclose(place.get(y), 2 * s * np.tanh(x / s + 0.5), rtol=1e-12)
+    assert repr(saved) == "<saved by elementwise.scaled_tanh: x, s, shift=0.5>"
+    for found in (
+        scaled_tanh.backward(d, saved),
+        scaled_tanh.backward(d, saved, b, 0.5),
+        scaled_tanh.backward(d, saved, s=b, shift=0.5),
+        pickle.loads(pickle.dumps(scaled_tanh)).backward(d, saved),
+        copy.deepcopy(scaled_tanh).backward(d, saved),
+    ):
+        for one, wanted in zip(found, tanh_gradients(dy, x, s, 0.5), strict=True):
+            np.testing.assert_allclose(place.get(one), wanted, rtol=1e-11, atol=1e-12)
+    # The case that it is for.
+    assert not np.allclose(place.get(scaled_tanh.backward(d, a, b)[0]), tanh_gradients(dy, x, s, 0.5)[0])
+    # Numbers are kept, too, and the gradients may be written over the arguments.
+    _, saved = scaled_tanh(a, 1.5, 0.25, return_saved=True)
+    assert saved.arrays["s"] == 1.5 and saved.options == {"shift": 0.25}
+    assert scaled_tanh.backward(d, saved, out=(a,))[0] is a
+    np.testing.assert_allclose(place.get(a), tanh_gradients(dy, x, 1.5, 0.25)[0], rtol=1e-11, atol=1e-12)
+    # Several results.
+    (_, _), saved = product_and_sum(d, b, return_saved=True)
+    one, two = product_and_sum.backward((d, b), saved)
+    np.testing.assert_allclose(place.get(one), dy * s + s, rtol=1e-12)
+    np.testing.assert_allclose(place.get(two), dy * dy + s, rtol=1e-12)
+    refused(OptionError, "dy is 1 arrays", run=lambda: product_and_sum.backward(d, saved))
+    # Integers have no gradient.
+    _, saved = product_and_sum(place.put(np.ones((4, 6), np.int32)), b, return_saved=True)
+    assert product_and_sum.backward((d, d), saved)[0] is None
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, [-1]], ids=str)
+def test_reductions_of_ones_own_forget_nothing(place, axis, keepdims):
+    rng = np.random.default_rng(22)
+    x = rng.standard_normal((5, 5))
+    one = axis if isinstance(axis, int) else axis[0]
+    dy = rng.standard_normal(5).reshape((1, 5) if one == 0 else (5, 1))
+    a, d = place.put(x), place.put(dy if keepdims else dy.reshape(5))
+    y, saved = scaled_rms(a, axis=axis, keepdims=keepdims, eps=0.5, return_saved=True)
+    wanted = np.sqrt(2 * np.square(x).mean(one, keepdims=keepdims) + 0.5)
+    np.testing.assert_allclose(place.get(y), wanted, rtol=1e-12)
+    if isinstance(axis, list):
+        axis.clear()  # the user's list is not kept
+        axis.append(-1)
+    wanted = rms_gradient(dy, x, one, 0.5)
+    for (found,) in (
+        scaled_rms.backward(d, saved),
+        scaled_rms.backward(d, saved, eps=0.5, axis=axis, keepdims=keepdims),
+        pickle.loads(pickle.dumps(scaled_rms)).backward(d, saved),
+    ):
+        np.testing.assert_allclose(place.get(found), wanted, rtol=1e-11, atol=1e-12)
+    # The case that it is for: the shapes fit.
+    forgotten = {"axis": one, "keepdims": keepdims}
+    assert not np.allclose(place.get(scaled_rms.backward(d, a, **forgotten)[0]), wanted)
+    refused(OptionError, "axis is given", run=lambda: scaled_rms.backward(d, saved, axis=-1 if one == 0 else 0))
+    refused(OptionError, "eps is given", run=lambda: scaled_rms.backward(d, saved, eps=0.25))
+    if not keepdims:
+        refused(OptionError, "keepdims is given", run=lambda: scaled_rms.backward(d, saved, keepdims=True))
+    assert scaled_rms.backward(d, saved, out=(a,))[0] is a
+    np.testing.assert_allclose(place.get(a), wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_gradients_are_those_of_the_call_that_saved(place, monkeypatch):
+    """Globals change in between: the gradient has the values of the call that saved it."""
+    module = sys.modules[__name__]
+    x, dy = np.random.default_rng(23).standard_normal((2, 3, 4))
+    a, d = place.put(x), place.put(dy)
+    saves, totals = [], []
+    # The last one is that of before, once more.
+    for value in (2.0, 5.0, 2.0):
+        monkeypatch.setattr(module, "slope", value)
+        saves.append((value, scaled_tanh(a, 2.0, return_saved=True)[1]))
+        totals.append((value, scaled_rms(a, axis=1, keepdims=True, return_saved=True)[1]))
+    monkeypatch.setattr(module, "slope", 11.0)
+    seed = place.put(dy[:, :1])
+    for value, saved in saves:
+        (found,) = scaled_tanh.backward(d, saved)
+        np.testing.assert_allclose(place.get(found), tanh_gradients(dy, x, 2.0, 0.0, value)[0], rtol=1e-11, atol=1e-12)
+    for value, saved in totals:
+        (found,) = scaled_rms.backward(seed, saved)
+        np.testing.assert_allclose(place.get(found), rms_gradient(dy[:, :1], x, 1, 0.0, value), rtol=1e-11, atol=1e-12)
+    # Without a saved object, the current values count.
+    (found,) = scaled_tanh.backward(d, a, 2.0)
+    np.testing.assert_allclose(place.get(found), tanh_gradients(dy, x, 2.0, 0.0, 11.0)[0], rtol=1e-11, atol=1e-12)
+    # Values inside a list count as they were, too.
+    table = [3.0]
+    own = ew.kernel(lambda x: table[0] * x * x)
+    _, saved = own(a, return_saved=True)
+    table[0] = 100.0
+    np.testing.assert_allclose(place.get(own.backward(d, saved)[0]), 6 * x * dy, rtol=1e-12)
+
+
+def test_saved_objects_belong_to_their_kernel(place):
+    x = place.put(np.ones((2, 4)))
+    _, saved = scaled_tanh(x, 1.0, return_saved=True)
+    _, total = scaled_rms(x, axis=0, keepdims=True, return_saved=True)
+    words = "saved is what scaled_tanh returned", "product_and_sum.backward"
+    refused(OptionError, *words, run=lambda: product_and_sum.backward((x, x), saved))
+    words = "saved is what scaled_rms returned", "scaled_tanh.backward"
+    refused(OptionError, *words, run=lambda: scaled_tanh.backward(x, total))
+    words = "saved is what scaled_tanh returned", "scaled_rms.backward"
+    refused(OptionError, *words, run=lambda: scaled_rms.backward(x, saved))
+    # A cell of a notebook that ran again made another kernel.
+    again = ew.kernel(scaled_tanh.py_func)
+    refused(OptionError, "another scaled_tanh", "definition", run=lambda: again.backward(x, saved))
+    # And the built-in functions.
+    _, other = ew.softmax(x, return_saved=True)
+    words = "saved is what elementwise.softmax returned", "what scaled_tanh(..., return_saved=True) returned"
+    refused(DTypeError, *words, run=lambda: scaled_tanh.backward(x, other))
+    refused(DTypeError, "elementwise.scaled_tanh", "elementwise.softmax", run=lambda: ew.softmax_backward(x, saved))
+    refused(DTypeError, "elementwise.scaled_tanh", run=lambda: ew.elu_backward(x, saved))
+    refused(OptionError, "s is given", run=lambda: scaled_tanh.backward(x, saved, x))
+    refused(OptionError, "shift is given", run=lambda: scaled_tanh.backward(x, saved, shift=1.0))
+    refused(ArgumentsError, "backward(dy, saved)", run=lambda: scaled_tanh.backward(x, saved, no_such=1))
+    refused(ArgumentsError, "backward(dy, saved)", run=lambda: scaled_tanh.backward(x, saved, x, 1.0, 2.0))
+
+
+def test_what_kernels_of_ones_own_refuse(place):
+    host = np.arange(8.0).reshape(2, 4)
+    x, y = place.put(host), place.put(host + 1)
+    where = place.put(np.ones((2, 4), bool))
+    own = ew.kernel(lambda a, b: a * b)
+    total = ew.reduction(lambda a, b: a * b)
+    for name, out in (("a", x), ("b", y), ("a", x[:, ::-1])):
+        words = f"out shares memory with {name}, which backward needs"
+        refused(LayoutError, words, run=lambda out=out: own(x, y, out=out, return_saved=True))
+    refused(
+        LayoutError, "out shares memory with b", run=lambda: product_and_sum(x, y, out=(where, y), return_saved=True)
+    )
+    refused(LayoutError, "shares memory with b", run=lambda: total(x, y, axis=0, out=y[0], return_saved=True))
+    refused(OptionError, "where=", run=lambda: own(x, y, out=where, where=where, return_saved=True))
+    for made in (own, total):
+        refused(OptionError, "return_saved=1", run=lambda made=made: made(x, y, return_saved=1))
+    # Nothing was written.
+    assert np.array_equal(place.get(x), host) and np.array_equal(place.get(y), host + 1)
+    # A kernel without a gradient raises before it computes anything.
+    out = place.put(np.zeros((2, 4)))
+    rounds = ew.kernel(lambda a: trigamma(a))
+    refused(UnsupportedError, "derivative", run=lambda: rounds(y, out=out, return_saved=True))
+    most = ew.reduction(lambda a: a, merge="prod")
+    refused(UnsupportedError, "no gradient", run=lambda: most(y, axis=1, out=out[:, 0], return_saved=True))
+    assert not place.get(out).any()
+    for make in (ew.kernel, ew.reduction):
+        words = "return_saved is a parameter of <lambda>, and of every call"
+        refused(OptionError, words, run=lambda make=make: make(lambda x, return_saved=1.0: x))
+        refused(OptionError, words, run=lambda make=make: make(lambda return_saved: return_saved))
+    after = lambda total, return_saved=1.0: total  # noqa: E731
+    refused(OptionError, "return_saved is a parameter", run=lambda: ew.reduction(lambda x: x, after=after))
+
+
+def test_kernels_of_ones_own_save_views(place):
+    """Strided, broadcast and permuted arguments: the views are kept as they are."""
+    whole = np.random.default_rng(24).standard_normal((6, 8)).astype(np.float32)
+    a = place.put(whole)
+    for view in (lambda x: x[::2, 1::3], lambda x: x[::-1, ::-2].T, lambda x: x[:, :1]):
+        x, seed = view(whole).astype(np.float64), np.broadcast_to(view(whole), view(whole).shape).astype(np.float64)
+        y, saved = scaled_tanh(view(a), 2.0, return_saved=True)
+        assert saved.arrays["x"].strides == view(a).strides
+        (found,) = scaled_tanh.backward(view(a), saved)
+        np.testing.assert_allclose(place.get(found), tanh_gradients(seed, x, 2.0, 0.0)[0], rtol=2e-5, atol=1e-6)
+        _, saved = scaled_rms(view(a), axis=0, return_saved=True)
+        (found,) = scaled_rms.backward(y[0], saved)
+        wanted = rms_gradient(place.get(y)[:1].astype(float), x, 0, 0.0)
+        np.testing.assert_allclose(place.get(found), wanted, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.gpu
+def test_kernels_of_ones_own_save_across_streams():
+    one, two = numbacc.stream(), numbacc.stream()
+    x, dy = np.random.default_rng(25).standard_normal((2, 1024, 1024))
+    a, d = numbacc.asarray(x, stream=one), numbacc.asarray(dy, stream=two)
+    for _ in range(4):
+        _, saved = scaled_tanh(ew.add(a, 0.0, stream=one), 2.0, return_saved=True, stream=one)
+        (found,) = scaled_tanh.backward(d, saved, stream=two)
+        _, saved = scaled_rms(ew.add(a, 0.0, stream=two), axis=1, keepdims=True, return_saved=True, stream=two)
+        (total,) = scaled_rms.backward(d[:, :1], saved, stream=one)
+        # The sums are freed only after the gradients have read them.
+        del saved
+        np.testing.assert_allclose(numbacc.asnumpy(found), tanh_gradients(dy, x, 2.0, 0.0)[0], rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(numbacc.asnumpy(total), rms_gradient(dy[:, :1], x, 1, 0.0), rtol=1e-10, atol=1e-12)

@@ -40,6 +40,6 @@ def instead_of(name: str) -> str:
         return found
     function = name.removesuffix("_")
     function = _FUNCTIONS.get(function) or protocols.UFUNCS.get(function, function)
-    if lookup.find(function) is None or lookup.find(f"{function}_plan") is None:
+    if not hasattr(lookup.find(function), "plan"):
         return ""
     return f"numbacc.elementwise.{function}(x{', ..., out=x' if name.endswith('_') else ', ...'})"

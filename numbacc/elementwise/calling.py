@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..arrays import operands
@@ -12,6 +12,7 @@ from ..base.layout import Layout
 from ..errors import ShapeError
 from ..kernels.elementwise.launch import MapSpec
 from ..plan.base import OwnScalars, Plan, check_out, outs_of
+from ..plan.calls import PlannedCall
 from ..plan.maps import MapPlan
 from ..runtime.streams import handle_of
 from .caching import plans
@@ -32,6 +33,44 @@ class NumberedPlan(OwnScalars, MapPlan):
         MapPlan.__init__(self, spec)
         pairs = zip(numbers, spec.scalars, strict=True)
         self._keep([word for number, name in pairs for word in words(number, name)])
+
+
+def found(
+    make: Callable[..., Plan],
+    name: str,
+    arrays: Mapping[str, Any],
+    options: Sequence[Any],
+    out: Any,
+    stream: Any,
+    *,
+    scalars: Sequence[Any] = (),
+    several: bool = False,
+) -> PlannedCall:
+    """The plan of a call, and what it runs on, for `plan.calls.planned`.
+
+    Args:
+        make: what makes the plan, of name, options, the layout of `out` or None, and those of the arrays.
+        name: the function's.
+        arrays: by name; None for those that are left out.
+        options: in one form each, so that they are found in the cache.
+        out, stream: as everywhere.
+        scalars: as `Plan.run` takes them.
+        several: whether there may be several results: `make` is then given a tuple of layouts of `out`.
+
+    Raises:
+        ShapeError: several arrays to write to, of a function that has one result.
+    """
+    handle = handle_of(stream)
+    inputs = [None if array is None else operands.as_input(array, own, handle) for own, array in arrays.items()]
+    outs = outs_of(out, handle)
+    target: Any = None if outs is None else tuple([operands.layout_of(each) for each in outs])
+    if target is not None and (not several or len(target) == 1):
+        if len(target) != 1:
+            raise ShapeError(f"out is a {type(out).__name__} of {len(target)}; {name} has one result")
+        (target,) = target
+    layouts = [None if array is None else operands.layout_of(array) for array in inputs]
+    plan = plans.find((make, name, *options, target, *layouts))
+    return plan, [array for array in inputs if array is not None], outs, handle, scalars
 
 
 def call(
