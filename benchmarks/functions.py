@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from test_elementwise import LIMITS  # noqa: E402
+from elementwise_cases import LIMITS  # noqa: E402
 
 from numbacc import elementwise  # noqa: E402
 from numbacc.elementwise.gradients import DIFFERENTIABLE  # noqa: E402

@@ -26,9 +26,9 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [path for path in (str(ROOT / "bindings"), str(ROOT / "tests")) if path not in sys.path]
 
 import elementwise_oracle as oracle  # noqa: E402
-from test_elementwise import CANCELS, NAMES, VANISHES, arrays_of, options_of  # noqa: E402
-from test_elementwise import LIMITS as ALLOWED  # noqa: E402
-from test_elementwise import OPTIONS as ORACLES_OPTIONS  # noqa: E402
+from elementwise_cases import CANCELS, NAMES, VANISHES, arrays_of, options_of  # noqa: E402
+from elementwise_cases import LIMITS as ALLOWED  # noqa: E402
+from elementwise_cases import OPTIONS as ORACLES_OPTIONS  # noqa: E402
 
 import numbacc  # noqa: E402
 from numbacc import elementwise  # noqa: E402
