@@ -33,16 +33,14 @@ from .caching import cache_clear, cache_info, cache_limit
 from .casting import astype, astype_plan, copy, copy_plan
 from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction
-from .dropping import dropout, dropout_backward, dropout_plan
+from .dropping import dropout, dropout_backward
 from .index_gradients import (
     take_along_axis_backward,
-    take_along_axis_backward_plan,
     take_backward,
-    take_backward_plan,
 )
-from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
-from .joining import concatenate, concatenate_plan, stack, stack_plan
-from .losses import cross_entropy, cross_entropy_backward, cross_entropy_backward_plan, cross_entropy_plan
+from .indexing import take, take_along_axis
+from .joining import concatenate, stack
+from .losses import cross_entropy, cross_entropy_backward
 from .operation import ElementwisePlan
 from .optimizers import adamw_step, adamw_step_plan
 from .positions import (
@@ -50,14 +48,11 @@ from .positions import (
     eye,
     linspace,
     one_hot,
-    one_hot_plan,
     tril,
-    tril_plan,
     triu,
-    triu_plan,
 )
 from .public import functions_of
-from .rotary import rope, rope_backward, rope_backward_plan, rope_plan, rope_tables
+from .rotary import rope, rope_backward, rope_tables
 from .rows import NAMED, Row
 from .table import TABLE
 from .where_clamp import clamp, clamp_plan, fill, of_numbers, where, where_plan
@@ -97,45 +92,31 @@ __all__ = [
     "cache_info",
     "cache_limit",
     "concatenate",
-    "concatenate_plan",
     "copy",
     "copy_plan",
     "cross_entropy",
     "cross_entropy_backward",
-    "cross_entropy_backward_plan",
-    "cross_entropy_plan",
     "dropout",
     "dropout_backward",
-    "dropout_plan",
     "eye",
     "fill",
     "kernel",
     "linspace",
     "one_hot",
-    "one_hot_plan",
     "reduction",
     "residual_activation",
     "residual_activation_backward",
     "residual_activation_plan",
     "rope",
     "rope_backward",
-    "rope_backward_plan",
-    "rope_plan",
     "rope_tables",
     "stack",
-    "stack_plan",
     "take",
     "take_along_axis",
     "take_along_axis_backward",
-    "take_along_axis_backward_plan",
-    "take_along_axis_plan",
     "take_backward",
-    "take_backward_plan",
-    "take_plan",
     "tril",
-    "tril_plan",
     "triu",
-    "triu_plan",
     *_FUNCTIONS,
 ]
 
