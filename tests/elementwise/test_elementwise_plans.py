@@ -20,8 +20,8 @@ def test_plans_without_a_call_first(place):
     """They are prepared: what they are called with gives what the function does."""
     x = values((3, 4), "float16")
     for plan, wanted in [
-        (ew.clamp_plan(place.put(x), 1, 5.0), np.clip(x, 1, 5)),
-        (ew.where_plan(place.put(x > 2), 1.0, place.put(x)), None),
+        (ew.clamp.plan(place.put(x), 1, 5.0), np.clip(x, 1, 5)),
+        (ew.where.plan(place.put(x > 2), 1.0, place.put(x)), None),
     ]:
         if wanted is None:
             np.testing.assert_array_equal(place.get(plan(place.put(x > 2), 2.0, place.put(x))), np.where(x > 2, 2, x))
