@@ -1,8 +1,7 @@
-"""Loads and stores of the kernels that normalize rows: of what a thread keeps in registers or in shared memory.
+"""Loads and stores of several accesses at once, and what a thread keeps of them, in registers or in shared memory.
 
-Each thread reads there only what it has put there itself, so that it waits for none. Rows of 16-bit floats it may keep
-as words of two, which take half the registers that their numbers do; numbers are made of them anew wherever they are
-needed. In Numba's simulator the same names are plain Python.
+A thread reads there only what it has put there, so that it waits for none. In Numba's simulator the same names are
+plain Python.
 """
 
 from __future__ import annotations
@@ -17,26 +16,36 @@ import numpy as np
 from ...base._numba import SIMULATED, types
 from ...base.casts import cast, quietly
 from ...base.dtypes import TABLE
-from ..primitives.operands import Operand
-from .spec import RowSpec
+from .operands import Operand
 
 if SIMULATED:
-    from ..primitives.runs import numbers_at
-    from ..primitives.simulated import _element
+    from .runs import numbers_at
+    from .simulated import _element
 else:
     from ...base._numba import intrinsic, ir
-    from ..primitives import formats, packed_16bit
-    from ..primitives.formats import I32
-    from ..primitives.instructions import copies_ahead, copy_ahead, kept_place, tell_copies
-    from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
-    from ..primitives.runs import numbers_of, put_run, run_at
+    from . import formats
+    from .formats import I32
+    from .instructions import copies_ahead, copy_ahead, kept_place, tell_copies
+    from .load_store import address_of, aggregate, lanes_type, pointer_to, resized
+    from .runs import numbers_of, put_run, run_at
 
-__all__ = ["in_words", "keeping"]
+__all__ = ["kept_runs"]
 
 
 @lru_cache(maxsize=256)
-def keeping(spec: RowSpec, runs: int) -> SimpleNamespace:
-    """The intrinsics of a kernel that takes so many accesses at a time.
+def kept_runs(
+    reads: tuple[str, ...], writes: tuple[str, ...], compute: str, width: int, runs: int, kept: int, stats: int,
+    is_totalled: bool,
+) -> SimpleNamespace:  # fmt: skip
+    """The intrinsics of a kernel that takes `runs` accesses of `width` elements at a time.
+
+    Args:
+        reads, writes: names of the inputs' and outputs' dtypes.
+        compute: name of the dtype that numbers are loaded in.
+        width, runs: see above.
+        kept: how many of the inputs, the first ones, are kept. They have one size of elements.
+        stats: how many of the outputs, the last ones, have one element a row.
+        is_totalled: True where the first of these has one in all.
 
     Returns:
         a namespace of
@@ -51,25 +60,25 @@ def keeping(spec: RowSpec, runs: int) -> SimpleNamespace:
         ``note(addresses, at, values)``: one number of each of the last outputs, which have one a row; of those behind
         the first where that has one in all, which ``note_total`` stores.
     """
-    reads, writes = (
-        tuple(Operand(TABLE[name], compute, spec.width, False) for name in names)
-        for names, compute in ((spec.reads, spec.compute), (spec.writes, ""))
-    )
-    return SimpleNamespace(**make_keeping(spec, reads, writes, runs))
+    loaded = tuple(Operand(TABLE[name], compute, width, False) for name in reads)
+    stored = tuple(Operand(TABLE[name], "", width, False) for name in writes)
+    return SimpleNamespace(**make_kept(loaded, stored, width, runs, kept, len(writes) - stats, is_totalled))
 
 
 if SIMULATED:
     #: What a row in registers has of shared memory.
     _NOTHING = np.empty(0, np.uint8)
 
-    def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
-        """See `keeping`."""
-        width, results, kept = spec.width, len(spec.writes) - spec.stats, spec.kept
+    def make_kept(
+        reads: Sequence[Any], writes: Sequence[Any], width: int, runs: int, kept: int, results: int, is_totalled: bool
+    ) -> dict[str, Any]:
+        """See `kept_runs`."""
+        access_bytes = width * reads[0].dtype.itemsize
 
         def kept_at(tile: Any, slot: int, step: int, k: int, run: int, operand: Any) -> Any:
             """What the tile has of a run of input k."""
-            start = (slot + (run * kept + k) * step) * spec.access_bytes
-            return tile[start : start + spec.access_bytes].view(operand.dtype.numpy)
+            start = (slot + (run * kept + k) * step) * access_bytes
+            return tile[start : start + access_bytes].view(operand.dtype.numpy)
 
         def bring(addresses: Any, at: Any, tile: Any, slot: int, step: int) -> None:
             for run, offsets in enumerate(at):
@@ -124,20 +133,22 @@ if SIMULATED:
             "first": loading(range(kept)),
             "rest": loading(range(kept, len(reads))),
             "store": store,
-            "note": noting(range(results + (spec.total is not None), len(writes))),
+            "note": noting(range(results + is_totalled, len(writes))),
             "note_total": noting(range(results, results + 1)),
         }
 
 else:
 
-    def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
-        width, kept, results = spec.width, spec.kept, len(spec.writes) - spec.stats
+    def make_kept(
+        reads: Sequence[Any], writes: Sequence[Any], width: int, runs: int, kept: int, results: int, is_totalled: bool
+    ) -> dict[str, Any]:
+        access_bytes = width * reads[0].dtype.itemsize
 
         def kept_at(builder: Any, args: Any, k: int, run: int, kind: Any) -> Any:
             """A pointer to what the tile has of a run of input k."""
             slot, step = (resized(builder, each, I32) for each in args[3:5])
             slot = builder.add(slot, builder.mul(step, I32(run * kept + k)))
-            start = builder.gep(kept_place(builder), [I32(0), builder.mul(slot, I32(spec.access_bytes))])
+            start = builder.gep(kept_place(builder), [I32(0), builder.mul(slot, I32(access_bytes))])
             return builder.bitcast(start, ir.PointerType(kind, addrspace=3))
 
         def kind_of(operand: Any) -> Any:
@@ -146,7 +157,7 @@ else:
             return whole or formats.memory_type(operand.dtype)
 
         def bits_of(builder: Any, operand: Any, address: Any) -> Any:
-            return builder.load(pointer_to(builder, address, kind_of(operand)), align=spec.access_bytes)
+            return builder.load(pointer_to(builder, address, kind_of(operand)), align=access_bytes)
 
         def loaded(context: Any, builder: Any, which: Any, args: Any, get: Any) -> Any:
             """The numbers of these inputs, of each run; `get` brings those that are kept."""
@@ -193,8 +204,8 @@ else:
                     for k, operand in enumerate(reads[:kept]):
                         address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
                         target = kept_at(builder, args, k, run, kind_of(operand))
-                        if copies_ahead(spec.access_bytes):
-                            copy_ahead(builder, address, target, spec.access_bytes)
+                        if copies_ahead(access_bytes):
+                            copy_ahead(builder, address, target, access_bytes)
                         else:
                             found.append((bits_of(builder, operand, address), target))
                 for bits, target in found:
@@ -206,7 +217,7 @@ else:
         @intrinsic
         def arrived(typing: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                if copies_ahead(spec.access_bytes):
+                if copies_ahead(access_bytes):
                     tell_copies(builder, "cp.async.wait_all;")
                 return context.get_dummy_value()
 
@@ -263,107 +274,6 @@ else:
             "first": loading_some(range(kept)),
             "rest": loading_some(range(kept, len(reads))),
             "store": store,
-            "note": noting(range(results + (spec.total is not None), len(writes))),
+            "note": noting(range(results + is_totalled, len(writes))),
             "note_total": noting(range(results, results + 1)),
         }
-
-
-# ---------------------------------------------------------------- words of two
-
-
-@lru_cache(maxsize=256)
-def in_words(spec: RowSpec) -> SimpleNamespace:
-    """The intrinsics of a kernel's one input, of whose rows a thread has `spec.runs` accesses.
-
-    Returns:
-        a namespace of
-        ``words(addresses, at)``: the words, given for each run the offsets into all inputs;
-        ``numbers(words)``: the numbers in them, as `load_store.keeping`'s ``first`` returns them;
-        ``largest(words, inside)``: two numbers of which the larger one, or a NaN, is the largest of those of the runs
-        that are inside: one truth value for each, or one for all.
-    """
-    operand = Operand(TABLE[spec.reads[0]], spec.compute, spec.width, False)
-    return SimpleNamespace(**make_words(spec, operand))
-
-
-if SIMULATED:
-
-    def make_words(spec: Any, operand: Any) -> dict[str, Any]:
-        """See `in_words`: numbers stand for their words."""
-
-        def words(addresses: Any, at: Any) -> Any:
-            return tuple(
-                [n for offsets in at for n in numbers_at(operand, addresses[0], offsets[0], spec.width, False)]
-            )
-
-        def largest(words: Any, inside: Any) -> Any:
-            each = len(words) // len(inside)
-            own = [n if inside[k // each] else np.float32(-np.inf) for k, n in enumerate(words)]
-            return ((np.max(own[::2]), np.max(own[1::2])),)
-
-        return {"words": words, "numbers": lambda words: (words,), "largest": largest}
-
-else:
-
-    def make_words(spec: Any, operand: Any) -> dict[str, Any]:
-        each, runs, pair = spec.access_bytes // 4, spec.runs, packed_16bit.PAIRS[spec.reads[0]]
-
-        def all_of(builder: Any, words: Any) -> list[Any]:
-            return [builder.extract_value(words, k) for k in range(runs * each)]
-
-        @intrinsic
-        def words(typing: Any, addresses: Any, at: Any) -> Any:
-            kind = types.UniTuple(types.uint32, runs * each)
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                items: dict[Any, Any] = {}
-                for run in range(runs):
-                    offsets = builder.extract_value(args[1], run)
-                    address = address_of(builder, (args[0], offsets), 0, operand.dtype.itemsize)
-                    pointer = pointer_to(builder, address, ir.VectorType(I32, each))
-                    bits = builder.load(pointer, align=spec.access_bytes)
-                    items |= {run * each + k: builder.extract_element(bits, I32(k)) for k in range(each)}
-                return aggregate(context, builder, kind, items)
-
-            return kind(addresses, at), generate
-
-        @intrinsic
-        def numbers(typing: Any, words: Any) -> Any:
-            kind = lanes_type([operand], 1, runs * spec.width)
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                found = packed_16bit.numbers_in(context, builder, operand, all_of(builder, args[0]), each)
-                return aggregate(context, builder, kind, {(0, k): number for k, number in enumerate(found)})
-
-            return kind(words), generate
-
-        @intrinsic
-        def largest(typing: Any, words: Any, inside: Any) -> Any:
-            kind, parts = lanes_type([operand], 1, 2), len(inside)
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                def larger_pair(one: Any, other: Any) -> Any:
-                    return packed_16bit.extreme(builder, pair, "max", one, other)
-
-                def larger(one: Any, other: Any) -> Any:
-                    own = builder.or_(builder.fcmp_ordered(">", one, other), builder.fcmp_unordered("uno", one, one))
-                    return builder.select(own, one, other)
-
-                found, has_pairs = all_of(builder, args[0]), packed_16bit.have_extremes()
-                share, every = len(found) // parts, []
-                for part in range(parts):
-                    own, is_in = found[part * share : (part + 1) * share], builder.extract_value(args[1], part)
-                    own = [packed_16bit.tree(larger_pair, own)] if has_pairs else own
-                    every += [builder.select(is_in, word, I32(pair.lowest)) for word in own]
-                if has_pairs:
-                    two = packed_16bit.numbers_in(
-                        context, builder, operand, [packed_16bit.tree(larger_pair, every)], each
-                    )
-                else:
-                    numbers = packed_16bit.numbers_in(context, builder, operand, every, each)
-                    two = [packed_16bit.tree(larger, numbers[k::2]) for k in range(2)]
-                return aggregate(context, builder, kind, {(0, k): number for k, number in enumerate(two)})
-
-            return kind(words, inside), generate
-
-        return {"words": words, "numbers": numbers, "largest": largest}

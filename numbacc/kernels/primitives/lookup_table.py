@@ -1,4 +1,4 @@
-"""The table of a formula's results in shared memory, by the bits of its number, as LLVM code: see `tabulated`.
+"""A table in shared memory of a function's results, by the 16 bits of its argument, and loads from it.
 
 In Numba's simulator the same names are plain Python.
 """
@@ -9,19 +9,22 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from ...base._numba import SIMULATED
+import numpy as np
+
+from ...base._numba import SIMULATED, cuda
+from ...base.casts import cast, quietly
 from ...base.dtypes import TABLE
-from ..primitives.operands import Operand
-from ..specs import PATTERN_BITS, KernelSpec
+from ..specs import PATTERN_BITS
+from .operands import Operand
 
 if SIMULATED:
-    from .simulated_lookup_table import make_tabulating
+    from .simulated import _element
 else:
     from ...base._numba import capability_compiled_for, intrinsic, ir, types
-    from ..primitives import formats
-    from ..primitives.formats import I16, I32, I64
-    from ..primitives.instructions import assembly, kept_place
-    from ..primitives.load_store import address_of, aggregate, lane_address, lanes_type, pointer_to, resized, under_way
+    from . import formats
+    from .formats import I16, I32, I64
+    from .instructions import assembly, kept_place
+    from .load_store import address_of, aggregate, lane_address, lanes_type, pointer_to, resized, under_way
 
 __all__ = ["PATTERNS", "tabulating"]
 
@@ -30,11 +33,13 @@ PATTERNS = 2**PATTERN_BITS
 
 
 @lru_cache(maxsize=64)
-def tabulating(spec: KernelSpec, pieces: int) -> SimpleNamespace:
-    """The intrinsics of a table of one array's numbers, all of 16 bits, in accesses of `spec.width` elements.
+def tabulating(read: str, write: str, compute: str, width: int, pieces: int) -> SimpleNamespace:
+    """The intrinsics of a table of one array's numbers, all of 16 bits.
 
     Args:
-        spec: the kernel.
+        read, write: names of the dtypes of the array and of the result.
+        compute: name of the dtype that numbers are loaded in.
+        width: elements of an access.
         pieces: accesses that a thread takes at once.
 
     Returns:
@@ -47,12 +52,53 @@ def tabulating(spec: KernelSpec, pieces: int) -> SimpleNamespace:
         the table has of each element; all are under way before the first is used;
         ``look_up_element(tile, addresses, at, targets, to)``: the same of one element.
     """
-    read = Operand(TABLE[spec.reads[0]], spec.compute, spec.width, False)
-    write = Operand(TABLE[spec.writes[0]], "", spec.width, False)
-    return SimpleNamespace(**make_tabulating(read, write, spec.width, pieces))
+    own, result = Operand(TABLE[read], compute, width, False), Operand(TABLE[write], "", width, False)
+    return SimpleNamespace(**make_tabulating(own, result, width, pieces))
 
 
-if not SIMULATED:
+if SIMULATED:
+
+    def make_tabulating(read: Any, write: Any, width: int, pieces: int) -> dict[str, Any]:
+        """See `tabulating`: each block makes a table of its own."""
+
+        def patterns(group: int) -> Any:
+            bits = np.arange(group * width, (group + 1) * width).astype(np.uint16)
+            return (tuple(cast(bits.view(read.dtype.numpy), np.dtype(read.number))),)
+
+        def packed(values: Any) -> Any:
+            with quietly():
+                return cast(np.asarray(values[0]), write.dtype.numpy)
+
+        def put(tile: Any, group: int, results: Any, block: int) -> None:
+            start = group * results.nbytes
+            tile[start : start + results.nbytes] = results.view(np.uint8)
+
+        def replace(tile: Any, source: tuple[int, int], target: tuple[int, int], count: int) -> None:
+            bits = _element(*source, read.dtype, count).view(np.uint16)
+            _element(*target, write.dtype, count, True)[...] = tile.view(write.dtype.numpy)[bits]
+
+        def look_up(tile: Any, addresses: Any, at: Any, targets: Any, to: Any, step: int) -> None:
+            for start in range(0, pieces * step, step):
+                replace(tile, (addresses[0], at[0] + start), (targets[0], to[0] + start), width)
+
+        def look_up_element(tile: Any, addresses: Any, at: Any, targets: Any, to: Any) -> None:
+            replace(tile, (addresses[0], at[0]), (targets[0], to[0]), 1)
+
+        @cuda.jit(device=True)
+        def meet() -> None:
+            cuda.syncthreads()
+
+        return {
+            "patterns": patterns,
+            "packed": packed,
+            "put": put,
+            "arrive": meet,
+            "wait": meet,
+            "look_up": look_up,
+            "look_up_element": look_up_element,
+        }
+
+else:
     #: Words of an access, and of an address in shared memory.
     _WORD_BITS, _HALF_BITS = 32, 16
     #: What an element's bits are multiplied with to be an offset into the table, as a shift.

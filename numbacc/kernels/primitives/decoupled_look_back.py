@@ -12,7 +12,7 @@ Source: Merrill and Garland 2016, "Single-pass parallel prefix scan with decoupl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,12 +23,12 @@ from ...base.dtypes import TABLE
 from ..specs import HEAD_BYTES, words_told
 
 if SIMULATED:
-    from ..primitives.simulated import _element
+    from .simulated import _element
 else:
     from ...base._numba import intrinsic, ir
-    from ..primitives.formats import I32, I64
-    from ..primitives.instructions import assembly
-    from ..primitives.load_store import resized
+    from .formats import I32, I64, number_of_registers, register_words
+    from .instructions import assembly
+    from .load_store import resized
 
 __all__ = ["take_ticket", "telling"]
 
@@ -63,6 +63,11 @@ def telling(parts: SimpleNamespace, lanes: int) -> SimpleNamespace:
     return SimpleNamespace(tell=tell, look=cuda.jit(device=True)(look), ask=read, wait=waited, clear=clear)
 
 
+def _counts(parts: SimpleNamespace) -> list[int]:
+    """How many words of 32 bits each part of a lane is."""
+    return [-(-np.dtype(name).itemsize // 4) for name in parts.names]
+
+
 if SIMULATED:
 
     def take_ticket(address: Any) -> int:
@@ -73,9 +78,8 @@ if SIMULATED:
 
     def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any, Any]:
         """See `telling`."""
-        tools, dtypes = parts.tools, [np.dtype(name) for name in parts.names]
-        counts, there = [-(-dtype.itemsize // 4) for dtype in dtypes], np.uint64(1 << 32)
-        each = lanes * sum(counts)
+        tools, dtypes, counts = parts.tools, [np.dtype(name) for name in parts.names], _counts(parts)
+        there, each = np.uint64(1 << 32), lanes * sum(counts)
 
         def words_at(address: int, row: int, count: int, place: int, is_written: bool) -> Any:
             # Behind two words of the head.
@@ -126,36 +130,8 @@ else:
 
         return types.int32(address), generate
 
-    def _halves(builder: Any, number: Any) -> list[Any]:
-        """A number as integers of 32 bits."""
-        kind = number.type
-        if isinstance(kind, ir.LiteralStructType):
-            parts = [builder.extract_value(number, k) for k in range(len(kind.elements))]
-            return [half for part in parts for half in _halves(builder, part)]
-        if not isinstance(kind, ir.IntType):
-            return _halves(builder, builder.bitcast(number, I64 if isinstance(kind, ir.DoubleType) else I32))
-        if kind.width <= 32:
-            return [builder.zext(number, I32) if kind.width < 32 else number]
-        return [builder.trunc(number, I32), builder.trunc(builder.lshr(number, I64(32)), I32)]
-
-    def _number(builder: Any, kind: Any, halves: Iterator[Any]) -> Any:
-        """The number of an LLVM type that the next halves are."""
-        if isinstance(kind, ir.LiteralStructType):
-            number = ir.Constant(kind, ir.Undefined)
-            for k, part in enumerate(kind.elements):
-                number = builder.insert_value(number, _number(builder, part, halves), k)
-            return number
-        if not isinstance(kind, ir.IntType):
-            word = I64 if isinstance(kind, ir.DoubleType) else I32
-            return builder.bitcast(_number(builder, word, halves), kind)
-        low = next(halves)
-        if kind.width <= 32:
-            return builder.trunc(low, kind) if kind.width < 32 else low
-        high = builder.shl(builder.zext(next(halves), I64), I64(32))
-        return builder.or_(builder.zext(low, I64), high)
-
     def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any, Any]:
-        tools, each = parts.tools, words_told(parts.names, lanes)
+        tools, each, counts = parts.tools, words_told(parts.names, lanes), _counts(parts)
         # Two words at once where all places start at multiples of 16 bytes.
         pair = 2 if each % 2 == 0 else 1
         pairs = range(0, each, pair)
@@ -185,7 +161,13 @@ else:
                     seen = builder.and_(seen, word)
                 halves = iter([builder.trunc(word, I32) for word in words])
                 kinds = [context.get_value_type(kind.dtype) for kind in tools.parts_type(lanes)]
-                found = [[_number(builder, kind, halves) for kind in kinds] for _ in range(lanes)]
+                found = [
+                    [
+                        number_of_registers(builder, list(islice(halves, many)), kind)
+                        for kind, many in zip(kinds, counts, strict=True)
+                    ]
+                    for _ in range(lanes)
+                ]
                 both = ir.Constant(context.get_value_type(result), ir.Undefined)
                 both = builder.insert_value(both, tools.packed(context, builder, found), 0)
                 is_there = builder.icmp_unsigned("!=", seen, I64(0))
@@ -197,7 +179,7 @@ else:
         def tell(typing: Any, address: Any, row: Any, count: Any, place: Any, parts: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 numbers = [number for lane in tools.unpacked(builder, args[4], lanes) for number in lane]
-                halves = [half for number in numbers for half in _halves(builder, number)]
+                halves = [half for number in numbers for half in register_words(builder, number)]
                 put(builder, args, [builder.or_(builder.zext(half, I64), I64(_THERE)) for half in halves])
                 return context.get_dummy_value()
 
