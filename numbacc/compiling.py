@@ -39,7 +39,7 @@ from .elementwise import (
 )
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
-from .functions.gates import FORMULAS
+from .functions.epilogues import FORMULAS
 from .gemm import epilogue_plans
 from .kernels.elementwise import copy
 from .kernels.inspection import Noted

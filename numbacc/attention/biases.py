@@ -6,7 +6,7 @@ import math
 
 from ..base.layout import layout, view
 from ..errors import UnsupportedError
-from ..functions.gates import FORMULAS
+from ..functions.formula import COPY
 from ..kernels.reduce.functions import REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..libraries.cudnn_graph import ALIGNED
@@ -43,7 +43,7 @@ def spread(stage: Stage, name: str, is_backward: bool) -> Array:
     steps = tuple(0 if n == 1 else step for n, step in zip(own.lies.shape, own.lies.strides, strict=True))
     source = Array(own.number, layout(shape, steps, own.lies.dtype, stage.device))
     target = stage.part(f"{name}_spread", shape, own.lies.dtype, ALIGNED)
-    stage.add(stage.mapped(FORMULAS["copy"], source, target), source, target)
+    stage.add(stage.mapped(COPY, source, target), source, target)
     return target
 
 

@@ -9,8 +9,7 @@ from typing import Any
 from ..base.codes import MANY_ARRAYS
 from ..base.dispatch import graph_library
 from ..errors import UnsupportedError
-from ..libraries.cudnn_graph import Graph
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import Graph, Wants
 from ..runtime.steps import Step, Steps, WithScratch
 from . import biases, splitting, versions
 from .fused import Drawn

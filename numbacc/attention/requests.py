@@ -13,8 +13,7 @@ from ..base.dispatch import graph_library, has_gpu
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, lengths_of
 from ..errors import DeviceError, DTypeError, OptionError, UnsupportedError, shown, unknown
-from ..libraries.cudnn_graph import Graph
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import Graph, Wants
 from ..runtime.streams import target_of
 from .fused_calls import needed
 from .fusing import is_worth_trying

@@ -21,8 +21,7 @@ import numpy as np
 from ..base.attention_band import Band
 from ..base.dispatch import graph_library, launcher_class, runtime
 from ..base.layout import round_up
-from ..libraries.cudnn_graph import ALIGNED, Graph, packed
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import ALIGNED, Graph, Wants, packed
 from ..runtime.steps import Step, Steps
 from .fused import Drawn, Form, Sketch, forward
 from .fusing import Fused

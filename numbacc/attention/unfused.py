@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..base.layout import Layout, layout
-from ..functions.gates import FORMULAS
+from ..functions.formula import COPY
 from ..gemm.plan import MatmulPlan
 from ..gemm.problem import Call as Product
 from ..kernels.attention.varlen import clamped
@@ -85,7 +85,7 @@ class Unfused:
             self._backward(part) if backward else self._forward(part)
         if "dbias" in problem.outputs:
             source, target = stage.arrays["dbias_sums"], stage.arrays["dbias"]
-            copy = stage.mapped(FORMULAS["copy"], source, target)
+            copy = stage.mapped(COPY, source, target)
             stage.add(copy, source, target)
         what = "queries" if parts[0].rows < self._rows else "heads"
         return f"{len(parts)} slices of {what}" if len(parts) > 1 else ""
@@ -218,7 +218,7 @@ class Unfused:
         self._product(a, b, (sums, sums.lies, 0) if is_rounded else out, alpha, not part.is_first(found))
         if is_rounded and part.is_last(found):
             array, lies, offset = out
-            copy = stage.mapped(FORMULAS["copy"], sums, Array(array.number, lies))
+            copy = stage.mapped(COPY, sums, Array(array.number, lies))
             stage.add(copy, sums, array, offsets=(0, offset))
 
     # ------------------------------------------------------------ kernels

@@ -16,8 +16,7 @@ import numpy as np
 
 from ..base.layout import Layout, layout, row_major_strides
 from ..kernels.elementwise.launch import MapExecutable
-from ..libraries.cudnn_graph import Drawing, Graph, Place, Spatial
-from ..libraries.cudnn_order import plain, transforms_pay
+from ..libraries.cudnn_graph import Drawing, Graph, Place, Spatial, plain, transforms_pay
 from ..runtime.steps import Scratch
 from . import space_to_depth as depth
 from . import windowed as windows

@@ -16,8 +16,7 @@ from ..kernels.conv.epilogue import epilogue
 from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable, mapped
 from ..libraries.choices import Algorithm
-from ..libraries.cudnn_graph import ALIGNED
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import ALIGNED, Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from ..runtime import workspace

@@ -10,7 +10,7 @@ from ..base.checks import boolean, integer, real
 from ..base.dtypes import dtype, info
 from ..base.layout import Layout, check_same_device, is_sequence, layout, row_major_strides
 from ..errors import DTypeError, OptionError, ShapeError, nearest, shown, unknown
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import Wants
 from ..plan.base import check_out
 from ..reference.conv import ACTIVATIONS
 from .geometry import Geometry, geometry

@@ -10,8 +10,7 @@ from ..base.checks import boolean
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, layout, row_major_strides
 from ..errors import OptionError, UnsupportedError, unknown
-from ..libraries.cudnn_graph import Graph
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import Graph, Wants
 from .geometry import geometry
 from .lowering import Way, forms, lower, room, widened
 from .problem import OPERANDS, Call, Problem, plain, resolve

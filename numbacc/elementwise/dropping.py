@@ -20,7 +20,7 @@ from ..plan.base import outs_of
 from ..plan.calls import planned
 from ..plan.maps import MapPlan
 from ..plan.saved import Saved
-from ..reference import dropping as reference
+from ..reference import random as reference
 from ..runtime.streams import handle_of
 from .caching import plans
 from .calling import found, outputs_of

@@ -18,9 +18,8 @@ from ..runtime import workspace
 from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
 from ..runtime.streams import handle_of
-from .aliasing import c_is_out
 from .alignment import check_layouts
-from .arguments import array_or_number, checked_number
+from .arguments import WithAux, WithBiasGrad, array_or_number, as_given, checked_number
 from .compose import steps_of
 from .epilogue import Epilogue
 from .executables import Alone, CallOperands, assembled, map_steps, padded
@@ -29,8 +28,7 @@ from .hardware import check_hardware
 from .host import HostProduct
 from .lowering import BIAS, Lowered, c_fits
 from .problem import NUMBER, SCALES, Call, Problem, resolve
-from .results import WithAux, WithBiasGrad, as_given
-from .selection import Selector
+from .selection import Selector, c_is_out
 
 
 class MatmulPlan(Plan):

@@ -12,10 +12,9 @@ from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from . import epilogue_plans
-from .arguments import array_or_number, checked_number
+from .arguments import array_or_number, as_given, checked_number
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, Call
-from .results import as_given
 
 #: What may be a number instead of an array.
 _NUMBERS = frozenset(SCALES)

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from ..base.dispatch import matmul_library
 from ..errors import UnsupportedError
-from .aliasing import pairs_of
 from .alignment import Copied, alignment_of, check_addresses, copies_of, loose_scales, takes_aux, told
 from .compose import Step, steps_of, ways
 from .epilogue import Epilogue
 from .hardware import what_is_missing
-from .lowering import BIAS, Lowered, fuses, lower
+from .lowering import AUX, BIAS, OUT, C, Lowered, fuses, lower
 from .problem import Problem
 
 #: Scratch memory that an algorithm may use, where `workspace_limit` says nothing else: what PyTorch allows on Hopper.
@@ -138,3 +137,37 @@ class Selector:
         choice = (lowered.product, aligned, call.a.device, call.workspace_limit or WORKSPACE_LIMIT)
         algorithm = matmul_library().choose(*choice)
         return None if algorithm is None else Offer(kind, lowered, choice, algorithm)
+
+
+# ---------------------------------------------------------------- memory that arrays may share
+
+
+def pairs_of(problem: Problem) -> list[tuple[int, ...]]:
+    """Which arrays of a call of the library must not share bytes, as `native.matmul` has it. D may be C itself; else
+    what is written touches no other array."""
+    kind = problem.epilogue
+    layouts = (
+        problem.matrix_a,
+        problem.matrix_b,
+        problem.matrix_c if problem.call.has_beta else None,
+        problem.matrix_out,
+        problem.matrix_bias or problem.matrix_grad,
+        problem.matrix_aux,
+    )
+    written = [OUT, *[BIAS] * kind.produces_bias_grad, *[AUX] * kind.produces_aux]
+    pairs: list[tuple[int, ...]] = []
+    for j in written:
+        target = layouts[j]
+        assert target is not None
+        for i, other in enumerate(layouts):
+            if other is None or i == j or (i in written and i > j):
+                continue
+            in_place = int(i == C and j == OUT and c_is_out(problem))
+            pairs.append((i, other.low, other.high, j, target.low, target.high, in_place))
+    return pairs
+
+
+def c_is_out(problem: Problem) -> bool:
+    """True if C may be D itself: they are laid out alike."""
+    c = problem.matrix_c
+    return c is not None and c.strides == problem.matrix_out.strides

@@ -25,8 +25,8 @@ from ..runtime.memory import with_room
 from . import cudnn_plans, cudnn_search
 from .choices import Algorithm, Proposals, gpu_model
 from .cudnn_descriptors import Site, uid_of
-from .cudnn_graph import ALIGNED, Graph
-from .cudnn_plans import Rejected, Wants
+from .cudnn_graph import ALIGNED, Graph, Wants
+from .cudnn_plans import Rejected
 from .cudnn_rules import nan_lost
 from .cudnn_search import algorithms, is_trusted, kept_to, none_left, refuse, search
 from .handles import Handle, Handles

@@ -28,8 +28,8 @@ from ..errors import UnsupportedError
 from . import stand_in
 from .cudnn_descriptors import Site
 from .cudnn_devices import Gpu
-from .cudnn_graph import Graph
-from .cudnn_plans import Rejected, Wants
+from .cudnn_graph import Graph, Wants
+from .cudnn_plans import Rejected
 from .cudnn_search import kept_to, none_left, refuse, search
 
 _LENGTH_BYTES = 8

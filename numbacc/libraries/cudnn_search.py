@@ -10,10 +10,10 @@ from numbacc_bindings.cudnn import CudnnError, HeurMode, cudnn
 from ..errors import UnsupportedError
 from .choices import Algorithm, Choices
 from .cudnn_descriptors import Site, describe
-from .cudnn_graph import Graph
+from .cudnn_graph import Graph, Wants
 from .cudnn_needs import unmet
 from .cudnn_order import ahead, reordered
-from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
+from .cudnn_plans import Built, Configuration, Rejected, candidates, describe_rejected
 from .cudnn_rules import NEWEST, WRONG, refusal, shortens_wrongly
 
 #: Choices made. Some hold a compiled kernel of 150 KB.

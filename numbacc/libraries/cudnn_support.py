@@ -11,8 +11,7 @@ from ..errors import DTypeError, UnsupportedError
 from ..runtime.streams import target_of
 from .cudnn_devices import GPUS, Gpu, gpu_here, gpu_named
 from .cudnn_elsewhere import Support, ask
-from .cudnn_graph import Graph
-from .cudnn_plans import Wants
+from .cudnn_graph import Graph, Wants
 
 
 class Request(Protocol):

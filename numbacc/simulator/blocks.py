@@ -15,7 +15,7 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 from ..base._numba import simulator_api
-from .failures import failed
+from .frames import failed
 
 __all__ = ["WARP", "Block", "Runner", "Runners", "Thread", "indices"]
 

@@ -12,8 +12,7 @@ from ..base.dtypes import dtype
 from ..base.ownership import NotCopied
 from ..base.windows import Window
 from ..libraries.choices import Algorithm, Choices
-from ..libraries.cudnn_graph import OUTPUTS, Graph, Node, Tensor
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import OUTPUTS, Graph, Node, Tensor, Wants
 from ..libraries.cudnn_rules import NEWEST
 from ..reference import conv as reference
 from ..reference.attention import gathered

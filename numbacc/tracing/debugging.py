@@ -17,7 +17,7 @@ from ..errors import OptionError
 from ..simulator import calls
 from ..simulator.blocks import Block, Thread, indices
 from ..simulator.calls import Index
-from ..simulator.failures import failed
+from ..simulator.frames import failed
 
 
 class Leading(Thread):

@@ -17,7 +17,7 @@ from ..errors import UnsupportedError
 from ..kernels.primitives import simulated
 from ..simulator import calls
 from ..simulator.blocks import indices
-from ..simulator.instructions import instruction_at
+from ..simulator.frames import instruction_at
 from ..simulator.module import ALL, KernelModule
 from .arrays import TracedArray, TracedAtomics
 from .compile_errors import sample

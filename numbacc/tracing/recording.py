@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import UnsupportedError
-from ..simulator.instructions import instruction_at
+from ..simulator.frames import instruction_at
 
 READ, WRITE, ATOMIC = range(3)
 ACCESSES = ("read", "write", "atomic")

@@ -53,12 +53,12 @@ def test_other_names_are_no_functions(x, name):
 
 def test_what_messages_name_exists(x):
     """Every function that a message may name is one."""
-    from numbacc.arrays import hints
+    from numbacc.arrays import lookup
 
-    for name in hints._FUNCTIONS.values():
+    for name in lookup._FUNCTIONS.values():
         assert callable(getattr(ew, name)) and hasattr(getattr(ew, name), "plan")
     for code in ("x.T", "x.ndim", "x.size", "x.copy()", "x[:, None]", "numbacc.asnumpy(x)", 'x.astype("bool")'):
-        assert code in hints._INSTEAD.values()
+        assert code in lookup._INSTEAD.values()
         eval(code, {"x": x, "numbacc": numbacc})
 
 

@@ -14,7 +14,7 @@ from numbacc.conv.lowering import Way, forms, lower, ways
 from numbacc.conv.problem import resolve
 from numbacc.libraries import cudnn_search
 from numbacc.libraries.choices import Algorithm
-from numbacc.libraries.cudnn_plans import Wants
+from numbacc.libraries.cudnn_graph import Wants
 from numbacc.libraries.cudnn_rules import nan_lost, shortens_wrongly
 from numbacc.libraries.cudnn_support import _left
 from tools.check.__main__ import findings

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import View, layout
-from numbacc.functions.gates import FORMULAS
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.elementwise import geometry
 from numbacc.kernels.elementwise.launch import MapSpec
 from numbacc.kernels.elementwise.map import _INNER, _SCALARS

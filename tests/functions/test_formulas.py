@@ -14,7 +14,7 @@ from skips import skip_if
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.functions import arithmetic, exponentials, gates
-from numbacc.functions.gates import FORMULAS
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.primitives import specialize
 
 EPS = np.finfo(np.float64).eps

@@ -15,8 +15,8 @@ from operand_cases import executable
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.functions.formula import Formula, digest
-from numbacc.functions.gates import FORMULAS
 from numbacc.kernels.specs import KernelSpec
 
 compiles = skip_if(simulated(), "not simulated")
@@ -302,7 +302,7 @@ def test_what_cannot_be_followed_is_refused():
 
 def test_digests_are_the_same_in_another_process():
     code = (
-        "from numbacc.functions.gates import FORMULAS; "
+        "from numbacc.functions.epilogues import FORMULAS; "
         "print([f.digest(c, n) for f in FORMULAS.values() for c in ('float32', 'float64') for n in (False, True)])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from numbacc.functions import arithmetic, gates
+from numbacc.functions import arithmetic, epilogues, gates
 from numbacc.functions.symbolic import derivatives
 from numbacc.functions.symbolic.derive import backward, written
 from numbacc.functions.symbolic.ieee_math import IEEE_MATH, copied
@@ -178,10 +178,10 @@ def test_branches(function):
     check(function)
 
 
-@pytest.mark.parametrize("name", [name for name in gates.FORMULAS if name != "copy"])
+@pytest.mark.parametrize("name", [name for name in epilogues.FORMULAS if name != "copy"])
 def test_numbaccs_own_formulas(name):
     """Products of what differs in the last places differ a little more."""
-    check(gates.FORMULAS[name].function, SQUARES if name.endswith("geglu") else 64, zeros=False)
+    check(epilogues.FORMULAS[name].function, SQUARES if name.endswith("geglu") else 64, zeros=False)
 
 
 @pytest.mark.parametrize("function", [nested, looping, helper, lambda x, y: abs(x) * min(y, 2.0) % 3 + (x > y)])

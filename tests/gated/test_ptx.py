@@ -14,7 +14,7 @@ from skips import skip, skip_if
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import MAX_RANK
-from numbacc.functions.gates import FORMULAS, SUM
+from numbacc.functions.epilogues import FORMULAS, SUM
 from numbacc.kernels.specs import TILE, TILE_STEP, KernelSpec, compute_dtype
 from numbacc.runtime import launch
 from numbacc.runtime.launch_order import VECTOR_BYTES

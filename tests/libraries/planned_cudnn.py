@@ -16,8 +16,9 @@ from numbacc.libraries import cudnn_order, stand_in
 from numbacc.libraries.choices import load, save
 from numbacc.libraries.cudnn_descriptors import Site, describe
 from numbacc.libraries.cudnn_devices import GPUS
+from numbacc.libraries.cudnn_graph import Wants
 from numbacc.libraries.cudnn_order import ahead
-from numbacc.libraries.cudnn_plans import Wants, all_engines, build, candidates, keep, proposals, restore
+from numbacc.libraries.cudnn_plans import all_engines, build, candidates, keep, proposals, restore
 from numbacc.libraries.cudnn_search import algorithms, kept_to, search
 from numbacc.runtime import native_graphs
 from numbacc_bindings import cudnn as api

@@ -14,8 +14,8 @@ from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
 from numbacc.libraries import cudnn_elsewhere, cudnn_needs
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
-from numbacc.libraries.cudnn_graph import Drawing
-from numbacc.libraries.cudnn_plans import Rejected, Wants
+from numbacc.libraries.cudnn_graph import Drawing, Wants
+from numbacc.libraries.cudnn_plans import Rejected
 from numbacc.reference.conv import ACTIVATIONS
 from tools.check.conv_cases import DIRECTIONS, cases
 from tools.check.conv_worker import request_of

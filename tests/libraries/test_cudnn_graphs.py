@@ -14,10 +14,10 @@ from skips import skip_if
 
 from numbacc.base.dispatch import simulated
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
-from numbacc.libraries.cudnn_graph import Drawing, Graph, Node, Spatial, Tensor, packed
+from numbacc.libraries.cudnn_graph import Drawing, Graph, Node, Spatial, Tensor, Wants, packed, plain, transforms_pay
 from numbacc.libraries.cudnn_nodes import KINDS
-from numbacc.libraries.cudnn_order import plain, reordered, transforms_pay
-from numbacc.libraries.cudnn_plans import Rejected, Wants, describe_rejected
+from numbacc.libraries.cudnn_order import reordered
+from numbacc.libraries.cudnn_plans import Rejected, describe_rejected
 from numbacc.libraries.cudnn_rules import WRONG, refusal
 from numbacc_bindings.cudnn import KnobType
 

@@ -26,8 +26,7 @@ from numbacc.libraries import choices
 from numbacc.libraries import cudnn as library
 from numbacc.libraries.choices import Algorithm, Choices, GpuModel
 from numbacc.libraries.cudnn_descriptors import uid_of
-from numbacc.libraries.cudnn_graph import Drawing
-from numbacc.libraries.cudnn_plans import Wants
+from numbacc.libraries.cudnn_graph import Drawing, Wants
 from numbacc_bindings.cudnn import AttributeName
 
 C_NAMES = {

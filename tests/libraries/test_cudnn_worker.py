@@ -19,7 +19,7 @@ from numbacc import cudnn
 from numbacc.base.dispatch import simulated
 from numbacc.libraries import cudnn_elsewhere, stand_in
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
-from numbacc.libraries.cudnn_plans import Wants
+from numbacc.libraries.cudnn_graph import Wants
 from numbacc_bindings.cudnn import CudnnError
 
 GRAPH = CASES["forward-float16"]

@@ -20,7 +20,7 @@ from numbacc.kernels.rows import launch
 from numbacc.runtime.launch_order import Limits
 from numbacc.simulator import calls, device, launches
 from numbacc.simulator.blocks import Block, Runner, Runners, indices
-from numbacc.simulator.instructions import instruction_at
+from numbacc.simulator.frames import instruction_at
 
 #: Times that all blocks may look for a signal in vain.
 _PATIENCE = 100

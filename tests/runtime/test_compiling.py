@@ -19,8 +19,8 @@ from numbacc.__main__ import main
 from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.functions.formula import Formula
-from numbacc.functions.gates import FORMULAS
 from numbacc.kernels.random.spec import AdvanceSpec, DrawSpec
 from numbacc.kernels.specs import KernelSpec
 from numbacc.reference.conv import ACTIVATIONS

@@ -15,7 +15,7 @@ import pytest
 from skips import skip_if
 
 from numbacc import CacheWarning
-from numbacc.functions.gates import FORMULAS
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime import disk_cache
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from numbacc import compiling
-from numbacc.functions.gates import FORMULAS
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.attention.spec import AttentionSpec
 from numbacc.kernels.conv import epilogue
 from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec
@@ -75,7 +75,7 @@ def test_key_depends_on_the_compute_capability():
 def test_key_is_the_same_in_another_process():
     code = (
         "from numbacc.runtime import disk_cache as kernel_cache; from numbacc.kernels.specs import KernelSpec; "
-        "from numbacc.functions.gates import FORMULAS; "
+        "from numbacc.functions.epilogues import FORMULAS; "
         f"spec = KernelSpec(*{tuple(SPEC._replace(formula=None))!r})._replace(formula=FORMULAS['gated.forward.glu']); "
         f"print(kernel_cache.key(spec, {CAPABILITY!r}))"
     )
@@ -218,7 +218,7 @@ def test_no_other_kernel_and_no_formula_s_file_changes_the_key(source, fresh_fin
 
 PACKAGE = Path(disk_cache.__file__).parents[1]
 #: The modules that compile every kernel.
-COMPILING = {"base/_compiler", "base/_numba", "base/dtypes", "base/linking", "base/function_identity"}
+COMPILING = {"base/_compiler", "base/_numba", "base/dtypes", "base/function_identity"}
 COMPILING |= {"runtime/kernel_code", "runtime/launch", "runtime/launch_order", "kernels/specs"}
 
 

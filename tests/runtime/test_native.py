@@ -17,7 +17,7 @@ from threads import run_threads
 import numbacc
 from numbacc.base.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
 from numbacc.base.dispatch import simulated
-from numbacc.functions.gates import FORMULAS
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime.launch_order import LaunchOrder
 

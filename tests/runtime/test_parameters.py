@@ -10,8 +10,8 @@ from skips import skip_if
 
 from numbacc import compiling
 from numbacc.base.dispatch import simulated
+from numbacc.functions.epilogues import SUM
 from numbacc.functions.formula import Formula
-from numbacc.functions.gates import SUM
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime import kernel_code
 

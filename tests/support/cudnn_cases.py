@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from skips import skip
 
-from numbacc.libraries.cudnn_graph import Drawing, Graph, Spatial, packed
-from numbacc.libraries.cudnn_plans import Wants
+from numbacc.libraries.cudnn_graph import Drawing, Graph, Spatial, Wants, packed
 from numbacc_bindings.cudnn import CudnnError, cudnn
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from numbacc.base import _numba
 from numbacc.base.dtypes import TABLE
-from numbacc.functions.gates import FORMULAS
+from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.specs import THREAD_BYTES, TILE, TILE_STEP, KernelSpec, compute_dtype, vector_thread_bytes
 from numbacc.runtime import kernel_code, launch
 from numbacc.runtime.launch_order import VECTOR_BYTES
