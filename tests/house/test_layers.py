@@ -250,6 +250,7 @@ def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
             "functions.symbolic.ieee_math",
             "functions.symbolic.vectorized",
             "functions.gates",
+            "functions.epilogues",
             "functions.activations",
             "functions.unary",
             "functions.binary",
