@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("support", "oracles")]
 
 from elementwise_cases import LIMITS  # noqa: E402
 

@@ -23,7 +23,8 @@ import ml_dtypes
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [path for path in (str(ROOT / "bindings"), str(ROOT / "tests")) if path not in sys.path]
+_FOLDERS = [str(ROOT / name) for name in ("bindings", "tests/support", "tests/oracles")]
+sys.path[:0] = [path for path in _FOLDERS if path not in sys.path]
 
 import elementwise_oracle as oracle  # noqa: E402
 from elementwise_cases import CANCELS, NAMES, VANISHES, arrays_of, options_of  # noqa: E402

@@ -280,3 +280,12 @@ def test_what_is_installed_knows_no_benchmarks_and_tools():
 def test_files_are_short(folder):
     lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in (ROOT / folder).rglob("*.py")}
     assert {name: length for name, length in lengths.items() if length > 1000} == {}
+
+
+def test_a_test_file_imports_helpers_only():
+    """Of two files that share something, none is a test; and as each folder is on the path, no two have one name."""
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "fuzz"]
+    assert len({path.name for path in files}) == len(files)
+    tests = {path.stem for path in files if path.name.startswith(("test_", "recorded_"))}
+    users = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    assert {str(path): found for path in users if (found := imports(path.read_text(), "") & tests)} == {}

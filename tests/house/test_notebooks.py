@@ -13,7 +13,7 @@ from stored_notebooks import EXACT, NOTEBOOKS, digest, read, run, shown
 from numbacc.base.dispatch import has_gpu, simulated
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-HOW = "run `python -m tests.stored_notebooks"
+HOW = "run `python -m tests.house.stored_notebooks"
 
 
 def test_there_are_notebooks():

@@ -169,10 +169,11 @@ SOME = [pytest.param(title, marks=[pytest.mark.slow] * (number > 0)) for number,
 def test_a_new_function_is_computed_derived_listed_and_tested(tmp_path, title):
     """In NumPy and on simulated kernels, by the tests and docs as they are."""
     folder, name = follow(title, tmp_path), FUNCTIONS[title][0]
-    files = [f"tests/test_{each}.py" for each in ("elementwise", "elementwise_gradients", "blocks")]
+    files = [f"tests/elementwise/test_{each}.py" for each in ("elementwise", "elementwise_gradients", "blocks")]
     for simulation in ("0", "1"):
         run(folder, "-c", OWN.format(folder=str(folder), name=name), NUMBA_ENABLE_CUDASIM=simulation)
-    more = [f"tests/test_{each}.py" for each in ("elementwise_oracle", "elementwise_ptx", "docstrings", "readme")]
+    more = ["tests/functions/test_elementwise_oracle.py", "tests/elementwise/test_elementwise_ptx.py"]
+    more += ["tests/house/test_docstrings.py", "tests/house/test_readme.py"]
     out = run(folder, *TESTS, "-k", name, *files, *more)
     assert int(re.search(r"(\d+) passed", out).group(1)) > 20
     every = ("-m", "slow or not slow")
@@ -188,7 +189,7 @@ def test_a_function_whose_formula_is_wrong_is_found_out(tmp_path, title):
     name, _, right, wrong = FUNCTIONS[title]
     path = folder / next(edit.file for edit in recipe(title))
     path.write_text(path.read_text().replace(f"return {right}\n", f"return {wrong}\n", 1))
-    files = [f"tests/test_{each}.py" for each in ("elementwise", "elementwise_gradients")]
+    files = [f"tests/elementwise/test_{each}.py" for each in ("elementwise", "elementwise_gradients")]
     with pytest.raises(AssertionError, match="failed"):
         run(folder, *TESTS, "-k", f"{name} and float32", *files)
 
