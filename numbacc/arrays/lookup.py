@@ -106,6 +106,6 @@ def instead_of(name: str) -> str:
         return found
     function = name.removesuffix("_")
     function = _FUNCTIONS.get(function) or protocols.UFUNCS.get(function, function)
-    if find(function) is None or find(f"{function}_plan") is None:
+    if not hasattr(find(function), "plan"):
         return ""
     return f"numbacc.elementwise.{function}(x{', ..., out=x' if name.endswith('_') else ', ...'})"

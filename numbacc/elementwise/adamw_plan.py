@@ -199,7 +199,7 @@ class StepPlan(NotCopied):
 
     Example:
         >>> p, g, m, v = ([np.ones(3)] for _ in range(4))
-        >>> elementwise.adamw_step_plan(p, [np.ones(3)], [np.zeros(3)], [np.zeros(3)], 1).info.backend
+        >>> elementwise.adamw_step.plan(p, [np.ones(3)], [np.zeros(3)], [np.zeros(3)], 1).info.backend
         'numpy'
     """
 

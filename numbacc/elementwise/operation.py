@@ -107,9 +107,9 @@ def run_two(row: Row, x: Any, y: Any, out: Any, where: Any, stream: Any) -> Any:
     return run(row, (x, y), out, where, stream)
 
 
-def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any) -> ElementwisePlan:
+def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any = None) -> ElementwisePlan:
     """The plan of a call."""
-    plan, arrays, outs, _ = _find(row, arguments, out, where, handle_of(None))
+    plan, arrays, outs, _ = _find(row, arguments, out, where, handle_of(stream))
     plan.prepare(arrays, outs)
     return plan
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import dtypes
 from ..base.casts import cast
@@ -30,7 +31,9 @@ from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..plan.base import OwnScalars, check_out
 from ..reference.reductions import FUNCTIONS, PAIRS
-from .calling import OfOneArray
+from ..runtime.streams import handle_of
+from . import calling
+from .caching import plans
 
 
 class ReducePlan(OwnScalars, ReduceExecutable):
@@ -65,36 +68,36 @@ _FORMULAS = REDUCTIONS | EXPONENTS
 #: What has no value of nothing.
 _EXTREMES = ("max", "min", "argmax", "argmin")
 _INDICES = ("argmax", "argmin")
+#: The functions that have an option dtype.
+_WITH_DTYPE = ("sum", "prod", "mean", "var", "std")
 #: Order -> the formula of its own; all others have one together.
 _NORMS = {0: "norm_0", 1: "norm_1", 2: "norm_2", math.inf: "norm_inf", -math.inf: "norm_least"}
 
 
-def run(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, stream: Any) -> Array:
-    """The result of a reduction.
+def found(name: str, x: Any, axis: Any, keepdims: Any, out: Any, stream: Any, *options: Any) -> Any:
+    """The plan of a reduction, and what it runs on, for `plan.calls.planned`.
 
     Args:
         name: a key of `reference.reductions.FUNCTIONS`.
         x, axis, keepdims, out, stream: as the function's docstring says.
-        option: `dtype_of`, `spread_of` or `order_of` what it says of others; None where there is nothing to say.
+        options: its others, in one form each, in the order of its signature.
     """
-    is_usual = type(keepdims) is bool and (axis is None or type(axis) is int)
-    return _CALLS.run(name, x, (axis, keepdims, option), is_usual, out, stream)
+    axis, keepdims = checked(axis, keepdims)
+    return calling.found(made, name, {"x": x}, (axis, *options, keepdims), out, stream)
 
 
-def find(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any) -> ReducePlan:
-    """The plan that `run` runs."""
-    return _CALLS.find(name, x, (axis, keepdims, option), out)
+def made(name: str, axis: Any, *given: Any) -> ReducePlan:
+    """The plan of a key: options in the order of the signature, then the layouts of `out`, or None, and of x."""
+    *options, keepdims, out, x = given
+    asked = options.pop(0) if name in _WITH_DTYPE else None
+    return _plan(name, x, axis, keepdims, asked, options[0] if options else None, out)
 
 
 def total(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, stream: Any) -> Array:
-    """The same with the axes that are reduced, of length 1, and in the dtype that is computed in: not rounded."""
-    return _TOTALS_OF.run(name, x, (axis, True, option), True, None, stream)
-
-
-def totals(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, stream: Any) -> tuple[Array, ...]:
-    """`total` of a pair of totals, which x is read for once: a key of `reference.reductions.PAIRS`."""
-    found: Any = _TOTALS_OF.run(name, x, (axis, True, option), True, None, stream)
-    return tuple(found)
+    """The same of an array, with the axes that are reduced, of length 1, and in the dtype that is computed in: not
+    rounded. A pair of totals, which x is read for once, of a key of `reference.reductions.PAIRS`."""
+    plan = plans.find((_plan_of_totals, name, operands.layout_of(x), axis, option))
+    return plan.run((x,), None, None, handle_of(stream))
 
 
 def dtype_of(spec: Any) -> Any:
@@ -109,12 +112,6 @@ def correction_of(value: Any) -> float:
     if not math.isfinite(value):
         raise OptionError(f"correction={shown(value)} is not finite")
     return float(value)
-
-
-def spread_of(correction: Any, dtype: Any) -> Any:
-    """The options of variances in one form: `correction`, or a pair of it and a dtype that is asked for."""
-    number = correction_of(correction)
-    return number if dtype is None else (number, dtype_of(dtype))
 
 
 def order_of(value: Any) -> float:
@@ -237,15 +234,12 @@ def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
 
 
 def _plan(
-    name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Layout | None, *, rounds: bool = True
+    name: str, x: Layout, axis: Any, keepdims: bool, asked: Any, option: Any, out: Layout | None, *, rounds: bool = True
 ) -> ReducePlan:
     """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
-    asked = option if name in ("sum", "prod", "mean") else None
-    if name in ("var", "std") and type(option) is tuple:
-        option, asked = option
     dtype, compute = types_of(name, row, asked)
     if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
@@ -288,15 +282,8 @@ def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., t
 
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:
     """A plan for an array that need not exist, in no cache."""
-    return _plan(name, x, axis, False, option, None)
+    return _plan(name, x, axis, False, None, option, None)
 
 
-def _plan_of_totals(*given: Any) -> ReducePlan:
-    return _plan(*given, rounds=False)
-
-
-def _checked(name: str, x: Layout, axis: Any, keepdims: Any, option: Any) -> tuple[Any, ...]:
-    return *checked(axis, keepdims), option
-
-
-_CALLS, _TOTALS_OF = OfOneArray(_plan, _checked), OfOneArray(_plan_of_totals, _checked)
+def _plan_of_totals(name: str, x: Layout, axis: Any, option: Any) -> ReducePlan:
+    return _plan(name, x, axis, True, None, option, None, rounds=False)

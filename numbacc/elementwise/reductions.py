@@ -10,45 +10,37 @@ run. Sums are merged as a tree, so that their error grows with the logarithm of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..arrays.operands import Array
-from ..plan.saved import Saved, saves
-from .reduction_plan import ReducePlan, dtype_of, find, order_of, run, spread_of
+from ..plan.calls import planned
+from .caching import plans
+from .reduction_plan import correction_of, dtype_of, found, made, order_of
 
 __all__ = [
     "all",
-    "all_plan",
     "any",
-    "any_plan",
     "argmax",
-    "argmax_plan",
     "argmin",
-    "argmin_plan",
     "logsumexp",
-    "logsumexp_plan",
     "max",
-    "max_plan",
     "mean",
-    "mean_plan",
     "min",
-    "min_plan",
     "norm",
-    "norm_plan",
     "prod",
-    "prod_plan",
     "std",
-    "std_plan",
     "sum",
-    "sum_plan",
     "var",
-    "var_plan",
 ]
 
+
+_reduced = partial(planned, plans, "ReducePlan", "x", make=made, forms={"dtype": dtype_of})
 
 # ---------------------------------------------------------------- sums, products, norms, log Σ e^x
 
 
+@_reduced()
 def sum(
     x: Any,
     *,
@@ -85,27 +77,10 @@ def sum(
         >>> elementwise.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
         array([3., 7.])
     """
-    return run("sum", x, axis, keepdims, dtype_of(dtype), out, stream)
+    return found("sum", x, axis, keepdims, out, stream, dtype_of(dtype))
 
 
-def sum_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `sum` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.sum_plan(x, axis=0)(x)
-        array([4., 6.])
-    """
-    return find("sum", x, axis, keepdims, dtype_of(dtype), out)
-
-
+@_reduced()
 def mean(
     x: Any,
     *,
@@ -140,27 +115,10 @@ def mean(
         >>> elementwise.mean(np.array([[1.0, 2.0], [3.0, 4.0]]))
         array(2.5)
     """
-    return run("mean", x, axis, keepdims, dtype_of(dtype), out, stream)
+    return found("mean", x, axis, keepdims, out, stream, dtype_of(dtype))
 
 
-def mean_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `mean` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.mean_plan(x, axis=0)(x)
-        array([2., 3.])
-    """
-    return find("mean", x, axis, keepdims, dtype_of(dtype), out)
-
-
+@_reduced()
 def prod(
     x: Any,
     *,
@@ -195,27 +153,10 @@ def prod(
         >>> elementwise.prod(np.array([[1.0, 2.0], [3.0, 4.0]]))
         array(24.)
     """
-    return run("prod", x, axis, keepdims, dtype_of(dtype), out, stream)
+    return found("prod", x, axis, keepdims, out, stream, dtype_of(dtype))
 
 
-def prod_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `prod` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.prod_plan(x, axis=0)(x)
-        array([3., 8.])
-    """
-    return find("prod", x, axis, keepdims, dtype_of(dtype), out)
-
-
+@_reduced(keep="x axis correction keepdims")
 def var(
     x: Any,
     *,
@@ -260,31 +201,10 @@ def var(
         >>> elementwise.var(np.array([[1.0, 2.0], [3.0, 4.0]]), correction=1, axis=1)
         array([0.5, 0.5])
     """
-    keeps = saves(return_saved)
-    y: Array = run("var", x, axis, keepdims, spread_of(correction, dtype), out, stream)
-    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
-    return (y, Saved("elementwise.var", {"x": x}, options)) if keeps else y
+    return found("var", x, axis, keepdims, out, stream, dtype_of(dtype), correction_of(correction))
 
 
-def var_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    correction: float = 0,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `var` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.var_plan(x, axis=0)(x)
-        array([1., 1.])
-    """
-    return find("var", x, axis, keepdims, spread_of(correction, dtype), out)
-
-
+@_reduced(keep="x axis correction keepdims")
 def std(
     x: Any,
     *,
@@ -326,31 +246,10 @@ def std(
         >>> elementwise.std(np.array([[1.0, 2.0], [3.0, 6.0]]))
         array(1.87082869)
     """
-    keeps = saves(return_saved)
-    y: Array = run("std", x, axis, keepdims, spread_of(correction, dtype), out, stream)
-    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
-    return (y, Saved("elementwise.std", {"x": x}, options)) if keeps else y
+    return found("std", x, axis, keepdims, out, stream, dtype_of(dtype), correction_of(correction))
 
 
-def std_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    correction: float = 0,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `std` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
-        >>> elementwise.std_plan(x, axis=0)(x)
-        array([1., 2.])
-    """
-    return find("std", x, axis, keepdims, spread_of(correction, dtype), out)
-
-
+@_reduced(keep="x axis ord keepdims")
 def norm(
     x: Any,
     *,
@@ -393,29 +292,10 @@ def norm(
         >>> elementwise.norm(np.array([3.0, -4.0]), ord=1)
         array(7.)
     """
-    keeps = saves(return_saved)
-    y: Array = run("norm", x, axis, keepdims, order_of(ord), out, stream)
-    return (y, Saved("elementwise.norm", {"x": x}, {"axis": axis, "ord": ord, "keepdims": keepdims})) if keeps else y
+    return found("norm", x, axis, keepdims, out, stream, order_of(ord))
 
 
-def norm_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    ord: float = 2,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `norm` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[3.0, 4.0], [5.0, 12.0]])
-        >>> elementwise.norm_plan(x, axis=1)(x)
-        array([ 5., 13.])
-    """
-    return find("norm", x, axis, keepdims, order_of(ord), out)
-
-
+@_reduced(keep="x axis keepdims")
 def logsumexp(
     x: Any,
     *,
@@ -446,26 +326,13 @@ def logsumexp(
         >>> elementwise.logsumexp(np.array([1000.0, 1000.0]))
         array(1000.69314718)
     """
-    keeps = saves(return_saved)
-    y: Array = run("logsumexp", x, axis, keepdims, None, out, stream)
-    return (y, Saved("elementwise.logsumexp", {"x": x}, {"axis": axis, "keepdims": keepdims})) if keeps else y
-
-
-def logsumexp_plan(
-    x: Any, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: Any = None
-) -> ReducePlan:
-    """The plan that `logsumexp` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> elementwise.logsumexp_plan(np.zeros((2, 3)), axis=0)(np.zeros((2, 3))).round(4)
-        array([0.6931, 0.6931, 0.6931])
-    """
-    return find("logsumexp", x, axis, keepdims, None, out)
+    return found("logsumexp", x, axis, keepdims, out, stream)
 
 
 # ---------------------------------------------------------------- extremes, where they are, truth
 
 
+@_reduced()
 def max(
     x: Any,
     *,
@@ -499,26 +366,10 @@ def max(
         >>> elementwise.max(np.array([[1.0, 5.0], [3.0, 4.0]]), axis=1)
         array([5., 4.])
     """
-    return run("max", x, axis, keepdims, None, out, stream)
+    return found("max", x, axis, keepdims, out, stream)
 
 
-def max_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `max` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
-        >>> elementwise.max_plan(x, axis=0)(x)
-        array([3., 5.])
-    """
-    return find("max", x, axis, keepdims, None, out)
-
-
+@_reduced()
 def min(
     x: Any,
     *,
@@ -552,26 +403,10 @@ def min(
         >>> elementwise.min(np.array([[1.0, 5.0], [3.0, 4.0]]), axis=1)
         array([1., 3.])
     """
-    return run("min", x, axis, keepdims, None, out, stream)
+    return found("min", x, axis, keepdims, out, stream)
 
 
-def min_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `min` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
-        >>> elementwise.min_plan(x, axis=0)(x)
-        array([1., 4.])
-    """
-    return find("min", x, axis, keepdims, None, out)
-
-
+@_reduced()
 def argmax(
     x: Any,
     *,
@@ -605,26 +440,10 @@ def argmax(
         >>> elementwise.argmax(np.array([[1.0, 5.0], [3.0, 4.0]]))
         array(1)
     """
-    return run("argmax", x, axis, keepdims, None, out, stream)
+    return found("argmax", x, axis, keepdims, out, stream)
 
 
-def argmax_plan(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `argmax` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
-        >>> elementwise.argmax_plan(x, axis=0)(x)
-        array([1, 0])
-    """
-    return find("argmax", x, axis, keepdims, None, out)
-
-
+@_reduced()
 def argmin(
     x: Any,
     *,
@@ -658,26 +477,10 @@ def argmin(
         >>> elementwise.argmin(np.array([[1.0, 5.0], [3.0, 4.0]]))
         array(0)
     """
-    return run("argmin", x, axis, keepdims, None, out, stream)
+    return found("argmin", x, axis, keepdims, out, stream)
 
 
-def argmin_plan(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `argmin` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
-        >>> elementwise.argmin_plan(x, axis=0)(x)
-        array([0, 1])
-    """
-    return find("argmin", x, axis, keepdims, None, out)
-
-
+@_reduced()
 def any(
     x: Any,
     *,
@@ -711,26 +514,10 @@ def any(
         >>> elementwise.any(np.array([0.0, 2.0]))
         array(True)
     """
-    return run("any", x, axis, keepdims, None, out, stream)
+    return found("any", x, axis, keepdims, out, stream)
 
 
-def any_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `any` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[0, 1], [0, 2]])
-        >>> elementwise.any_plan(x, axis=0)(x)
-        array([False,  True])
-    """
-    return find("any", x, axis, keepdims, None, out)
-
-
+@_reduced()
 def all(
     x: Any,
     *,
@@ -764,21 +551,4 @@ def all(
         >>> elementwise.all(np.array([0.0, 2.0]))
         array(False)
     """
-    return run("all", x, axis, keepdims, None, out, stream)
-
-
-def all_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `all` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[0, 1], [3, 2]])
-        >>> elementwise.all_plan(x, axis=0)(x)
-        array([False,  True])
-    """
-    return find("all", x, axis, keepdims, None, out)
+    return found("all", x, axis, keepdims, out, stream)

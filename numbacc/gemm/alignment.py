@@ -2,8 +2,8 @@
 
 The library's heuristics do not look after all that its kernels need. NVIDIA wants every matrix of a float8 product, and
 each of its rows, at a multiple of 16 bytes. The rest was measured, on an H200 with cuBLASLt 13.1 (what was found is in
-docs/alignment.md, by tests/sweep_gemm_alignment.py): a 16-bit bias at 2 modulo 4 and a 16-bit GELU aux that is not at
-a multiple of 16 end the CUDA context with some kernels, as does a C whose rows are better aligned than D's; a scale
+docs/alignment.md, by tests/gemm/sweep_gemm_alignment.py): a 16-bit bias at 2 modulo 4 and a 16-bit GELU aux that is not
+at a multiple of 16 end the CUDA context with some kernels, as does a C whose rows are better aligned than D's; a scale
 that is not at a multiple of 16, and int8 matrices that are not at one of 4, are refused when the product is queued.
 """
 

@@ -9,10 +9,9 @@ import ml_dtypes
 import numpy as np
 from cast_oracle import assert_same, cast
 from conftest import bits
+from elementwise_cases import CANCELS, LIMITS, NUMPYS, OPEN, OPTIONS, ROUGH, VANISHES
 from elementwise_oracle import GRADIENTS
 from oracle import spacing
-from test_elementwise import CANCELS, LIMITS, NUMPYS, OPTIONS, VANISHES
-from test_elementwise_gradients import OPEN, ROUGH
 
 import numbacc
 from numbacc import elementwise as ew
