@@ -31,7 +31,7 @@ def test_plans_without_a_call_first(place):
 
 def test_plans(place):
     x, y = values((3, 4), "float32"), values((4,), "float32", 1)
-    plan = ew.add_plan(place.put(x), place.put(y))
+    plan = ew.add.plan(place.put(x), place.put(y))
     np.testing.assert_array_equal(place.get(plan(place.put(x + 1), place.put(y))), x + 1 + y)
     assert "elementwise.add" in repr(plan) and "x1 float32 (3, 4)" in repr(plan)
     assert plan.info.op == "elementwise.add" and plan.info.dtypes == ("float32",) * 3
@@ -42,7 +42,7 @@ def test_plans(place):
     refused(LayoutError, "without out", run=lambda: plan(place.put(x), place.put(y), out=place.put(x)))
     with pytest.raises(numbacc.Error):
         plan(place.put(x), 2.0)
-    masked = ew.add_plan(place.put(x), 2, out=place.put(x), where=place.put(x > 3))
+    masked = ew.add.plan(place.put(x), 2, out=place.put(x), where=place.put(x > 3))
     out = place.put(x)
     assert masked(place.put(x), 5, out=out, where=place.put(x > 3)) is out
     np.testing.assert_array_equal(place.get(out), np.where(x > 3, x + 5, x))
@@ -51,7 +51,7 @@ def test_plans(place):
 
 def test_the_numbers_of_plans_are_of_the_kind_that_they_were_made_for(place):
     i, x = one(place, "int32"), one(place, "float32")
-    plan = ew.add_plan(i, 2)
+    plan = ew.add.plan(i, 2)
     for wrong in (1.5, 1j, np.float64(1.5), None, "a", x):
         with pytest.raises(numbacc.Error):
             plan(i, wrong)

@@ -138,8 +138,8 @@ def dropout(
         array([2., 0., 2., 2., 0., 2., 2., 0.])
     """
     arrays = {"x": x} if isinstance(offset, (int, np.integer)) else {"x": x, "offset": offset}
-    plan, *rest, _ = found(_plan, "dropout", arrays, (), out, stream)
-    return plan, *rest, plan.passed(_numbers(p, seed, offset))
+    plan, inputs, outs, handle, _ = found(_plan, "dropout", arrays, (), out, stream)
+    return plan, inputs, outs, handle, plan.passed(_numbers(p, seed, offset))
 
 
 def dropout_backward(
