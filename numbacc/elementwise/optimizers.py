@@ -104,4 +104,4 @@ def adamw_step(
     """
     handle = handle_of(stream)
     t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
-    return (p, g, m, v), t, options, stream
+    return (p, g, m, v), t, options, stream  # type: ignore[return-value]

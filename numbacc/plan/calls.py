@@ -46,6 +46,7 @@ class Function(Protocol[P, R]):
         plan: the function that returns the plan of a call.
         request, supports: make a request of a call of cuDNN, and ask whether cuDNN has a plan for it.
         backward, backward_data, backward_filter: its gradients, as far as it has them.
+        py_func: what it is of numbers, where kernels of one's own may call it.
     """
 
     __name__: str
@@ -56,6 +57,7 @@ class Function(Protocol[P, R]):
     backward: Any
     backward_data: Any
     backward_filter: Any
+    py_func: Any
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the plan of these arguments."""
