@@ -27,7 +27,7 @@ from .activated import (
     residual_activation_backward,
 )
 from .adamw_plan import StepPlan
-from .caching import cache_clear, cache_info, cache_limit
+from .calling import cache_clear, cache_info, cache_limit
 from .casting import astype, copy
 from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction

@@ -15,7 +15,7 @@ from ..errors import DTypeError
 from ..functions.unary import same
 from ..plan import calls
 from ..reference import activations as reference
-from .caching import plans
+from .calling import plans
 from .operation import KEY, ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
 from .type_promotion import Types, kind_of

@@ -31,7 +31,7 @@ from ..kernels.reduce.launch import ReduceTask
 from ..plan.base import outs_of
 from ..runtime.streams import handle_of
 from . import reduction_plan
-from .caching import plans
+from .calling import plans
 from .gradients import run_backward
 from .measuring import Benchmark, benchmark
 from .operation import run as run_map

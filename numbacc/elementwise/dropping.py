@@ -22,8 +22,8 @@ from ..plan.maps import MapPlan
 from ..plan.saved import Saved
 from ..reference import dropping as reference
 from ..runtime.streams import handle_of
-from .caching import plans
-from .calling import found, outputs_of
+from .calling import found, plans
+from .planning import outputs_of
 
 
 class DropoutPlan(MapPlan):

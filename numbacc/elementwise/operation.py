@@ -16,7 +16,7 @@ from ..errors import LayoutError, OptionError
 from ..plan.base import outs_of
 from ..plan.maps import MapPlan
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .planning import Planned, lacking, plan_of, with_none, without_none
 from .rows import Row
 from .scalars import DoesNotFit, WithNumbers, sorted_out

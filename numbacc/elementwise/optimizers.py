@@ -8,7 +8,7 @@ from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from . import adamw_plan
 from .adamw_plan import ONE, Options, StepPlan, counted
-from .caching import plans
+from .calling import plans
 from .operation import run
 
 _EXAMPLE = """

@@ -11,7 +11,7 @@ from ..errors import ArgumentsError, OptionError
 from ..functions.symbolic.opaque_functions import whole
 from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .operation import KEY, ElementwisePlan, find, run
 from .rows import Row
 from .scalars import DoesNotFit, is_number

@@ -14,7 +14,7 @@ from ..errors import DTypeError, OptionError
 from ..functions.symbolic.trace import NAMESAKES
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .casting import astype
 from .operation import find, run
 from .public import WHOLE_FUNCTIONS
