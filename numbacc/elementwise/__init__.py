@@ -8,7 +8,7 @@ z = ew.add(y, 2.0, out=y)                   # in place; arrays and numbers broad
 ew.multiply(z, w, out=z, where=mask)        # z stays where the mask is False
 ```
 
-Each function has a plan beside it, `exp_plan` beside `exp`. Arguments meet in a dtype as in NumPy 2: int32 beside
+Each function makes its plan, too: `exp.plan(x)`. Arguments meet in a dtype as in NumPy 2: int32 beside
 float32 is float64, and of Python's numbers only the kind counts. Where NumPy has no answer, for bfloat16 beside float16
 or wide integers, torch's holds. Names and edge cases are NumPy's, of activations torch's.
 """
@@ -27,7 +27,7 @@ from .activated import (
     residual_activation_backward,
 )
 from .adamw_plan import StepPlan
-from .caching import cache_clear, cache_info, cache_limit
+from .calling import cache_clear, cache_info, cache_limit
 from .casting import astype, copy
 from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction
@@ -49,15 +49,14 @@ from .positions import (
     tril,
     triu,
 )
-from .public import functions_of
+from .public import function_of
 from .rotary import rope, rope_backward, rope_tables
 from .rows import NAMED, Row
 from .table import TABLE
 from .where_clamp import clamp, fill, of_numbers, where
 
-_FUNCTIONS = {name: function for row in TABLE for name, function in functions_of(row, TABLE[row]).items()}
-for _name in gradients.DIFFERENTIABLE:
-    _FUNCTIONS |= gradients.functions_of(_name)
+_FUNCTIONS = {name: function_of(name, entry) for name, entry in TABLE.items()}
+_FUNCTIONS |= {f"{_name}_backward": gradients.function_of(_name) for _name in gradients.DIFFERENTIABLE}
 # Those that take more than their rows say.
 of_numbers()
 _FUNCTIONS |= {"where": where, "clamp": clamp}

@@ -15,7 +15,7 @@ from ..errors import ArgumentsError, ShapeError, unknown
 from ..plan import calls
 from ..plan.saved import Saved
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .gradients import gradient_row, run_backward
 from .operation import ElementwisePlan, find, planned, run
 from .reductions import sum as sum_of

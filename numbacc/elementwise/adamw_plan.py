@@ -21,7 +21,7 @@ from ..kernels.elementwise.multi_tensor_launch import Apart, ListExecutable, Lis
 from ..kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED, adamw, adamw_counted
 from ..plan.base import PlanInfo
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .casting import astype
 from .operation import find as find_one
 from .operation import run as run_one

@@ -1,4 +1,4 @@
-"""How a call of a function of the family that has a plan of its own kind becomes a plan, and is run."""
+"""The cache of the family's plans, by the function that makes a plan and its arguments; how a call finds its plan."""
 
 from __future__ import annotations
 
@@ -6,29 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..arrays import operands
-from ..base.dtypes import words
-from ..base.layout import Layout
 from ..errors import ShapeError
-from ..kernels.elementwise.launch import MapSpec
-from ..plan.base import OwnScalars, Plan, check_out, outs_of
+from ..plan.base import Plan, outs_of
+from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import PlannedCall
-from ..plan.maps import MapPlan
 from ..runtime.streams import handle_of
-from .caching import plans
 
-
-class NumberedPlan(OwnScalars, MapPlan):
-    """A planned map whose scalar arguments are its own.
-
-    Args:
-        spec: the map. Its reference knows these numbers by itself.
-        numbers: one for each of its scalars.
-    """
-
-    def __init__(self, spec: MapSpec, numbers: Sequence[Any]):
-        MapPlan.__init__(self, spec)
-        pairs = zip(numbers, spec.scalars, strict=True)
-        self._keep([word for number, name in pairs for word in words(number, name)])
+plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
+cache_info, cache_clear, cache_limit = functions_of(plans, "numbacc.elementwise")
 
 
 def found(
@@ -53,14 +38,3 @@ def found(
         raise ShapeError(f"out is a {type(out).__name__} of {len(outs)}; {name} has one result")
     target = None if outs is None else operands.layout_of(outs[0])
     return plans.find((make, name, *options, target, *map(operands.layout_of, inputs))), inputs, outs, handle, ()
-
-
-def outputs_of(result: Layout, out: Layout | None) -> tuple[Layout]:
-    """Where the one result of a plan goes: to an array like it, or to one that is given.
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: they do not fit.
-    """
-    outputs = (result if out is None else out,)
-    check_out(outputs, (result,), ("out",))
-    return outputs

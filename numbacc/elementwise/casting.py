@@ -15,10 +15,20 @@ from ..errors import DTypeError
 from ..functions.unary import same
 from ..plan import calls
 from ..reference import activations as reference
-from .caching import plans
-from .operation import ElementwisePlan, find, planned, run
+from .calling import plans
+from .operation import KEY, ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
 from .type_promotion import Types, kind_of
+
+_SAME = {"fiubc8": Meaning(same, reference.same)}
+
+
+def _copies() -> Row:
+    """The row of copies, in a process that loads its kernels."""
+    return _COPY
+
+
+_COPY = Row("copy", ("x",), "keep", _SAME, origin=(_copies, ()))
 
 
 def _run(row: Row | None, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
@@ -64,13 +74,15 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any
         array([1.125, -2.75, 448], dtype='float8_e4m3fn')
     """
     wanted = dtypes.dtype(dtype)
-    as_it_is = not checks.boolean(copy, "copy") and out is None and where is None
+    as_it_is = copy is not True and not checks.boolean(copy, "copy") and out is None and where is None
     if as_it_is and not isinstance(x, np.generic) and getattr(x, "dtype", None) == wanted:
         return None, (x,), out, where, stream
     return _row(dtypes.info(wanted).name), (x,), out, where, stream
 
 
-@calls.planned(plans, "ElementwisePlan", "x", call="plan(x)", short=False, run=run, prepare=find)
+@calls.planned(
+    plans, "ElementwisePlan", "x", call="plan(x)", make=(KEY, _COPY, None), defaults="where", run=run, prepare=find
+)
 def copy(x: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """A copy of x, gapless, in its memory order; or into `out`, in that one's.
 
@@ -105,16 +117,6 @@ def everyday(x: Layout) -> Iterator[ElementwisePlan]:
 
 #: Floats that are copied and converted, not computed with.
 NARROW = ("float8_e4m3fn", "float8_e5m2")
-
-_SAME = {"fiubc8": Meaning(same, reference.same)}
-
-
-def _copies() -> Row:
-    """The row of copies, in a process that loads its kernels."""
-    return _COPY
-
-
-_COPY = Row("copy", ("x",), "keep", _SAME, origin=(_copies, ()))
 
 
 @lru_cache(maxsize=64)

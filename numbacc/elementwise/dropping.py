@@ -22,8 +22,8 @@ from ..plan.maps import MapPlan
 from ..plan.saved import Saved
 from ..reference import random as reference
 from ..runtime.streams import handle_of
-from .caching import plans
-from .calling import found, outputs_of
+from .calling import found, plans
+from .planning import outputs_of
 
 
 class DropoutPlan(MapPlan):
@@ -138,8 +138,8 @@ def dropout(
         array([2., 0., 2., 2., 0., 2., 2., 0.])
     """
     arrays = {"x": x} if isinstance(offset, (int, np.integer)) else {"x": x, "offset": offset}
-    plan, *rest, _ = found(_plan, "dropout", arrays, (), out, stream)
-    return plan, *rest, plan.passed(_numbers(p, seed, offset))
+    plan, inputs, outs, handle, _ = found(_plan, "dropout", arrays, (), out, stream)
+    return plan, inputs, outs, handle, plan.passed(_numbers(p, seed, offset))
 
 
 def dropout_backward(

@@ -26,9 +26,8 @@ from ..plan.base import Plan
 from ..plan.saved import Saved
 from ..reference import indexing as reference
 from ..runtime.streams import handle_of
-from .caching import plans
-from .calling import found, outputs_of
-from .planning import broadcast_strides, check_indices
+from .calling import found, plans
+from .planning import broadcast_strides, check_indices, outputs_of
 
 
 @calls.planned(plans, "ScatterPlan", "dy indices", call="plan(dy, indices, out=None, stream=None)", short=False)

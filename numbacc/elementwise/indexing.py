@@ -21,9 +21,8 @@ from ..plan import calls
 from ..plan.saved import Saved
 from ..reference import indexing as reference
 from ..runtime.streams import handle_of
-from .caching import plans
-from .calling import NumberedPlan, found, outputs_of
-from .planning import broadcast_strides, check_indices
+from .calling import found, plans
+from .planning import NumberedPlan, broadcast_strides, check_indices, outputs_of
 
 
 class GatherPlan(NumberedPlan):

@@ -23,7 +23,7 @@ from ..base.layout import (
 from ..errors import DTypeError, LayoutError, ShapeError
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .casting import planned_copy
 from .composite_plan import SeveralPlan, prepared, run_several
 from .type_promotion import promoted

@@ -42,10 +42,9 @@ from ..reference.indexing import take_along_axis
 from ..runtime.launch_order import VECTOR_BYTES
 from ..runtime.streams import handle_of
 from . import indexing, operation, reduction_plan
-from .caching import plans
-from .calling import NumberedPlan, outputs_of
+from .calling import plans
 from .composite_plan import SeveralPlan, prepared, run_several
-from .planning import broadcast_strides, check_indices
+from .planning import NumberedPlan, broadcast_strides, check_indices, outputs_of
 from .reduction_plan import ReducePlan
 from .table import TABLE
 

@@ -8,7 +8,7 @@ from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from . import adamw_plan
 from .adamw_plan import ONE, Options, StepPlan, counted
-from .caching import plans
+from .calling import plans
 from .operation import run
 
 _EXAMPLE = """
@@ -104,4 +104,4 @@ def adamw_step(
     """
     handle = handle_of(stream)
     t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
-    return (p, g, m, v), t, options, stream
+    return (p, g, m, v), t, options, stream  # type: ignore[return-value]

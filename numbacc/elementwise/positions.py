@@ -17,9 +17,8 @@ from ..functions.positions import POSITIONS
 from ..kernels.elementwise.launch import MapSpec
 from ..plan import calls
 from ..runtime.streams import handle_of, target_of
-from .caching import plans
-from .calling import NumberedPlan, found, outputs_of
-from .planning import check_indices
+from .calling import found, plans
+from .planning import NumberedPlan, check_indices, outputs_of
 from .type_promotion import kind_of
 
 

@@ -25,7 +25,7 @@ from ..base.layout import (
     numpy_view,
     view,
 )
-from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..errors import OptionError, ShapeError, shown
 from ..kernels.reduce.functions import REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
@@ -33,7 +33,8 @@ from ..plan.base import OwnScalars, check_out
 from ..reference.reductions import FUNCTIONS, PAIRS
 from ..runtime.streams import handle_of
 from . import calling
-from .caching import plans
+from .calling import plans
+from .type_promotion import INDICES, types_of
 
 
 class ReducePlan(OwnScalars, ReduceExecutable):
@@ -67,7 +68,6 @@ class ReducePlan(OwnScalars, ReduceExecutable):
 _FORMULAS = REDUCTIONS | EXPONENTS
 #: What has no value of nothing.
 _EXTREMES = ("max", "min", "argmax", "argmin")
-_INDICES = ("argmax", "argmin")
 #: The functions that have an option dtype.
 _WITH_DTYPE = ("sum", "prod", "mean", "var", "std")
 #: Order -> the formula of its own; all others have one together.
@@ -100,11 +100,6 @@ def total(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, st
     return plan.run((x,), None, None, handle_of(stream))
 
 
-def dtype_of(spec: Any) -> Any:
-    """The option `dtype` in one form: None, or a NumPy dtype."""
-    return None if spec is None else dtypes.dtype(spec)
-
-
 def correction_of(value: Any) -> float:
     """The option `correction` in one form."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -124,62 +119,6 @@ def order_of(value: Any) -> float:
     if math.isnan(order):
         raise OptionError(f"ord={shown(value)} is no number that float64 has; norms of matrices are not here")
     return order
-
-
-def _kind(row: DTypeInfo) -> str:
-    """What a dtype is of: "float", "complex", "integer" or "bool"."""
-    if row.parts == 2:
-        return "complex"
-    return "float" if row.is_float else "bool" if row.name == "bool" else "integer"
-
-
-#: What is real of complex numbers, too.
-_REAL = ("var", "std", "norm")
-#: What adds up or multiplies.
-_TOTALS = ("sum", "prod", "cumsum", "cumprod", "cumsum_backward")
-
-
-def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.dtype[Any], str]:
-    """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
-
-    Raises:
-        DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
-    """
-    kind = _kind(row) if row.compute is not None else None
-    takes_complex = name in (*_TOTALS, *_REAL, "mean", "any", "all")
-    if kind is None or (kind == "complex" and not takes_complex):
-        raise DTypeError(
-            f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
-            f"{', complex numbers' if takes_complex else ''} and bool"
-        )
-    if name in ("any", "all"):
-        return np.dtype(bool), str(row.compute)
-    if name in _INDICES:
-        return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
-    if name in ("max", "min"):
-        return row.numpy, str(row.compute)
-    if kind == "complex" and name in _REAL:
-        if asked is not None:
-            raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
-        return np.dtype(real_of(str(row.compute))), str(row.compute)
-    if asked is None:
-        asked = row.numpy
-        if name in _TOTALS:
-            wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
-        else:
-            wide = "float64" if kind in ("bool", "integer") else None
-        asked = row.numpy if wide is None else np.dtype(wide)
-    wanted = info(asked, "dtype")
-    known = {"mean": ("float", "complex"), "var": ("float",), "std": ("float",)}.get(
-        name, ("float", "complex", "integer")
-    )
-    if wanted.compute is None or _kind(wanted) not in known:
-        raise DTypeError(
-            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
-        )
-    if kind == "complex" and _kind(wanted) != "complex":
-        raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")
-    return wanted.numpy, str(wanted.compute)
 
 
 def checked(axis: Any, keepdims: Any) -> tuple[int | tuple[int, ...] | None, bool]:
@@ -241,7 +180,7 @@ def _plan(
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
     dtype, compute = types_of(name, row, asked)
-    if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
+    if name in INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
     axes = axes_in(axis, x.ndim, "x")
     is_extreme = name in _EXTREMES or (name == "norm" and option == -math.inf)

@@ -15,8 +15,9 @@ from typing import Any
 
 from ..arrays.operands import Array
 from ..plan.calls import planned
-from .caching import plans
-from .reduction_plan import correction_of, dtype_of, found, made, order_of
+from .calling import plans
+from .reduction_plan import correction_of, found, made, order_of
+from .type_promotion import dtype_of
 
 __all__ = [
     "all",

@@ -16,11 +16,10 @@ from ..kernels.elementwise.launch import MapSpec
 from ..kernels.elementwise.transformer import BLOCKS
 from ..plan import calls
 from ..reference import blocks as reference
-from .caching import plans
-from .calling import NumberedPlan, found, outputs_of
+from .calling import found, plans
 from .casting import astype
 from .operation import run
-from .planning import broadcast_shapes, broadcast_strides
+from .planning import NumberedPlan, broadcast_shapes, broadcast_strides, outputs_of
 from .positions import arange
 from .table import TABLE
 

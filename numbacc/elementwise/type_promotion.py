@@ -1,4 +1,4 @@
-"""In which dtype the arguments of an elementwise function meet, and which its result has.
+"""In which dtype the arguments of an elementwise function meet, and which its result has; and that of reductions.
 
 As NumPy has it (NEP 50): arrays by their dtypes alone, of Python's numbers only the kind. Where NumPy has no answer
 (bfloat16 beside float16 or wide integers) torch's holds.
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.dtypes import TABLE, info, real_of
-from ..errors import DTypeError
+from ..base import dtypes
+from ..base.dtypes import TABLE, DTypeInfo, info, real_of
+from ..errors import DTypeError, shown
 
 #: Python's numbers, whose dtype is that of the arrays beside them.
 WEAK = (bool, int, float, complex)
@@ -22,6 +23,12 @@ _ORDER = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _WEAK_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 #: Kind -> how messages call it.
 KINDS = {"b": "bool", "u": "unsigned integers", "i": "signed integers", "f": "floats", "c": "complex numbers"}
+#: Reductions whose results are indices.
+INDICES = ("argmax", "argmin")
+#: What is real of complex numbers, too.
+_REAL = ("var", "std", "norm")
+#: What adds up or multiplies.
+_TOTALS = ("sum", "prod", "cumsum", "cumprod", "cumsum_backward")
 
 
 class Types(NamedTuple):
@@ -189,3 +196,58 @@ def is_stored_as(result: str, out: str) -> bool:
     if "8" in (own, other) or (own, other) == ("i", "u"):
         return False
     return _ORDER[own] <= _ORDER[other]
+
+
+def dtype_of(spec: Any) -> Any:
+    """The option `dtype` in one form: None, or a NumPy dtype."""
+    return None if spec is None else dtypes.dtype(spec)
+
+
+def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.dtype[Any], str]:
+    """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
+
+    Raises:
+        DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
+    """
+    kind = _kind(row) if row.compute is not None else None
+    takes_complex = name in (*_TOTALS, *_REAL, "mean", "any", "all")
+    if kind is None or (kind == "complex" and not takes_complex):
+        raise DTypeError(
+            f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
+            f"{', complex numbers' if takes_complex else ''} and bool"
+        )
+    if name in ("any", "all"):
+        return np.dtype(bool), str(row.compute)
+    if name in INDICES:
+        return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
+    if name in ("max", "min"):
+        return row.numpy, str(row.compute)
+    if kind == "complex" and name in _REAL:
+        if asked is not None:
+            raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
+        return np.dtype(real_of(str(row.compute))), str(row.compute)
+    if asked is None:
+        asked = row.numpy
+        if name in _TOTALS:
+            wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
+        else:
+            wide = "float64" if kind in ("bool", "integer") else None
+        asked = row.numpy if wide is None else np.dtype(wide)
+    wanted = info(asked, "dtype")
+    known = {"mean": ("float", "complex"), "var": ("float",), "std": ("float",)}.get(
+        name, ("float", "complex", "integer")
+    )
+    if wanted.compute is None or _kind(wanted) not in known:
+        raise DTypeError(
+            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
+        )
+    if kind == "complex" and _kind(wanted) != "complex":
+        raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")
+    return wanted.numpy, str(wanted.compute)
+
+
+def _kind(row: DTypeInfo) -> str:
+    """What a dtype is of: "float", "complex", "integer" or "bool"."""
+    if row.parts == 2:
+        return "complex"
+    return "float" if row.is_float else "bool" if row.name == "bool" else "integer"

@@ -14,7 +14,7 @@ from ..errors import DTypeError, OptionError
 from ..functions.symbolic.trace import NAMESAKES
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .casting import astype
 from .operation import find, run
 from .public import WHOLE_FUNCTIONS
@@ -112,6 +112,9 @@ def _met(source: Any, dtype: np.dtype[Any], stream: Any) -> Any:
 
 def _truth(condition: Any, stream: Any) -> Any:
     """A condition as an array of bool; numbers, and what is none of both, as they are."""
+    known = getattr(condition, "_numbacc_layout", None)
+    if known is not None and known.dtype == np.bool_:
+        return condition
     found = getattr(condition, "dtype", None)
     if isinstance(condition, (*WEAK, np.generic)) or (found is not None and str(found) in ("bool", "torch.bool")):
         return condition
@@ -147,7 +150,8 @@ def clamp(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: A
         >>> elementwise.clamp(np.array([-1.0, 0.5, 2.0]), 0.0, 1.0)
         array([0. , 0.5, 1. ])
     """
-    return *_bounded(x, min, max), out, where, stream
+    row, arguments = (_CLAMP, (x, min, max)) if min is not None and max is not None else _bounded(x, min, max)
+    return row, arguments, out, where, stream
 
 
 _INFINITY = math.inf
@@ -173,9 +177,7 @@ def of_numbers() -> None:
 
 
 def _bounded(x: Any, low: Any, high: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The function that keeps these bounds, and its arguments."""
+    """The function that keeps these bounds, of which at least one is None, and its arguments."""
     if low is None and high is None:
         raise OptionError("min and max are both None; pass one bound or both")
-    if low is None or high is None:
-        return (_UPPER, (x, high)) if low is None else (_LOWER, (x, low))
-    return _CLAMP, (x, low, high)
+    return (_UPPER, (x, high)) if low is None else (_LOWER, (x, low))

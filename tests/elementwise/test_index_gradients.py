@@ -14,7 +14,7 @@ from index_cases import taken_back, taken_back_along
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import launcher_class, runtime, simulated
-from numbacc.elementwise import caching
+from numbacc.elementwise import calling
 from numbacc.kernels.gather_scatter import launch
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -29,9 +29,9 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.scatters(patch.setattr)
-        caching.plans.clear()
+        calling.plans.clear()
         yield
-        caching.plans.clear()
+        calling.plans.clear()
 
 
 # ---------------------------------------------------------------- what shall come out

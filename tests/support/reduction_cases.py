@@ -7,7 +7,7 @@ import reduction_oracle as oracle
 import simulated_blocks
 
 from numbacc.base.dispatch import simulated
-from numbacc.elementwise import caching, reductions
+from numbacc.elementwise import calling, reductions
 
 FUNCTIONS = tuple(oracle.DTYPES)
 
@@ -21,9 +21,9 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.reductions(patch.setattr)
-        caching.plans.clear()
+        calling.plans.clear()
         yield
-        caching.plans.clear()
+        calling.plans.clear()
 
 
 def call(function, x, **options):

@@ -10,7 +10,7 @@ from oracle import spacing
 
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import info
-from numbacc.elementwise import caching
+from numbacc.elementwise import calling
 
 NAMES = ("cumsum", "cumprod")
 
@@ -27,9 +27,9 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.scans(patch.setattr)
-        caching.plans.clear()
+        calling.plans.clear()
         yield
-        caching.plans.clear()
+        calling.plans.clear()
 
 
 def wide(x):
