@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from paths import pythonpath
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
@@ -95,7 +96,8 @@ except AttributeError as error:
 
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
 def test_kernels_compile_without_row_stack(before):
-    subprocess.run([sys.executable, "-c", COMPILE.format(before=before)], check=True, cwd=Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": pythonpath()}
+    subprocess.run([sys.executable, "-c", COMPILE.format(before=before)], check=True, env=environment)
 
 
 def test_numba_is_not_imported_for_it():
