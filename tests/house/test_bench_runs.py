@@ -12,17 +12,30 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import ptx
 import pytest
 from scipy import special
 from skips import needed, skip
 
 from benchmarks import __main__ as command
-from benchmarks import blocks, custom_kernels, harness, peers, programs, row_gradients, rows, startup, torch_programs
+from benchmarks import (
+    blocks,
+    custom_kernels,
+    flat_softmax,
+    harness,
+    peers,
+    programs,
+    row_gradients,
+    rows,
+    startup,
+    torch_programs,
+)
 from benchmarks import conv as conv_bench
 from benchmarks import elementwise as elementwise_bench
 from benchmarks import gated as gated_bench
 from numbacc import elementwise
 from numbacc.base.dispatch import has_gpu, simulated
+from numbacc.base.dtypes import TABLE
 
 #: Sizes of blocks of which all elements are looked at.
 _SMALL_BLOCKS = {"_SIZE": 64, "_LARGE": 64, "_COLUMNS": 8, "_CLASSES": (4, 16), "_TABLE": (5, 8), "_TOKENS": 6}
@@ -310,6 +323,39 @@ def test_blocks_of_torch(numpy_place, report):
             makers = {name: work for name, work in case.theirs(torch).items() if name == "torch"}
             works, missing = peers.those_that_run(makers, case.is_alike or case.is_right)
             assert works.keys() == {"torch"} and not missing, label
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("columns", [64, 512])
+def test_flat_softmax(report, place, monkeypatch, dtype, columns):
+    """Of rows of some threads and of some warps: in each way, and where a warp has -infinity alone."""
+    if place.name not in ("gpu", "simulator"):
+        skip("device")
+    monkeypatch.setattr(flat_softmax, "_SIZE", 8 * columns)
+    monkeypatch.setattr(flat_softmax, "ways", lambda *_: tried)
+    if place.name != "gpu":
+        monkeypatch.setattr(flat_softmax, "multiprocessors", lambda: 1)
+        monkeypatch.setattr(harness, "copy_of", lambda nbytes: lambda: None)
+    threads = columns // 8
+    runs = 1 if dtype == "bfloat16" else 2
+    tried = [flat_softmax.Way(threads, runs, groups, ahead, 2) for groups, ahead in ((2, False), (1, True))]
+    x = np.random.default_rng(1).normal(size=(8, columns)).astype(np.float32) * 4
+    x[1, : columns // 2] = -np.inf
+    x[3, columns // 2] = 60
+    given = [place.put(each.astype(TABLE[dtype].numpy)) for each in (x, x[::-1].copy(), x)]
+    figures = list(flat_softmax.measure(dtype, columns, given, math.inf))
+    assert len(figures) == len(tried) and all(figure["right"] for figure in figures)
+    assert all(figure["ulp_flat"] <= figure["ulp_numbacc"] + 2 for figure in figures)
+
+
+def test_flat_softmax_has_its_loads_under_way():
+    if simulated():
+        skip("not simulated")
+    for dtype in ("float32", "bfloat16"):
+        for way in flat_softmax.ways(dtype, 1024):
+            found = ptx.Ptx(flat_softmax.flat_ptx(dtype, 1024, way))
+            assert found.runs()[0] == ("ld", [16] * way.runs * (1 + way.ahead)) and ".local" not in found.text
+            assert ".f64" not in found.text
 
 
 def test_new_processes(numpy_place, report):
