@@ -11,6 +11,8 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import numpy as np
+
 from ..arrays import operands
 from ..base.keywords import Parameters, define, hidden, wrong
 from ..runtime.streams import handle_of
@@ -131,7 +133,7 @@ def planned(
         space: dict[str, Any] = {
             "__name__": body.__module__, "body": body, "wrong": wrong, "handle_of": handle_of, "hit": cache.hit,
             "importers": operands.importers, "as_array": operands.as_array, "Saved": Saved, "saves": saves,
-            "run": run, "prepare": prepare, "make": make, **parameters.defaults,
+            "run": run, "prepare": prepare, "make": make, "ndarray": np.ndarray, **parameters.defaults,
         }  # fmt: skip
         space |= {f"is_usual_{each}": test for each, test in (guards or {}).items()}
         space |= {f"form_{each}": form for each, form in (forms or {}).items()}
@@ -327,7 +329,8 @@ def _short(
     """Lines of the short path, for device arrays. All else, and all that is wrong, is left to the function."""
     apart = {"out", "stream", "return_saved", *arrays, *optional, *defaults}
     options = [each for each in parameters.names if each not in apart]
-    tests = [_is_default(each, parameters) for each in defaults]
+    # NumPy arrays have no layout, and the AttributeError would take longer than this test.
+    tests = [f"type({arrays[0]}) is not ndarray", *(_is_default(each, parameters) for each in defaults)]
     for each in options:
         test = _GUARDED if each in guards else _USUAL.get(parameters.annotations[each], "")
         if test:
@@ -342,15 +345,15 @@ def _short(
     imports = "; ".join(f"{each} = as_array({each}, {each!r}, handle)" for each in arrays)
     outs = "None if given is None else (given,)"
     lines = [
-        "    handle = handle_of(stream)",
-        f"    if {' and '.join(tests) or 'True'}:",
+        f"    if {' and '.join(tests)}:",
+        "        handle = handle_of(stream)",
         "        given = out",
         f"        if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",
         f"            {imports}",
         "            given = None if out is None else as_array(out, 'out', handle)",
         "        try:",
         f"            plan = hit(({', '.join([*first, *keys, target, *extras, *layouts])}))",
-        "        except Exception:  # NumPy's arrays have no such layout, and foreign ones may raise anything",
+        "        except Exception:  # foreign arrays may raise anything",
         "            plan = None",
         "        if plan is not None:",
     ]
