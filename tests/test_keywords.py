@@ -143,7 +143,7 @@ TORCHS = [
     (lambda: conv.forward(IMAGES, KERNELS, data_format="NCHW"), "it is called layout"),
     (lambda: fft.fft(X, dim=0), "it is called axis"),
     (lambda: fft.fftn(X, dim=(0, 1)), "it is called axes"),
-    (lambda: elementwise.softmax_plan(X, dim=1), "softmax_plan() has no argument dim; it is called axis"),
+    (lambda: elementwise.softmax.plan(X, dim=1), "softmax.plan() has no argument dim; it is called axis"),
     (lambda: elementwise.add_backward(X, X, X, input=X), "add_backward() has no argument input"),
     (lambda: numbacc.zeros(3, requires_grad=True), "gradients are functions"),
     (lambda: numbacc.random.Generator(device="cpu").normal(mean=1.0), "it is called loc"),

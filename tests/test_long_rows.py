@@ -37,7 +37,7 @@ def test_rows_one_after_the_other(device_place, monkeypatch, dtype, sides, threa
         assert_near(device_place.get(function(*arrays, **options)), wanted, np.abs(wanted).max())
         # Threads that share a row are no fewer than a warp.
         if device_place.is_slow or columns > 60:
-            assert "row_sums" in getattr(norms, f"{name}_plan")(*arrays, **options).info.algorithm
+            assert "row_sums" in getattr(norms, name).plan(*arrays, **options).info.algorithm
         assert function(*arrays, out=arrays[0], **options) is arrays[0]
         assert_near(device_place.get(arrays[0]), wanted, np.abs(wanted).max())
     norms.plans.clear()

@@ -364,7 +364,7 @@ def test_the_same_bits_twice_and_plans_from_the_cache(place):
 
 def test_plans(place):
     x, w = place.put(np.ones((3, 16), np.float32)), place.put(np.ones(16, np.float32))
-    plan = norms.rms_norm_backward_plan(x, x, w)
+    plan = norms.rms_norm_backward.plan(x, x, w)
     for one, other in zip(plan(x, x, w), norms.rms_norm_backward(x, x, w), strict=True):
         np.testing.assert_array_equal(place.get(one), place.get(other))
     assert plan.info.op == "elementwise.rms_norm_backward" and plan.info.deterministic

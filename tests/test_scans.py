@@ -208,7 +208,7 @@ def test_blocks_that_share_rows(device_place, reverse):
             # So near to 1 that no product of many is beyond float32.
             values = np.copysign(np.abs(values) ** np.float32(0.01), values)
         check(device_place, name, values, axis, reverse=reverse)
-        plan = getattr(ew, f"{name}_plan")(device_place.put(values), axis=axis, reverse=reverse)
+        plan = getattr(ew, name).plan(device_place.put(values), axis=axis, reverse=reverse)
         assert plan.info.workspace_bytes > 0 and plan.info.algorithm.count("scan_") == 3 and plan.info.deterministic
 
 
@@ -218,7 +218,7 @@ def test_blocks_that_take_many_tiles(device_place, alone, reverse):
     for shape, axis in (((2, long), 1), ((long, 4), 0), ((long, 3), None)):
         values = values_of(np.random.default_rng(4), shape, "float32", "cumsum")
         check(device_place, "cumsum", values, axis, reverse=reverse)
-        plan = ew.cumsum_plan(device_place.put(values), axis=axis)
+        plan = ew.cumsum.plan(device_place.put(values), axis=axis)
         assert plan.info.workspace_bytes == 0 and plan.info.algorithm.count("scan_") == 1
 
 
@@ -240,7 +240,7 @@ def test_more_threads_take_columns_alone(device_place, monkeypatch, columns, blo
     for reverse in (False, True):
         check(device_place, "cumsum", values, 0, reverse=reverse)
     dy, x = rng.standard_normal(shape), np.exp2(rng.standard_normal(shape) / 9)
-    plan = ew.cumprod_backward_plan(device_place.put(dy), device_place.put(x), axis=0)
+    plan = ew.cumprod_backward.plan(device_place.put(dy), device_place.put(x), axis=0)
     got = device_place.get(plan(device_place.put(dy), device_place.put(x)))
     y = exact("cumprod", wide(x), 0)
     scale = exact("cumsum", np.abs(dy * y), 0, True) / np.abs(x)
@@ -385,5 +385,5 @@ def test_backward_of_long_products(device_place, reverse):
         wanted = exact("cumsum", dy * y, axis, not reverse) / x
         scale = exact("cumsum", np.abs(dy * y), axis, not reverse) / np.abs(x)
         assert (np.abs(got - wanted) <= 40 * np.finfo(float).eps * length**0.5 * scale).all()
-        info = ew.cumprod_backward_plan(put(dy), put(x), axis=axis).info
+        info = ew.cumprod_backward.plan(put(dy), put(x), axis=axis).info
         assert info.algorithm.count("scan_") == 6 and info.workspace_bytes >= x.nbytes

@@ -40,7 +40,7 @@ def test_columns(device_place, name, dtype, reverse):
         if name == "cumprod":
             values = near_one(values)
         x = device_place.operand(values)
-        plan = getattr(ew, f"{name}_plan")(x.view, axis=0, reverse=reverse)
+        plan = getattr(ew, name).plan(x.view, axis=0, reverse=reverse)
         assert is_chained(plan) or values.itemsize * shape[1] < 32
         assert_right(name, device_place.get(plan(x.view)), values, 0, reverse)
         x.assert_untouched()
@@ -59,7 +59,7 @@ def test_strides_and_dimensions(device_place, reverse):
     ):
         values = values_of(rng, shape, "float32", "cumsum")
         x = device_place.operand(values, **layout)
-        assert is_chained(ew.cumsum_plan(x.view, axis=axis, reverse=reverse))
+        assert is_chained(ew.cumsum.plan(x.view, axis=axis, reverse=reverse))
         assert_right("cumsum", device_place.get(ew.cumsum(x.view, axis=axis, reverse=reverse)), values, axis, reverse)
         out = device_place.empty(shape, np.dtype(np.float32), margins=[(0, 0)] * (len(shape) - 1) + [(2, 2)])
         ew.cumsum(x.view, axis=axis, reverse=reverse, out=out.view)
@@ -75,7 +75,7 @@ def test_the_gradient_of_products(device_place, reverse):
     shape = (90 if device_place.is_slow else 50_001, 8)
     rng = np.random.default_rng(3)
     dy, x = rng.standard_normal(shape), np.exp2(rng.standard_normal(shape) / 9)
-    plan = ew.cumprod_backward_plan(device_place.put(dy), device_place.put(x), axis=0, reverse=reverse)
+    plan = ew.cumprod_backward.plan(device_place.put(dy), device_place.put(x), axis=0, reverse=reverse)
     assert plan.info.algorithm.count("scan_chained") == 2
     got = device_place.get(plan(device_place.put(dy), device_place.put(x)))
     y = exact("cumprod", wide(x), 0, reverse)
@@ -99,7 +99,7 @@ def test_what_scratch_memory_holds_is_nothing(device_place):
     shape = (120 if device_place.is_slow else 200_000, 32)
     values = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
     x, stream = device_place.put(values), handle_of(None)
-    plan = ew.cumsum_plan(x, axis=0)
+    plan = ew.cumsum.plan(x, axis=0)
     wanted = device_place.get(plan(x))
     for _ in range(3):
         block = workspace.held(plan.info.workspace_bytes, 0, stream)
@@ -114,7 +114,7 @@ def test_the_same_bits_on_streams_and_in_graphs(device_place, dtype):
     rng = np.random.default_rng(5)
     old, new = (rng.standard_normal(shape).astype(TABLE[dtype].numpy) for _ in range(2))
     x, stream, streams = device_place.put(old), numbacc.stream(), [numbacc.stream() for _ in range(3)]
-    assert is_chained(ew.cumsum_plan(x, axis=0))
+    assert is_chained(ew.cumsum.plan(x, axis=0))
     first = bits(device_place.get(ew.cumsum(x, axis=0)))
     results = [ew.cumsum(x, axis=0, stream=each) for _ in range(1 if device_place.is_slow else 5) for each in streams]
     for result in results:

@@ -290,7 +290,9 @@ def _keeping(name: str, family: str, held: list[str], arrays: list[str], paramet
     options = [f"{each!r}: {each}" for each in held if each not in own]
     lines = ["    if return_saved is not False and saves(return_saved):"]
     if kept:
-        lines += [f"        if out is not None:\n            check_kept({kept}, ({', '.join(kept)},), out, handle_of(stream))"]
+        lines += [
+            f"        if out is not None:\n            check_kept({kept}, ({', '.join(kept)},), out, handle_of(stream))"
+        ]
     return [
         *lines,
         f"        result = {name}({given})",
@@ -303,7 +305,9 @@ def _opening(name: str, family: str, held: list[str], space: dict[str, Any]) -> 
     space["defaults"] = {each: space.get(f"default_{each}") for each in held[1:]}
     given = ", ".join([f"{each!r}: {each}" for each in held[1:]])
     of = f"{family}.{name.removesuffix('_backward')}"
-    return [f"    if type({held[0]}) is Saved:\n        {', '.join(held)} = {held[0]}.opened({of!r}, {{{given}}}, defaults)"]
+    return [
+        f"    if type({held[0]}) is Saved:\n        {', '.join(held)} = {held[0]}.opened({of!r}, {{{given}}}, defaults)"
+    ]
 
 
 def _example(name: str, family: str, text: str | None) -> str:
