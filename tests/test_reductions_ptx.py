@@ -9,6 +9,7 @@ import numpy as np
 import ptx
 import pytest
 from oracle import DTYPES
+from reduction_oracle import ORACLES
 from skips import skip_if
 
 from numbacc import compiling, elementwise
@@ -24,7 +25,7 @@ pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 H200 = (9, 0)
 FLOATS = tuple(dtype.name for dtype in DTYPES)
 REDUCTIONS = {
-    "sum": None,
+    **dict.fromkeys(ORACLES),
     "mean": None,
     "prod": None,
     "max": None,
@@ -317,7 +318,7 @@ def test_arrays_that_are_not_aligned_are_taken_element_by_element():
 
 # ---------------------------------------------------------------- of one's own
 
-OWN = {
+ORACLES = {
     "rms": (elementwise.reduction(lambda x: x * x, after=lambda t, n, eps=1e-6: math.sqrt(t / n + eps)), 1),
     "dot": (elementwise.reduction(lambda x, y: x * y), 2),
     "cosine": (
@@ -334,13 +335,13 @@ OWN = {
 
 
 def own_orders(name, dtype, axis, shape=(8192, 4096), second=None):
-    own, count = OWN[name]
+    own, count = ORACLES[name]
     given = [dense(shape, dtype), *[second or dense(shape, dtype)] * (count - 1)]
     options = len(own._reducer.row.names) - count
     return orders_of(custom_reductions.planned(own._reducer, (*given, *[float] * options), axis))
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_reductions_of_ones_own(name, dtype):
     """As those that numbacc brings: wide loads, no float64, nothing called, nothing spilled."""

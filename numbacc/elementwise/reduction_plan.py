@@ -26,11 +26,12 @@ from ..base.layout import (
     view,
 )
 from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..kernels.reduce.functions import REDUCTIONS
+from ..kernels.reduce.functions import FUNCTIONS, REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..plan.base import OwnScalars, check_out
-from ..reference.reductions import FUNCTIONS, PAIRS
+from ..reference.reductions import FUNCTIONS as IN_NUMPY
+from ..reference.reductions import PAIRS, of_rows
 from ..runtime.streams import handle_of
 from . import calling
 from .caching import plans
@@ -65,11 +66,13 @@ class ReducePlan(OwnScalars, ReduceExecutable):
 
 
 _FORMULAS = REDUCTIONS | EXPONENTS
-#: What has no value of nothing.
-_EXTREMES = ("max", "min", "argmax", "argmin")
+#: Function -> its meaning in NumPy.
+_IN_NUMPY = IN_NUMPY | {name: of_rows(each.numpy) for name, each in FUNCTIONS.items() if each.numpy}
 _INDICES = ("argmax", "argmin")
+#: Functions that need elements.
+_EXTREMES = (*_INDICES, *(name for name, each in FUNCTIONS.items() if each.needs_elements))
 #: The functions that have an option dtype.
-_WITH_DTYPE = ("sum", "prod", "mean", "var", "std")
+WITH_DTYPE = (*(name for name, each in FUNCTIONS.items() if each.rule in ("total", "mean")), "var", "std")
 #: Order -> the formula of its own; all others have one together.
 _NORMS = {0: "norm_0", 1: "norm_1", 2: "norm_2", math.inf: "norm_inf", -math.inf: "norm_least"}
 
@@ -78,7 +81,7 @@ def found(name: str, x: Any, axis: Any, keepdims: Any, out: Any, stream: Any, *o
     """The plan of a reduction, and what it runs on, for `plan.calls.planned`.
 
     Args:
-        name: a key of `reference.reductions.FUNCTIONS`.
+        name: the function's.
         x, axis, keepdims, out, stream: as the function's docstring says.
         options: its others, in one form each, in the order of its signature.
     """
@@ -89,7 +92,7 @@ def found(name: str, x: Any, axis: Any, keepdims: Any, out: Any, stream: Any, *o
 def made(name: str, axis: Any, *given: Any) -> ReducePlan:
     """The plan of a key: options in the order of the signature, then the layouts of `out`, or None, and of x."""
     *options, keepdims, out, x = given
-    asked = options.pop(0) if name in _WITH_DTYPE else None
+    asked = options.pop(0) if name in WITH_DTYPE else None
     return _plan(name, x, axis, keepdims, asked, options[0] if options else None, out)
 
 
@@ -136,7 +139,11 @@ def _kind(row: DTypeInfo) -> str:
 #: What is real of complex numbers, too.
 _REAL = ("var", "std", "norm")
 #: What adds up or multiplies.
-_TOTALS = ("sum", "prod", "cumsum", "cumprod", "cumsum_backward")
+_TOTALS = ("cumsum", "cumprod", "cumsum_backward")
+#: Results of integers: int64 or uint64, or float64. All other functions have float64.
+_RULES = {**dict.fromkeys(_TOTALS, "total"), **{name: each.rule for name, each in FUNCTIONS.items()}}
+#: The functions that take complex numbers.
+_COMPLEX = (*_TOTALS, *_REAL, *(name for name, each in FUNCTIONS.items() if each.takes_complex))
 
 
 def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.dtype[Any], str]:
@@ -146,17 +153,17 @@ def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.
         DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
     """
     kind = _kind(row) if row.compute is not None else None
-    takes_complex = name in (*_TOTALS, *_REAL, "mean", "any", "all")
+    takes_complex, rule = name in _COMPLEX, _RULES.get(name, "mean")
     if kind is None or (kind == "complex" and not takes_complex):
         raise DTypeError(
             f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
             f"{', complex numbers' if takes_complex else ''} and bool"
         )
-    if name in ("any", "all"):
+    if rule == "bool":
         return np.dtype(bool), str(row.compute)
     if name in _INDICES:
         return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
-    if name in ("max", "min"):
+    if rule == "keep":
         return row.numpy, str(row.compute)
     if kind == "complex" and name in _REAL:
         if asked is not None:
@@ -164,15 +171,13 @@ def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.
         return np.dtype(real_of(str(row.compute))), str(row.compute)
     if asked is None:
         asked = row.numpy
-        if name in _TOTALS:
+        if rule == "total":
             wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
         else:
             wide = "float64" if kind in ("bool", "integer") else None
         asked = row.numpy if wide is None else np.dtype(wide)
     wanted = info(asked, "dtype")
-    known = {"mean": ("float", "complex"), "var": ("float",), "std": ("float",)}.get(
-        name, ("float", "complex", "integer")
-    )
+    known = ("float", *["complex"] * (takes_complex and name not in _REAL), *["integer"] * (rule == "total"))
     if wanted.compute is None or _kind(wanted) not in known:
         raise DTypeError(
             f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
@@ -277,7 +282,7 @@ def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., t
     """What it means in NumPy, of what is reduced."""
     if name in PAIRS:
         return lambda seen: PAIRS[name](seen, axes, *given)
-    return lambda seen: (FUNCTIONS[name](seen, axes, *given),)
+    return lambda seen: (_IN_NUMPY[name](seen, axes, *given),)
 
 
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:
