@@ -26,11 +26,12 @@ from ..base.layout import (
     view,
 )
 from ..errors import OptionError, ShapeError, shown
-from ..kernels.reduce.functions import REDUCTIONS
+from ..kernels.reduce.functions import FUNCTIONS, REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..plan.base import OwnScalars, check_out
-from ..reference.reductions import FUNCTIONS, PAIRS
+from ..reference.reductions import FUNCTIONS as IN_NUMPY
+from ..reference.reductions import PAIRS, of_rows
 from ..runtime.streams import handle_of
 from . import calling
 from .calling import plans
@@ -66,10 +67,12 @@ class ReducePlan(OwnScalars, ReduceExecutable):
 
 
 _FORMULAS = REDUCTIONS | EXPONENTS
-#: What has no value of nothing.
-_EXTREMES = ("max", "min", "argmax", "argmin")
+#: Function -> its meaning in NumPy.
+_IN_NUMPY = IN_NUMPY | {name: of_rows(each.numpy) for name, each in FUNCTIONS.items() if each.numpy}
+#: Functions that need elements.
+_EXTREMES = (*INDICES, *(name for name, each in FUNCTIONS.items() if each.needs_elements))
 #: The functions that have an option dtype.
-_WITH_DTYPE = ("sum", "prod", "mean", "var", "std")
+WITH_DTYPE = (*(name for name, each in FUNCTIONS.items() if each.rule in ("total", "mean")), "var", "std")
 #: Order -> the formula of its own; all others have one together.
 _NORMS = {0: "norm_0", 1: "norm_1", 2: "norm_2", math.inf: "norm_inf", -math.inf: "norm_least"}
 
@@ -78,7 +81,7 @@ def found(name: str, x: Any, axis: Any, keepdims: Any, out: Any, stream: Any, *o
     """The plan of a reduction, and what it runs on, for `plan.calls.planned`.
 
     Args:
-        name: a key of `reference.reductions.FUNCTIONS`.
+        name: the function's.
         x, axis, keepdims, out, stream: as the function's docstring says.
         options: its others, in one form each, in the order of its signature.
     """
@@ -89,7 +92,7 @@ def found(name: str, x: Any, axis: Any, keepdims: Any, out: Any, stream: Any, *o
 def made(name: str, axis: Any, *given: Any) -> ReducePlan:
     """The plan of a key: options in the order of the signature, then the layouts of `out`, or None, and of x."""
     *options, keepdims, out, x = given
-    asked = options.pop(0) if name in _WITH_DTYPE else None
+    asked = options.pop(0) if name in WITH_DTYPE else None
     return _plan(name, x, axis, keepdims, asked, options[0] if options else None, out)
 
 
@@ -179,7 +182,9 @@ def _plan(
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
-    dtype, compute = types_of(name, row, asked)
+    described = FUNCTIONS.get(name)
+    known = (described.rule, described.takes_complex) if described else None
+    dtype, compute = types_of(name, row, asked, known=known)
     if name in INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
     axes = axes_in(axis, x.ndim, "x")
@@ -216,7 +221,7 @@ def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., t
     """What it means in NumPy, of what is reduced."""
     if name in PAIRS:
         return lambda seen: PAIRS[name](seen, axes, *given)
-    return lambda seen: (FUNCTIONS[name](seen, axes, *given),)
+    return lambda seen: (_IN_NUMPY[name](seen, axes, *given),)
 
 
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:

@@ -5,6 +5,8 @@
 `axis` is None for all axes, an integer, or a tuple of them; an axis that is reduced goes, or with `keepdims` has length
 1. The order in which numbers are merged is fixed by shapes and strides: the same inputs give the same bits on every
 run. Sums are merged as a tree, so that their error grows with the logarithm of the length.
+
+The functions with options of their own are written here. The others are made of `kernels.reduce.functions.FUNCTIONS`.
 """
 
 from __future__ import annotations
@@ -14,147 +16,77 @@ from functools import partial
 from typing import Any
 
 from ..arrays.operands import Array
+from ..kernels.reduce.functions import FUNCTIONS, Function
 from ..plan.calls import planned
 from .calling import plans
-from .reduction_plan import correction_of, found, made, order_of
+from .public import compiled
+from .reduction_plan import WITH_DTYPE, correction_of, found, made, order_of
 from .type_promotion import dtype_of
 
-__all__ = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "logsumexp",
-    "max",
-    "mean",
-    "min",
-    "norm",
-    "prod",
-    "std",
-    "sum",
-    "var",
-]
-
+__all__ = [*FUNCTIONS, "argmax", "argmin", "logsumexp", "norm", "std", "var"]
 
 _reduced = partial(planned, plans, "ReducePlan", "x", make=made, forms={"dtype": dtype_of})
 
-# ---------------------------------------------------------------- sums, products, norms, log Σ e^x
+_DTYPES = {"total": "int64, of unsigned ones uint64", "mean": "float64"}
+_RETURNED = {"keep": "of x's dtype", "bool": "bool"}
 
 
-@_reduced()
-def sum(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Σ x, the sum; 0 of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers int64, of unsigned ones uint64.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the sum, a device array if x is one, a NumPy array if x is; `out` if given.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Integers wrap. 16-bit floats are added in float32 and rounded once.
-
-    Example:
-        >>> elementwise.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
-        array([3., 7.])
-    """
-    return found("sum", x, axis, keepdims, out, stream, dtype_of(dtype))
+def _function(described: Function) -> Any:
+    """The public function of a description."""
+    name, has_dtype = described.name, described.name in WITH_DTYPE
+    source = (
+        f"def {name}(\n    x: Any, *, axis: int | Sequence[int] | None = None, "
+        f"{'dtype: Any = None, ' if has_dtype else ''}keepdims: bool = False, out: Any = None, stream: Any = None\n"
+        ") -> Array:\n"
+        f"    return found({name!r}, x, axis, keepdims, out, stream{', dtype_of(dtype)' if has_dtype else ''})\n"
+    )
+    body = compiled(name, source, {"found": found, "dtype_of": dtype_of})[name]
+    body.__doc__ = _text(described)
+    return _reduced()(body)
 
 
-@_reduced()
-def mean(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Σ x / n, the mean; NaN of nothing.
+def _text(described: Function) -> str:
+    """The docstring of a description."""
+    kinds = "integers, complex numbers or bool" if described.takes_complex else "integers or bool"
+    arguments, printed = described.example
+    lines = [
+        described.says,
+        "",
+        "Args:",
+        f"    x: array of floats of 16 bits and more, {kinds}, rank 0 to 8, any strides.",
+        "    axis: the axes that are reduced: None for all, an integer, or a tuple of integers.",
+        "    keepdims: True if these axes stay, with length 1.",
+    ]
+    if described.name in WITH_DTYPE:
+        lines += [
+            "    dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default",
+            f"        x's; of bool and integers {_DTYPES[described.rule]}.",
+        ]
+    returned = f", {_RETURNED[described.rule]}" if described.rule in _RETURNED else ""
+    lines += [
+        "    out: array for the result, of its shape, dtype and device; it shares no memory with x.",
+        "    stream: where the work is queued; the default stream if None. Nothing waits for it.",
+        "",
+        "Returns:",
+        f"    the result{returned}: a device array if x is one, a NumPy array if x is; `out` if given.",
+        "",
+        "Raises:",
+        "    ShapeError: rank, axis, shape of out" + ("; no elements." if described.needs_elements else "."),
+        "    DTypeError: a dtype not named above, not an array.",
+        "    OptionError: keepdims or stream.",
+        "    LayoutError: out is read-only, overlaps x, or has elements that share memory.",
+        "    DeviceError: arrays on different devices; not enough memory.",
+        "",
+        *([described.more, ""] if described.more else []),
+        "Example:",
+        f"    >>> elementwise.{described.name}({arguments})",
+        *(f"    {line}" for line in printed.splitlines()),
+    ]
+    return "\n".join(lines) + "\n"
 
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers float64.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
-    Returns:
-        the mean, as `sum` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Example:
-        >>> elementwise.mean(np.array([[1.0, 2.0], [3.0, 4.0]]))
-        array(2.5)
-    """
-    return found("mean", x, axis, keepdims, out, stream, dtype_of(dtype))
-
-
-@_reduced()
-def prod(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Π x, the product; 1 of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers int64, of unsigned ones uint64.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the product, as `sum` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Example:
-        >>> elementwise.prod(np.array([[1.0, 2.0], [3.0, 4.0]]))
-        array(24.)
-    """
-    return found("prod", x, axis, keepdims, out, stream, dtype_of(dtype))
+globals().update({name: _function(described) for name, described in FUNCTIONS.items()})
+sum: Any  # other modules import it
 
 
 @_reduced(keep="x axis correction keepdims")
@@ -330,83 +262,6 @@ def logsumexp(
     return found("logsumexp", x, axis, keepdims, out, stream)
 
 
-# ---------------------------------------------------------------- extremes, where they are, truth
-
-
-@_reduced()
-def max(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """The largest number.
-
-    Args:
-        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the maximum, of x's dtype, a device array if x is one, a NumPy array if x is; `out` if given.
-
-    Raises:
-        ShapeError: rank, axis, shape of out; nothing is reduced, which has no maximum.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    NaN is the result where there is one.
-
-    Example:
-        >>> elementwise.max(np.array([[1.0, 5.0], [3.0, 4.0]]), axis=1)
-        array([5., 4.])
-    """
-    return found("max", x, axis, keepdims, out, stream)
-
-
-@_reduced()
-def min(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """The smallest number.
-
-    Args:
-        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the minimum, as `max` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out; nothing is reduced, which has no minimum.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    NaN is the result where there is one.
-
-    Example:
-        >>> elementwise.min(np.array([[1.0, 5.0], [3.0, 4.0]]), axis=1)
-        array([1., 3.])
-    """
-    return found("min", x, axis, keepdims, out, stream)
-
-
 @_reduced()
 def argmax(
     x: Any,
@@ -479,77 +334,3 @@ def argmin(
         array(0)
     """
     return found("argmin", x, axis, keepdims, out, stream)
-
-
-@_reduced()
-def any(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Whether some number is not 0; False of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the truth, bool, as `max` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    NaN is not 0.
-
-    Example:
-        >>> elementwise.any(np.array([0.0, 2.0]))
-        array(True)
-    """
-    return found("any", x, axis, keepdims, out, stream)
-
-
-@_reduced()
-def all(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Whether no number is 0; True of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the truth, bool, as `max` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    NaN is not 0.
-
-    Example:
-        >>> elementwise.all(np.array([0.0, 2.0]))
-        array(False)
-    """
-    return found("all", x, axis, keepdims, out, stream)

@@ -28,7 +28,7 @@ INDICES = ("argmax", "argmin")
 #: What is real of complex numbers, too.
 _REAL = ("var", "std", "norm")
 #: What adds up or multiplies.
-_TOTALS = ("sum", "prod", "cumsum", "cumprod", "cumsum_backward")
+_TOTALS = ("cumsum", "cumprod", "cumsum_backward")
 
 
 class Types(NamedTuple):
@@ -203,24 +203,34 @@ def dtype_of(spec: Any) -> Any:
     return None if spec is None else dtypes.dtype(spec)
 
 
-def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.dtype[Any], str]:
+def types_of(
+    name: str, row: DTypeInfo, asked: Any, own: str = "x", known: tuple[str, bool] | None = None
+) -> tuple[np.dtype[Any], str]:
     """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
+
+    Args:
+        name: of the function.
+        row: of the array's dtype.
+        asked: the option dtype.
+        own: what messages call the array.
+        known: the function's rule and whether it takes complex numbers, as `kernels.reduce.functions.Function` has
+            them; None of scans, norms and the functions of deviations and indices.
 
     Raises:
         DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
     """
     kind = _kind(row) if row.compute is not None else None
-    takes_complex = name in (*_TOTALS, *_REAL, "mean", "any", "all")
+    rule, takes_complex = known or ("total" if name in _TOTALS else "mean", name in (*_TOTALS, *_REAL))
     if kind is None or (kind == "complex" and not takes_complex):
         raise DTypeError(
             f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
             f"{', complex numbers' if takes_complex else ''} and bool"
         )
-    if name in ("any", "all"):
+    if rule == "bool":
         return np.dtype(bool), str(row.compute)
     if name in INDICES:
         return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
-    if name in ("max", "min"):
+    if rule == "keep":
         return row.numpy, str(row.compute)
     if kind == "complex" and name in _REAL:
         if asked is not None:
@@ -228,18 +238,16 @@ def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.
         return np.dtype(real_of(str(row.compute))), str(row.compute)
     if asked is None:
         asked = row.numpy
-        if name in _TOTALS:
+        if rule == "total":
             wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
         else:
             wide = "float64" if kind in ("bool", "integer") else None
         asked = row.numpy if wide is None else np.dtype(wide)
     wanted = info(asked, "dtype")
-    known = {"mean": ("float", "complex"), "var": ("float",), "std": ("float",)}.get(
-        name, ("float", "complex", "integer")
-    )
-    if wanted.compute is None or _kind(wanted) not in known:
+    kinds = ("float", *["complex"] * (takes_complex and name not in _REAL), *["integer"] * (rule == "total"))
+    if wanted.compute is None or _kind(wanted) not in kinds:
         raise DTypeError(
-            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
+            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(kinds)} dtypes"
         )
     if kind == "complex" and _kind(wanted) != "complex":
         raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from reduction_oracle import ORACLES
 
 from numbacc import elementwise as ew
 
@@ -13,7 +14,7 @@ FUNCTIONS = {
     "clamp": ("x", "min", "max"),
     "lerp": ("x1", "x2", "weight"),
 }
-REDUCTIONS = ("sum", "mean", "prod", "max", "argmax", "any", "var", "norm", "logsumexp")
+REDUCTIONS = (*ORACLES, "mean", "prod", "max", "argmax", "any", "var", "norm", "logsumexp")
 REAL = ("float32", "float64", "float16", "bfloat16")
 
 

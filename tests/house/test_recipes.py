@@ -194,6 +194,68 @@ def test_a_function_whose_formula_is_wrong_is_found_out(tmp_path, title):
         run(folder, *TESTS, "-k", f"{name} and float32", *files)
 
 
+REDUCED = """
+import numpy as np, numbacc, pickle
+from numbacc import elementwise as ew
+assert numbacc.__file__.startswith({folder!r})
+host = np.arange(-6, 6).reshape(3, 4)
+for dtype, result in (("float32", "float32"), ("bfloat16", "bfloat16"), ("int8", "int64"), ("uint16", "uint64")):
+    x = numbacc.asarray(abs(host) if dtype == "uint16" else host, dtype)
+    for axis in (None, 0, (0, 1)):
+        y = ew.sum_of_squares(x, axis=axis, keepdims=True)
+        assert y.dtype.name == result
+        wanted = (host * host).sum(axis=axis, keepdims=True)
+        np.testing.assert_array_equal(numbacc.asnumpy(y).astype(float), wanted)
+z = numbacc.asarray(np.array([3 + 4j, 1j], np.complex64))
+assert numbacc.asnumpy(ew.sum_of_squares(z)) == (3 + 4j) ** 2 - 1
+assert numbacc.asnumpy(ew.sum_of_squares(numbacc.zeros((0, 3)))) == 0
+assert ew.sum_of_squares.plan(numbacc.zeros((2, 3))).info.op == "elementwise.sum_of_squares"
+assert pickle.loads(pickle.dumps(ew.sum_of_squares)) is ew.sum_of_squares
+x = numbacc.asarray(host, "float32")
+dx = ew.sum_of_squares_backward(numbacc.asarray(np.array([1.0, 2.0, 3.0, 4.0], np.float32)), x, axis=0)
+np.testing.assert_array_equal(numbacc.asnumpy(dx), 2 * host * [1, 2, 3, 4])
+"""
+
+
+def test_a_reduction_takes_three_files():
+    """Tests and docs included."""
+    assert len({edit.file for edit in recipe("A new reduction")}) == 3
+    assert len(lines_of("A new reduction")) <= 11
+
+
+def test_a_new_reduction_is_computed_derived_listed_and_tested(tmp_path):
+    """In NumPy and on simulated kernels, by the tests and docs as they are."""
+    folder = follow("A new reduction", tmp_path)
+    files = [f"tests/test_{each}.py" for each in ("reductions", "reductions_calls", "reduction_gradients")]
+    for simulation in ("0", "1"):
+        run(folder, "-c", REDUCED.format(folder=str(folder)), NUMBA_ENABLE_CUDASIM=simulation)
+        out = run(folder, *TESTS, "-k", "sum_of_squares", *files, NUMBA_ENABLE_CUDASIM=simulation)
+        assert int(re.search(r"(\d+) passed", out).group(1)) > 20
+    more = [f"tests/test_{each}.py" for each in ("reductions_ptx", "docstrings")]
+    out = run(folder, *TESTS, "-m", "slow or not slow", "-k", "sum_of_squares and float32", *more)
+    assert int(re.search(r"(\d+) passed", out).group(1)) >= 2
+    run(folder, *TESTS, "tests/test_readme.py::test_every_public_function_is_listed")
+
+
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("return (x * x,)", "return (x * x * 1.001,)"),
+        pytest.param("(rows * rows).sum(", "(rows * rows * 1.001).sum(", marks=pytest.mark.slow, id="numpy"),
+        pytest.param("return (2.0 * dy * x,)", "return (2.001 * dy * x,)", marks=pytest.mark.slow, id="slope"),
+    ],
+)
+def test_a_reduction_that_is_wrong_is_found_out(tmp_path, right, wrong):
+    folder = follow("A new reduction", tmp_path)
+    path = folder / "numbacc" / "kernels" / "reduce" / "functions.py"
+    text = path.read_text()
+    path.write_text(wrong.join(text.rsplit(right, 1)))
+    assert text != path.read_text()
+    files = [f"tests/test_{each}.py" for each in ("reductions", "reduction_gradients")]
+    with pytest.raises(AssertionError, match="failed"):
+        run(folder, *TESTS, "-x", "-k", "sum_of_squares", *files, NUMBA_ENABLE_CUDASIM="0" if "rows" in right else "1")
+
+
 DTYPE = """
 import ml_dtypes, numpy as np, numbacc
 dtype = np.dtype(ml_dtypes.float8_e5m2fnuz)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from oracle import spacing
 
@@ -11,9 +14,32 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = tuple(f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64))
 COMPLEX = ("complex64", "complex128")
 REAL = (*FLOATS, *INTEGERS, "bool")
+
+
+class Oracle(NamedTuple):
+    """A reduction in more precision than numbacc's.
+
+    Attributes:
+        result: (x, axis and keepdims) -> the result. Of magnitudes it is what errors are proportional to.
+        gradient: (dy, x) -> the gradient, where dy has the axes that were reduced; None if there is none.
+        dtypes: the dtypes that it takes.
+        like: a function whose results have the same dtypes.
+    """
+
+    result: Callable
+    gradient: Callable | None = None
+    dtypes: tuple[str, ...] = (*REAL, *COMPLEX)
+    like: str = "sum"
+
+
+#: Function -> its oracle; the other functions have theirs below.
+ORACLES = {
+    "sum": Oracle(lambda x, **axes: x.sum(**axes), lambda dy, x: dy + 0 * x),
+}
 #: Function -> the dtypes that it takes.
 DTYPES = {
-    **dict.fromkeys(("sum", "prod", "mean", "any", "all", "var", "std", "norm"), (*REAL, *COMPLEX)),
+    **{name: oracle.dtypes for name, oracle in ORACLES.items()},
+    **dict.fromkeys(("prod", "mean", "any", "all", "var", "std", "norm"), (*REAL, *COMPLEX)),
     **dict.fromkeys(("max", "min", "argmax", "argmin"), REAL),
 }
 INDICES = ("argmax", "argmin")
@@ -42,6 +68,7 @@ def values(rng, shape, name, function):
 def result_dtype(function, dtype):
     """The result's dtype."""
     row, kind = info(dtype), dtype.kind
+    function = ORACLES[function].like if function in ORACLES else function
     if function in ("any", "all"):
         return np.dtype(bool)
     if function in INDICES:
@@ -71,6 +98,8 @@ def exact(function, x, axis, keepdims=False, *, correction=0, order=2):
     more = {"axis": axis, "keepdims": keepdims}
     x = wide(x)
     with np.errstate(all="ignore"):
+        if function in ORACLES:
+            return ORACLES[function].result(x, **more)
         if function in ("var", "std"):
             x = x if x.dtype.kind == "c" else x.astype(np.longdouble)
             apart = np.abs(x - x.mean(axis=axis, keepdims=True))
@@ -119,8 +148,10 @@ def scale(function, x, axis, keepdims, *, correction=0, order=2):
     magnitude = np.abs(wide(x)).astype(np.longdouble)
     more = {"axis": axis, "keepdims": keepdims}
     with np.errstate(all="ignore"):
-        if function in ("sum", "mean"):
-            return getattr(magnitude, function)(**more)
+        if function in ORACLES:
+            return ORACLES[function].result(magnitude, **more)
+        if function == "mean":
+            return magnitude.mean(**more)
         if function == "prod":
             count = magnitude.size // max(magnitude.prod(**more).size, 1)
             return magnitude.prod(**more) * max(count, 1)

@@ -14,6 +14,7 @@ import numbacc
 from numbacc.base.dispatch import launcher_class
 from numbacc.base.dtypes import TABLE
 from numbacc.elementwise import calling, reductions
+from numbacc.kernels.reduce.functions import FUNCTIONS as DESCRIBED
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -195,6 +196,7 @@ def test_graphs(device_place, compiles, monkeypatch):
 
 
 def test_all_are_public():
+    assert {*DESCRIBED} <= {*FUNCTIONS}, "each has a row in reduction_oracle"
     for name in FUNCTIONS:
         assert name in reductions.__all__ and getattr(reductions, name).plan
 
