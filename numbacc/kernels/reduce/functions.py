@@ -503,7 +503,7 @@ class Slope(NamedTuple):
     example: tuple[str, str]
 
 
-class Function(NamedTuple):
+class ReductionFunction(NamedTuple):
     """A public function: f(x, *, axis=None, keepdims=False, out=None, stream=None).
 
     Attributes:
@@ -546,10 +546,10 @@ def function(
     finish: Callable[..., tuple[Any, ...]] = same,
     parts: tuple[str, ...] | None = None,
     **more: Any,
-) -> Function:
-    """Return the description of a public function: fields of `Function` and arguments of `Reduction`."""
+) -> ReductionFunction:
+    """Return the description of a public function: fields of `ReductionFunction` and arguments of `Reduction`."""
     formula = Reduction(name, map, start=start, merge=merge, finish=finish, parts=parts)
-    return Function(name, says, (arguments, output), formula, numpy, rule, **more)
+    return ReductionFunction(name, says, (arguments, output), formula, numpy, rule, **more)
 
 
 _SQUARE, _OTHERS = "np.array([[1.0, 2.0], [3.0, 4.0]])", "np.array([[1.0, 5.0], [3.0, 4.0]])"
