@@ -21,7 +21,7 @@ from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ...runtime.operation import Operation
 from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of
-from ..elementwise.launch import Kernel, KernelWithScratch, MapExecutable, MapSpec
+from ..elementwise.launch import KernelWithScratch, LaunchExecutable, MapExecutable, MapSpec
 from ..reduce.functions import REDUCTIONS
 from ..reduce.launch import ReduceExecutable, ReduceTask
 from ..specs import words_of
@@ -413,7 +413,7 @@ class RowExecutable(Operation):
         kernel: Any = order.kernel
         launcher.algorithm = described("row_sums" if walk else f"row_maps, {kernel.form}", rows, order)
         if self.task.total is None:
-            return Kernel(launcher)
+            return LaunchExecutable(launcher)
         return KernelWithScratch(launcher, word_bytes(kernel, order.grid[0] - 1))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
@@ -674,7 +674,7 @@ class RowSums(RowExecutable):
         # There are so few that one pass is faster than two.
         reduction = ReduceExecutable(_reduction(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
         steps = [
-            Step(Kernel(launcher), (*range(arrays), *places), takes_scalars=True),
+            Step(LaunchExecutable(launcher), (*range(arrays), *places), takes_scalars=True),
             Step(reduction, (*places, *range(arrays, arrays + parts))),
         ]
         algorithm = "; ".join(step.executable.algorithm for step in steps)
