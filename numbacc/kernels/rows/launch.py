@@ -16,7 +16,7 @@ import numpy as np
 from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE, info
 from ...base.layout import Layout, Merged, View, layout, merge_dimensions, row_major_strides, same_layout, view
-from ...functions.formula import Formula, Reduction, RowFormula
+from ...functions.formula import Formula, ReductionFormula, RowFormula
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, Limits
 from ...runtime.operation import Operation
 from ...runtime.steps import Scratch, Step, Steps
@@ -378,7 +378,7 @@ class RowTask(NamedTuple):
     kept: int = 1
     stats: int = 0
     indexed: bool = False
-    total: Reduction | None = None
+    total: ReductionFormula | None = None
 
 
 def described(kernel: str, rows: Rows, order: LaunchOrder) -> str:
@@ -623,7 +623,7 @@ class FewRows:
         return Steps(steps, scratch, close, fits, backend=write.backend, algorithm=algorithm)
 
 
-def _results(stage: Reduction, scalars: int) -> int:
+def _results(stage: ReductionFormula, scalars: int) -> int:
     """How many numbers a stage makes of a row."""
     with np.errstate(all="ignore"):
         return len(stage.finish(*[np.float64(1)] * (len(stage.start) + 1 + scalars)))
