@@ -112,8 +112,8 @@ def function(
     Args:
         arguments: the arguments' names, with blanks between them.
         example, prints: the arguments of the example, and the output.
-        gradient: a `FunctionGradient`, or its attribute `scalar` alone. It becomes None for functions that return bool or do
-            not take floats.
+        gradient: a `FunctionGradient`, or its attribute `scalar` alone. It becomes None for functions that return bool
+            or do not take floats.
         meanings: for each kind a pair of functions, one of numbers and one of NumPy arrays; or the function of numbers
             alone, from which the other one is derived.
     """

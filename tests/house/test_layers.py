@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -316,6 +317,29 @@ def test_small_files_have_a_reason():
     assert small - {*SMALL} == set(), "merge it with what is always imported with it, or say here why not"
     files = {name.removeprefix("numbacc.") for name in TEXTS}
     assert {*SMALL} - files == set(), "no longer there"
+
+
+#: Names that two classes have, and why.
+TWINS = {
+    "Borrowed": "the runtime's and the simulator's: `runtime()` is either",
+    "Launcher": "as Borrowed",
+    "Recording": "as Borrowed",
+    "Storage": "as Borrowed",
+    "Runner": "a library's call, of cuBLASLt and cuDNN, and of the simulator's likeness of each",
+    "Transform": "cuFFT's, and its likeness in the simulator",
+    "Status": "the statuses of each of NVIDIA's libraries, by their own name",
+    "Request": "public in attention and in conv",
+}
+
+
+def test_a_class_name_is_defined_once():
+    places = defaultdict(list)
+    for module, text in TEXTS.items():
+        for name in re.findall(r"^class (\w+)", text, re.MULTILINE):
+            places[name].append(module)
+    twice = {name: modules for name, modules in places.items() if len(modules) > 1 and name not in TWINS}
+    assert twice == {}
+    assert len(TWINS) <= 8 and all(len(places[name]) > 1 for name in TWINS)
 
 
 def test_a_test_file_imports_helpers_only():

@@ -549,7 +549,7 @@ def function(
     parts: tuple[str, ...] | None = None,
     **more: Any,
 ) -> ReductionFunction:
-    """Return the description of a public function: fields of `ReductionFunction` and arguments of `ReductionFormula`."""
+    """Describe a public function: fields of `ReductionFunction`, and arguments of `ReductionFormula`."""
     formula = ReductionFormula(name, map, start=start, merge=merge, finish=finish, parts=parts)
     return ReductionFunction(name, says, (arguments, output), formula, numpy, rule, **more)
 
