@@ -273,6 +273,15 @@ def test_public_modules_know_no_ctypes():
             assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module
 
 
+def test_plans_know_neither_device_arrays_nor_plans_of_cudnn():
+    """To follow a call one reads how operands are made, not what they are, and graphs, not how cuDNN gets them."""
+    assert not importers("numbacc.arrays.device_array")
+    for folder in ("attention", "conv"):
+        modules = [module for module in GRAPH if folder_of(module) == folder]
+        below = numbacc_modules("libraries.cudnn_plans", "libraries.cudnn_descriptors")
+        assert not any(reaches(module, *below) for module in modules)
+
+
 def test_what_is_installed_knows_no_benchmarks_and_tools():
     assert not importers("benchmarks", "tools", "tests")
 
