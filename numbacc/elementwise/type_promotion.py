@@ -213,8 +213,9 @@ def types_of(
         row: of the array's dtype.
         asked: the option dtype.
         own: what messages call the array.
-        known: the function's rule and whether it takes complex numbers, as `kernels.reduce.functions.Function` has
-            them; None of scans, norms and the functions of deviations and indices.
+        known: the function's rule and whether it takes complex numbers, as in
+            `kernels.reduce.functions.ReductionFunction`; None of scans, norms and the functions of deviations and
+            indices.
 
     Raises:
         DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.

@@ -41,7 +41,7 @@ PlannedCall = tuple[Any, Sequence[Any], "Sequence[Any] | None", int, Sequence[An
 _GUARDED = "({0} is default_{0} or type({0}) is int or is_usual_{0}({0}))"
 
 
-class Function(Protocol[P, R]):
+class PlannedFunction(Protocol[P, R]):
     """A public function.
 
     Attributes:
@@ -68,7 +68,7 @@ class Function(Protocol[P, R]):
 class Decorator(Protocol):
     """What `planned` returns."""
 
-    def __call__(self, body: Callable[P, R], /) -> Function[P, R]:
+    def __call__(self, body: Callable[P, R], /) -> PlannedFunction[P, R]:
         """Make the public function."""
 
 
@@ -128,7 +128,7 @@ def planned(
         short: False if there is no short path.
     """
 
-    def decorate(body: Callable[P, R]) -> Function[P, R]:
+    def decorate(body: Callable[P, R]) -> PlannedFunction[P, R]:
         assert isinstance(body, FunctionType)
         name, parameters = body.__name__, Parameters(body)
         family = body.__module__.split(".")[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -272,6 +273,15 @@ def test_public_modules_know_no_ctypes():
             assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module
 
 
+def test_plans_know_neither_device_arrays_nor_plans_of_cudnn():
+    """To follow a call one reads how operands are made, not what they are, and graphs, not how cuDNN gets them."""
+    assert not importers("numbacc.arrays.device_array")
+    for folder in ("attention", "conv"):
+        modules = [module for module in GRAPH if folder_of(module) == folder]
+        below = numbacc_modules("libraries.cudnn_plans", "libraries.cudnn_descriptors")
+        assert not any(reaches(module, *below) for module in modules)
+
+
 def test_what_is_installed_knows_no_benchmarks_and_tools():
     assert not importers("benchmarks", "tools", "tests")
 
@@ -316,6 +326,29 @@ def test_small_files_have_a_reason():
     assert small - {*SMALL} == set(), "merge it with what is always imported with it, or say here why not"
     files = {name.removeprefix("numbacc.") for name in TEXTS}
     assert {*SMALL} - files == set(), "no longer there"
+
+
+#: Names that two classes have, and why.
+TWINS = {
+    "Borrowed": "the runtime's and the simulator's: `runtime()` is either",
+    "Launcher": "as Borrowed",
+    "Recording": "as Borrowed",
+    "Storage": "as Borrowed",
+    "Runner": "a library's call, of cuBLASLt and cuDNN, and of the simulator's likeness of each",
+    "Transform": "cuFFT's, and its likeness in the simulator",
+    "Status": "the statuses of each of NVIDIA's libraries, by their own name",
+    "Request": "public in attention and in conv",
+}
+
+
+def test_a_class_name_is_defined_once():
+    places = defaultdict(list)
+    for module, text in TEXTS.items():
+        for name in re.findall(r"^class (\w+)", text, re.MULTILINE):
+            places[name].append(module)
+    twice = {name: modules for name, modules in places.items() if len(modules) > 1 and name not in TWINS}
+    assert twice == {}
+    assert len(TWINS) <= 8 and all(len(places[name]) > 1 for name in TWINS)
 
 
 def test_a_test_file_imports_helpers_only():

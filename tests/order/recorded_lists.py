@@ -199,7 +199,7 @@ def test_a_launch_that_fails_is_told(monkeypatch):
     ew.adamw_step(*given, 1)
     (plan,) = ew.adamw_plan.plans.known.values()
     monkeypatch.setattr(plan._lists.last, "launch", lambda *words: 700)
-    monkeypatch.setattr(multi_tensor_launch.Kernel, "launch_unchecked", lambda *words: 700)
+    monkeypatch.setattr(multi_tensor_launch.LaunchExecutable, "launch_unchecked", lambda *words: 700)
     with pytest.raises(numbacc.LibraryError):
         ew.adamw_step(*given, 2)
 

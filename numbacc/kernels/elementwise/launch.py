@@ -65,7 +65,7 @@ class MapSpec(NamedTuple):
         return self.shape if view.shape is None else view.shape
 
 
-class Kernel:
+class LaunchExecutable:
     """A launcher as an executable.
 
     Attributes:
@@ -94,7 +94,7 @@ class Kernel:
         runtime().check_launch(status)
 
 
-class KernelWithScratch(Kernel):
+class KernelWithScratch(LaunchExecutable):
     """A launcher as an executable, whose last array is so many bytes of scratch memory."""
 
     def __init__(self, launcher: Any, nbytes: int):
@@ -175,12 +175,12 @@ class MapExecutable(Operation):
         self.empty = 0 in spec.shape
         self._check_writable()
 
-    def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
+    def _make(self, key: tuple[int, ...], trial: Any) -> LaunchExecutable:
         return self._kernel(key)
 
-    def _kernel(self, key: tuple[int, ...], instead: LaunchOrder | None = None) -> Kernel:
+    def _kernel(self, key: tuple[int, ...], instead: LaunchOrder | None = None) -> LaunchExecutable:
         make = self.spec.launcher or make_launcher
-        return Kernel(make(self.spec, Given(key, self.device, self._pairs(), instead)))
+        return LaunchExecutable(make(self.spec, Given(key, self.device, self._pairs(), instead)))
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:
         """As `choose`; but compiles nothing where there is a kernel that can be launched on these arrays."""

@@ -12,7 +12,7 @@ from ...runtime.launch_order import LaunchOrder
 from ...runtime.operation import Operation
 from ...runtime.steps import Scratch, Step, Steps
 from .geometry import described, for_any_alignment
-from .launch import Kernel
+from .launch import LaunchExecutable
 
 
 class Passes(Operation):
@@ -80,8 +80,8 @@ class Passes(Operation):
         return self._executable(key, [for_any_alignment(*each) for each in zip(orders, own, strict=True)])
 
 
-def kernel_of(order: LaunchOrder) -> Kernel:
+def kernel_of(order: LaunchOrder) -> LaunchExecutable:
     """The executable of one launch."""
     launcher = launcher_class()(order)
     launcher.algorithm = described(order)
-    return Kernel(launcher)
+    return LaunchExecutable(launcher)

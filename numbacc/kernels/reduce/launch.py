@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base.dtypes import TABLE, info, real_of
 from ...base.layout import Layout, Merged, View, merge_dimensions, row_major_strides
-from ...functions.formula import Reduction
+from ...functions.formula import ReductionFormula
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ..elementwise.geometry import RANKS, alignments_of, power_of_two, sizes_of
 from ..elementwise.multi_launch import Passes
@@ -211,7 +211,7 @@ class ReduceTask(NamedTuple):
     """
 
     op: str
-    formula: Reduction
+    formula: ReductionFormula
     reference: Callable[..., tuple[np.ndarray[Any, Any], ...]]
     names: tuple[str, ...]
     inputs: tuple[Layout, ...]

@@ -16,12 +16,12 @@ import numpy as np
 from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE, info
 from ...base.layout import Layout, Merged, View, layout, merge_dimensions, row_major_strides, same_layout, view
-from ...functions.formula import Formula, Reduction, RowFormula
+from ...functions.formula import Formula, ReductionFormula, RowFormula
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, Limits
 from ...runtime.operation import Operation
 from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of
-from ..elementwise.launch import Kernel, KernelWithScratch, MapExecutable, MapSpec
+from ..elementwise.launch import KernelWithScratch, LaunchExecutable, MapExecutable, MapSpec
 from ..reduce.functions import REDUCTIONS
 from ..reduce.launch import ReduceExecutable, ReduceTask
 from ..specs import words_of
@@ -378,7 +378,7 @@ class RowTask(NamedTuple):
     kept: int = 1
     stats: int = 0
     indexed: bool = False
-    total: Reduction | None = None
+    total: ReductionFormula | None = None
 
 
 def described(kernel: str, rows: Rows, order: LaunchOrder) -> str:
@@ -413,7 +413,7 @@ class RowExecutable(Operation):
         kernel: Any = order.kernel
         launcher.algorithm = described("row_sums" if walk else f"row_maps, {kernel.form}", rows, order)
         if self.task.total is None:
-            return Kernel(launcher)
+            return LaunchExecutable(launcher)
         return KernelWithScratch(launcher, word_bytes(kernel, order.grid[0] - 1))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
@@ -623,7 +623,7 @@ class FewRows:
         return Steps(steps, scratch, close, fits, backend=write.backend, algorithm=algorithm)
 
 
-def _results(stage: Reduction, scalars: int) -> int:
+def _results(stage: ReductionFormula, scalars: int) -> int:
     """How many numbers a stage makes of a row."""
     with np.errstate(all="ignore"):
         return len(stage.finish(*[np.float64(1)] * (len(stage.start) + 1 + scalars)))
@@ -674,7 +674,7 @@ class RowSums(RowExecutable):
         # There are so few that one pass is faster than two.
         reduction = ReduceExecutable(_reduction(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
         steps = [
-            Step(Kernel(launcher), (*range(arrays), *places), takes_scalars=True),
+            Step(LaunchExecutable(launcher), (*range(arrays), *places), takes_scalars=True),
             Step(reduction, (*places, *range(arrays, arrays + parts))),
         ]
         algorithm = "; ".join(step.executable.algorithm for step in steps)

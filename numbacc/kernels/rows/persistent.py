@@ -52,7 +52,7 @@ else:
 _WORDS = VECTOR_BYTES // 4
 
 
-class Cell(NamedTuple):
+class SharedCell(NamedTuple):
     """An access that a thread has in shared memory.
 
     Attributes:
@@ -69,14 +69,14 @@ class Cell(NamedTuple):
     nbytes: int
 
 
-def _cells(rows: Sequence[Operand], which: range, width: int, runs: int) -> tuple[list[Cell], int]:
+def _cells(rows: Sequence[Operand], which: range, width: int, runs: int) -> tuple[list[SharedCell], int]:
     """The accesses of these inputs, and how many bytes they are."""
     found, before = [], 0
     for k in which:
         nbytes = rows[k].access * rows[k].dtype.itemsize
         for run in range(runs):
             for start in range(0, width, rows[k].access):
-                found.append(Cell(k, run, start, before, nbytes))
+                found.append(SharedCell(k, run, start, before, nbytes))
                 before += nbytes
     return found, before
 
@@ -249,7 +249,7 @@ else:
             start = builder.add(start, builder.add(builder.mul(threads, before), builder.mul(thread, I32(nbytes))))
             return builder.bitcast(builder.gep(kept_place(builder), [I32(0), start]), ir.PointerType(kind, addrspace=3))
 
-        def pointer_of(builder: Any, place: Any, cell: Cell, slot: Any = None) -> Any:
+        def pointer_of(builder: Any, place: Any, cell: SharedCell, slot: Any = None) -> Any:
             """To an access of a row in its slot, or of the weights, which groups of threads beside each other share."""
             kind, group = kind_of(cell), numbers_in(builder, place, 2)
             if slot is None:
@@ -261,7 +261,7 @@ else:
                 start = builder.and_(builder.add(start, I32(VECTOR_BYTES - 1)), I32(-VECTOR_BYTES))
             return pointer(builder, numbers_in(builder, place, 0), before, cell.nbytes, kind, start)
 
-        def kind_of(cell: Cell) -> Any:
+        def kind_of(cell: SharedCell) -> Any:
             operand = reads[cell.operand]
             if operand.access > 1:
                 return formats.access_type(operand.dtype, operand.access)
@@ -273,7 +273,7 @@ else:
             else:
                 builder.store(builder.load(source, align=nbytes), target, align=nbytes)
 
-        def copied(builder: Any, cells: list[Cell], given: Any, place: Any, slot: Any = None) -> None:
+        def copied(builder: Any, cells: list[SharedCell], given: Any, place: Any, slot: Any = None) -> None:
             addresses, at, inside = given
             for run in sorted({cell.run for cell in cells}):
                 offsets = builder.extract_value(at, run)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...base._numba import SIMULATED, cuda
 from ...base.dtypes import TABLE
-from ...functions.formula import Reduction
+from ...functions.formula import ReductionFormula
 from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
 from ..primitives.block_partials import chunked
@@ -53,7 +53,7 @@ def stage_of(spec: RowSpec, number: int) -> SimpleNamespace:
     return reduction_of(spec, spec.formula.stages[number])
 
 
-def reduction_of(spec: RowSpec, reduction: Reduction) -> SimpleNamespace:
+def reduction_of(spec: RowSpec, reduction: ReductionFormula) -> SimpleNamespace:
     """A reduction, and its intrinsics."""
     functions = (reduction.function, reduction.merge, reduction.finish)
     function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
-from ...functions.formula import Formula, Reduction, RowFormula
+from ...functions.formula import Formula, ReductionFormula, RowFormula
 from ...runtime.launch_order import WARP, Spec
 from ..specs import HEAD_BYTES, ROW_BOUNDS, words_told
 
@@ -35,7 +35,7 @@ class _RowFields(NamedTuple):
     whole: bool = False
     picks: str | None = None
     sides: int = 1
-    total: Reduction | None = None
+    total: ReductionFormula | None = None
 
 
 class RowSpec(_RowFields, Spec):
@@ -147,7 +147,7 @@ class SumsSpec(_SumsFields, Spec):
         return self.is_cluster and self.rows.formula.shared is not None and self.depth > 2 and not self.held
 
     @property
-    def exchanged(self) -> tuple[Reduction, ...]:
+    def exchanged(self) -> tuple[ReductionFormula, ...]:
         """The reductions whose parts such blocks send each other."""
         formula = self.rows.formula
         return (formula.shared,) if self.is_ahead and formula.shared is not None else formula.stages
