@@ -19,8 +19,8 @@ from ..functions.symbolic.trace import is_truth, is_whole, traced
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import on_gpu
 from ..runtime.streams import handle_of
+from .operation import sorted_out
 from .rows import Meaning, Row
-from .scalars import sorted_out
 
 _EMPTY = inspect.Parameter.empty
 _POSITIONAL = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
