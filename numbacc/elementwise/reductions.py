@@ -335,12 +335,7 @@ def logsumexp(
 
 @_reduced()
 def max(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
+    x: Any, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
     """The largest number.
 
@@ -372,12 +367,7 @@ def max(
 
 @_reduced()
 def min(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
+    x: Any, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
     """The smallest number.
 
@@ -408,14 +398,7 @@ def min(
 
 
 @_reduced()
-def argmax(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
+def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The index of the largest number.
 
     Args:
@@ -445,14 +428,7 @@ def argmax(
 
 
 @_reduced()
-def argmin(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
+def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The index of the smallest number.
 
     Args:
@@ -483,12 +459,7 @@ def argmin(
 
 @_reduced()
 def any(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
+    x: Any, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
     """Whether some number is not 0; False of nothing.
 
@@ -520,12 +491,7 @@ def any(
 
 @_reduced()
 def all(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
+    x: Any, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
     """Whether no number is 0; True of nothing.
 

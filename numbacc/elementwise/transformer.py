@@ -151,13 +151,7 @@ def bias_activation_backward(
     example=_EXAMPLE.replace("SHAPE", "(1, 2)"),
 )
 def residual_activation(
-    x: Any,
-    residual: Any,
-    *,
-    activation: str = "relu",
-    return_saved: bool = False,
-    out: Any = None,
-    stream: Any = None,
+    x: Any, residual: Any, *, activation: str = "relu", return_saved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
     """An activation of x + residual, in one pass: nothing is rounded between.
 
