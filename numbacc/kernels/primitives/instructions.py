@@ -19,10 +19,17 @@ if SIMULATED:
         """The shared memory that a launch asks for."""
         return cuda.shared.array(0, np.dtype(np.uint8))
 
+    def hidden_successor(number: int) -> int:
+        """See the GPU's."""
+        return number + 1
+
 else:
     from ...base._numba import capability_compiled_for, intrinsic, ir
 
-__all__ = ["assembly", "copies_ahead", "copy_ahead", "hardware", "kept_memory", "kept_place", "tell_copies"]
+__all__ = [
+    "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory", "kept_place",
+    "tell_copies",
+]  # fmt: skip
 
 #: Compute capability from which on memory is copied into shared memory past a thread's registers.
 _COPIES_AHEAD_FROM = (8, 0)
@@ -78,6 +85,7 @@ if not SIMULATED:
         types.float64: (_DOUBLE, "d"),
         types.uint32: (_I32, "r"),
         types.uint64: (_I64, "l"),
+        types.int64: (_I64, "l"),
     }
 
     def _instruction(text: str, result: Any, *operands: Any, what: str = "") -> Any:
@@ -101,6 +109,9 @@ if not SIMULATED:
             return typed
 
         return intrinsic((one, two, three)[len(operands) - 1])
+
+    #: A counter's next number, hidden from the compiler, so that it does not unroll the loop for want of registers.
+    hidden_successor = _instruction("add.s64 $0, $1, 1;", types.int64, types.int64, what="convergent")
 
     def _extreme(text: str, compare: str) -> Any:
         """The larger or smaller of two float32, NaN if one is: one instruction since compute capability 8.0."""
