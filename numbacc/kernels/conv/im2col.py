@@ -18,7 +18,7 @@ from ...base._numba import cuda
 from ...base.dtypes import TABLE
 from ..primitives.instructions import hidden_successor
 from ..primitives.masked_gather import gathering
-from ..primitives.operands import operands
+from ..primitives.operands import operands, splitter
 from ..specs import Kernel
 from .im2col_spec import WINDOW_LANES, WINDOW_THREADS, WindowsSpec
 
@@ -28,18 +28,6 @@ __all__ = ["NOWHERE", "make", "parameters"]
 NOWHERE = 2**30
 #: The numbers of a thread's elements.
 _LANES = tuple(np.int32(lane) for lane in range(WINDOW_LANES))
-
-
-def _splitting(unravel: Any) -> Any:
-    """The device function (number, outer, inner) -> (image, strip, cell): so many strips and cells there are."""
-    none = np.int32(0)
-
-    def split(number, outer, inner):
-        # Division by a number of 64 bits takes several times as long.
-        image, strip, cell = unravel(np.int32(number), (none, np.int32(outer), np.int32(inner)))
-        return np.int64(image), np.int64(strip), np.int64(cell)
-
-    return cuda.jit(device=True)(split)
 
 
 def _looking(spec: WindowsSpec, map_lanes: Any) -> Any:
@@ -84,7 +72,7 @@ def make(spec: WindowsSpec) -> Kernel:
     (top, left); `counts` are the images, and of what is written the rows, columns, strips of rows and rows of a strip.
     """
     io, moves = operands((TABLE["uint16"],), 1, 1), gathering(WINDOW_LANES)
-    split, look = _splitting(io.unravel), _looking(spec, io.map_lanes)
+    split, look = splitter(), _looking(spec, io.map_lanes)
     gather, put, successor = moves.gather, moves.put, hidden_successor
     pieces, pitch, nbytes = spec.pitch // WINDOW_LANES, spec.pitch, 2 * WINDOW_LANES
 
