@@ -27,7 +27,7 @@ else:
     from ...base._numba import capability_compiled_for, intrinsic, ir
 
 __all__ = [
-    "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory", "kept_place",
+    "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory", "kept_pointer",
     "tell_copies",
 ]  # fmt: skip
 
@@ -70,7 +70,7 @@ if not SIMULATED:
         """What the simulator's shared memory is passed on as; a GPU's has a name."""
         return 0
 
-    def kept_place(builder: Any) -> Any:
+    def _kept_place(builder: Any) -> Any:
         """The shared memory that a launch asks for."""
         module, name = builder.module, "numbacc_kept"
         if name in module.globals:
@@ -78,6 +78,11 @@ if not SIMULATED:
         memory = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, addrspace=3)
         memory.linkage, memory.align = "external", VECTOR_BYTES
         return memory
+
+    def kept_pointer(builder: Any, start: Any, kind: Any) -> Any:
+        """To a value of an LLVM type in that memory, so many bytes behind its start."""
+        place = builder.gep(_kept_place(builder), [_I32(0), start])
+        return builder.bitcast(place, ir.PointerType(kind, addrspace=3))
 
     #: How numbers are held in registers, and the letter for such a register in assembly.
     _REGISTERS = {

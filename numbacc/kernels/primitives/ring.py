@@ -26,7 +26,7 @@ else:
     from ...base._numba import intrinsic, ir
     from . import formats
     from .formats import I32, I64
-    from .instructions import assembly, copies_ahead, copy_ahead, kept_place, tell_copies
+    from .instructions import assembly, copies_ahead, copy_ahead, kept_pointer, tell_copies
     from .load_store import address_of, aggregate, lanes_type, pointer_to, resized
     from .operands import call_of, results_of
     from .runs import numbers_of, put_run
@@ -250,7 +250,7 @@ else:
             """To what a thread has in shared memory from a start on, behind so many bytes of each."""
             thread, threads = own
             start = builder.add(start, builder.add(builder.mul(threads, before), builder.mul(thread, I32(nbytes))))
-            return builder.bitcast(builder.gep(kept_place(builder), [I32(0), start]), ir.PointerType(kind, addrspace=3))
+            return kept_pointer(builder, start, kind)
 
         def pointer_of(builder: Any, place: Any, cell: Cell, slot: Any = None) -> Any:
             """To an access of a row in its slot, or of the weights, which groups of threads beside each other share."""
@@ -266,9 +266,7 @@ else:
 
         def kind_of(cell: Cell) -> Any:
             operand = reads[cell.operand]
-            if operand.access > 1:
-                return formats.access_type(operand.dtype, operand.access)
-            return formats.memory_type(operand.dtype)
+            return formats.moved_type(operand.dtype, operand.access)
 
         def copy(builder: Any, source: Any, target: Any, nbytes: int) -> None:
             if copies_ahead(nbytes):
