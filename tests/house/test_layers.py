@@ -219,6 +219,41 @@ def test_one_door_to_numba_cuda():
     assert importers("numba", "llvmlite") <= {*allowed}
 
 
+def generated(source):
+    """What a module has of LLVM's builders and of inline assembly: names, in order."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        names = [getattr(node, field, None) for field in ("id", "attr", "arg", "module")]
+        names += [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+        found |= {"builder", "assembly", "InlineAsm", "intrinsic", "ir"} & {*names}
+        found |= {name for name in names if name and name.partition(".")[0] == "llvmlite"}
+    return sorted(found)
+
+
+def test_kernels_generate_code_in_one_folder():
+    """LLVM code and inline assembly are in `kernels/primitives`, each with its simulated twin in the same file."""
+    kernels = {module: generated(text) for module, text in TEXTS.items() if module.startswith("numbacc.kernels.")}
+    inside = {module for module in kernels if module.startswith("numbacc.kernels.primitives.")}
+    assert {module: found for module, found in kernels.items() if found and module not in inside} == {}
+    assert any(kernels[module] for module in inside)
+    assert [module for module in kernels if "simulated" in module] == numbacc_modules("kernels.primitives.simulated")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(builder): return builder.add(1, 2)", ["builder"]),
+        ("from ...base._numba import intrinsic, ir", ["intrinsic", "ir"]),
+        ("from llvmlite import ir\nimport llvmlite.binding", ["ir", "llvmlite", "llvmlite.binding"]),
+        ("def f(x): return api.ir.InlineAsm(x)", ["InlineAsm", "ir"]),
+        ("from ..primitives.instructions import assembly", ["assembly"]),
+        ("from ..primitives.partials import parts_intrinsics\n'builder.add'", []),
+    ],
+)
+def test_generated_code_is_found(source, expected):
+    assert generated(source) == expected
+
+
 def test_what_native_imports_decides_its_cache():
     """Its constants are part of the machine code that `host_cache` keeps."""
     kept_by = {name.removesuffix(".py").replace("/", ".") for name in host_cache.SOURCES}

@@ -59,7 +59,7 @@ class RowSpec(_RowFields, Spec):
             the index.
         sides: how many groups of a block share each a row with those of other blocks, row after row.
         total: what the first of the outputs is reduced to over all rows: of it, the index, and the scalars. None where
-            it has one element a row. Behind the outputs then are words of `look_back`.
+            it has one element a row. Behind the outputs then are words of `decoupled_look_back`.
     """
 
     __slots__ = ()
@@ -82,7 +82,7 @@ class RowSpec(_RowFields, Spec):
 
     @property
     def is_packed(self) -> bool:
-        """True where a thread keeps its row in words of two 16-bit floats: see `row_words`."""
+        """True where a thread keeps its row in words of two 16-bit floats: see `packed_16bit.in_words`."""
         is_alone = self.is_reduction and len(self.reads) == 1 and self.form == "registers"
         return is_alone and TABLE[self.reads[0]].itemsize == 2 and self.width > 1
 
