@@ -118,7 +118,7 @@ def test_dtypes_of_spreads(place, name):
     assert function(f).dtype == np.float32 and function(f, dtype="float64", axis=0).dtype == np.float64
     far = place.put(np.array([1e8, 1e8 + 8, 1e8 + 16], np.float32))
     np.testing.assert_allclose(place.get(function(far, dtype="float64")), getattr(np, name)([0.0, 8, 16]), rtol=1e-15)
-    plan = getattr(ew, f"{name}_plan")(f, axis=1, dtype="float64", correction=1)
+    plan = function.plan(f, axis=1, dtype="float64", correction=1)
     np.testing.assert_allclose(place.get(plan(f)), getattr(HOST["f"].astype(float), name)(1, ddof=1), rtol=1e-14)
     for dtype in ("int32", "bool", "complex64"):
         refused(numbacc.DTypeError, f"dtype={dtype}", name, run=lambda dtype=dtype: function(f, dtype=dtype))

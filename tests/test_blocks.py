@@ -139,7 +139,7 @@ def test_dropout_of_what_is_not_aligned(place):
     whole, part = place.put(x), place.put(x)[1:]
     one, other = (place.get(ew.dropout(each, 0.5, seed=9)) for each in (whole[:1000], part))
     assert ((one != 0) == (other != 0)).all()
-    plan = ew.dropout_plan(whole, seed=0)
+    plan = ew.dropout.plan(whole, seed=0)
     np.testing.assert_array_equal(place.get(plan(whole, 0.5, seed=9))[:1000], one)
 
 

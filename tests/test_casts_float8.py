@@ -178,7 +178,7 @@ def test_strided_arrays(place, source, target, how):
 def test_copies_have_the_same_bits(place, name, how):
     """Infinities and NaNs, too."""
     x = place.operand(every(name).reshape(8, 32), **how)
-    for found in (ew.copy(x.view), ew.astype(x.view, name), ew.copy_plan(x.view)(x.view)):
+    for found in (ew.copy(x.view), ew.astype(x.view, name), ew.copy.plan(x.view)(x.view)):
         np.testing.assert_array_equal(bits(place.get(found)), bits(np.array(x.values)))
     out = place.empty((8, 32), dtype(name), steps=(1, 2))
     ew.copy(x.view, out=out.view)
@@ -198,7 +198,7 @@ def test_where_a_mask_holds(place, name):
 @each_float8
 def test_a_plan_is_called_again(place, name):
     x = np.array([0.3, -1e9, 7.7], np.float32)
-    plan = ew.astype_plan(place.put(x), name)
+    plan = ew.astype.plan(place.put(x), name)
     for values in (x, x * 2):
         assert_same(place.get(plan(place.put(values))), cast(values, name))
     assert plan.info.dtypes == ("float32", name)

@@ -140,9 +140,9 @@ def elementwise_plans(place, x):
     y, z, w = (place.put(np.ones((4, 8), np.float32)) for _ in range(3))
     indices = place.put(np.array([1, 0]))
     return [
-        ew.exp_plan(x), ew.exp_backward_plan(x, x), ew.sum.plan(x, axis=1), ew.softmax.plan(x), ew.cumsum.plan(x),
-        ew.layer_norm_backward.plan(x, x), ew.take_plan(x, indices, axis=0), ew.dropout_plan(x, seed=0),
-        ew.one_hot_plan(indices, 3), ew.adamw_step_plan(x, y, z, w, 1), ew.adamw_step_plan([x], [y], [z], [w], 1),
+        ew.exp.plan(x), ew.exp_backward.plan(x, x), ew.sum.plan(x, axis=1), ew.softmax.plan(x), ew.cumsum.plan(x),
+        ew.layer_norm_backward.plan(x, x), ew.take.plan(x, indices, axis=0), ew.dropout.plan(x, seed=0),
+        ew.one_hot.plan(indices, 3), ew.adamw_step.plan(x, y, z, w, 1), ew.adamw_step.plan([x], [y], [z], [w], 1),
     ]  # fmt: skip
 
 

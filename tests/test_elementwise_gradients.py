@@ -222,7 +222,7 @@ def test_of_integers_and_bool_beside_floats_there_is_none(place):
     assert by_row[0] is None and by_row[1].dtype == np.float32 and place.get(by_row[1]).tolist() == [-8.0, -3.0]
     three = elementwise.where_backward(place.put(dy), place.put(x > 0), n, d)
     assert three[0] is None and place.get(three[1]).tolist() == [[0, 1], [0, 0]]
-    plan = elementwise.multiply_backward_plan(place.put(dy), n, d)
+    plan = elementwise.multiply_backward.plan(place.put(dy), n, d)
     found = plan(place.put(dy), n, d)
     assert found[0] is None and place.get(found[1]).tolist() == [[2, -3], [2, -3]]
 
@@ -238,7 +238,7 @@ def test_what_is_none_is_so_in_out(place):
         assert elementwise.multiply_backward(x, row, wide, out=given) is given
         assert place.get(row_out).tolist() == [2, 2, 2]
         row_out[...] = 0.0
-    plan = elementwise.multiply_backward_plan(x, n, x, out=(None, out))
+    plan = elementwise.multiply_backward.plan(x, n, x, out=(None, out))
     given = (None, out)
     assert plan(x, n, x, out=given) is given
     for wrong in ((out, None), (out, out), (out,), out, (None, out, None)):

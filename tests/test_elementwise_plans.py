@@ -20,8 +20,8 @@ def test_plans_without_a_call_first(place):
     """They are prepared: what they are called with gives what the function does."""
     x = values((3, 4), "float16")
     for plan, wanted in [
-        (ew.clamp_plan(place.put(x), 1, 5.0), np.clip(x, 1, 5)),
-        (ew.where_plan(place.put(x > 2), 1.0, place.put(x)), None),
+        (ew.clamp.plan(place.put(x), 1, 5.0), np.clip(x, 1, 5)),
+        (ew.where.plan(place.put(x > 2), 1.0, place.put(x)), None),
     ]:
         if wanted is None:
             np.testing.assert_array_equal(place.get(plan(place.put(x > 2), 2.0, place.put(x))), np.where(x > 2, 2, x))
@@ -31,7 +31,7 @@ def test_plans_without_a_call_first(place):
 
 def test_plans(place):
     x, y = values((3, 4), "float32"), values((4,), "float32", 1)
-    plan = ew.add_plan(place.put(x), place.put(y))
+    plan = ew.add.plan(place.put(x), place.put(y))
     np.testing.assert_array_equal(place.get(plan(place.put(x + 1), place.put(y))), x + 1 + y)
     assert "elementwise.add" in repr(plan) and "x1 float32 (3, 4)" in repr(plan)
     assert plan.info.op == "elementwise.add" and plan.info.dtypes == ("float32",) * 3
@@ -42,7 +42,7 @@ def test_plans(place):
     refused(LayoutError, "without out", run=lambda: plan(place.put(x), place.put(y), out=place.put(x)))
     with pytest.raises(numbacc.Error):
         plan(place.put(x), 2.0)
-    masked = ew.add_plan(place.put(x), 2, out=place.put(x), where=place.put(x > 3))
+    masked = ew.add.plan(place.put(x), 2, out=place.put(x), where=place.put(x > 3))
     out = place.put(x)
     assert masked(place.put(x), 5, out=out, where=place.put(x > 3)) is out
     np.testing.assert_array_equal(place.get(out), np.where(x > 3, x + 5, x))
@@ -51,7 +51,7 @@ def test_plans(place):
 
 def test_the_numbers_of_plans_are_of_the_kind_that_they_were_made_for(place):
     i, x = one(place, "int32"), one(place, "float32")
-    plan = ew.add_plan(i, 2)
+    plan = ew.add.plan(i, 2)
     for wrong in (1.5, 1j, np.float64(1.5), None, "a", x):
         with pytest.raises(numbacc.Error):
             plan(i, wrong)
@@ -116,3 +116,61 @@ def test_torch_tensors(place, torch):
     np.testing.assert_array_equal(place.get(found), x + 2)
     ew.multiply(tensor.T, 2, out=tensor.T)
     np.testing.assert_array_equal(tensor.cpu().numpy(), 2 * x)
+
+
+X = ((3, 4), "float32")
+#: Function -> arguments, arrays by their shapes and dtypes, and options of a call whose second run
+#: takes the short path.
+SHORT = {
+    "exp": ((X,), {}),
+    "add": ((X, X), {}),
+    "subtract": ((X, 2), {}),
+    "leaky_relu": ((X,), {"negative_slope": 0.5}),
+    "fma": ((X, 2.0, X), {}),
+    "lerp": ((X, X, 0.5), {}),
+    "copy": ((X,), {}),
+    "sum": ((X,), {"axis": 1, "dtype": "float64"}),
+    "mean": ((X,), {"keepdims": True}),
+    "var": ((X,), {"axis": 0, "correction": 1}),
+    "norm": ((X,), {"ord": 3}),
+    "logsumexp": ((X,), {"axis": 1}),
+    "argmax": ((X,), {"axis": 0}),
+    "softmax": ((X,), {"axis": 0}),
+    "log_softmax_backward": ((X, X), {}),
+    "rms_norm": ((X,), {"eps": 0}),
+    "layer_norm": ((X, ((4,), "float32"), ((4,), "float32")), {}),
+    "rms_norm_backward": ((X, X), {}),
+    "layer_norm_backward": ((X, X, ((4,), "float32")), {"bias": True}),
+    "cumsum": ((X,), {"axis": 1}),
+    "cumprod": ((X,), {"axis": 0, "dtype": "float64", "reverse": True}),
+    "cumsum_backward": ((X,), {"axis": 1}),
+    "cumprod_backward": ((X, X), {"axis": 1}),
+    "take": ((X, ((2,), "int64")), {"axis": 0}),
+    "take_along_axis": ((X, ((3, 1), "int64")), {}),
+    "rope": ((X, ((3, 2), "float32"), ((3, 2), "float32")), {}),
+    "rope_backward": ((X, ((3, 2), "float32"), ((3, 2), "float32")), {"interleaved": True}),
+    "one_hot": ((((2,), "int64"), 4), {"dtype": "int8"}),
+    "tril": ((X,), {"k": -1}),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_calls_find_their_plan_on_the_short_path(device_place, name, monkeypatch):
+    """What checks arguments is not called again, with `out` or without."""
+    given, options = SHORT[name]
+    put = [device_place.put(np.ones(*each)) if isinstance(each, tuple) else each for each in given]
+    function = getattr(ew, name)
+    wanted, space = function(*put, **options), function.__globals__
+    outs = [{}] if isinstance(wanted, tuple) else [{}, {"out": device_place.put(np.zeros(wanted.shape, wanted.dtype))}]
+    for out in outs:
+        function(*put, **options, **out)
+    for checking in ("body", "run"):
+        if checking in space and space[checking] is not None:
+            monkeypatch.setitem(space, checking, None)
+    for out in outs:
+        again = function(*put, **options, **out)
+        assert again is out.get("out", again)
+        for found, known in zip(
+            *(each if isinstance(each, tuple) else (each,) for each in (again, wanted)), strict=True
+        ):
+            np.testing.assert_array_equal(device_place.get(found), device_place.get(known))

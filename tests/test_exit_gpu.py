@@ -54,7 +54,7 @@ VALUES = {
     ),
     "elementwise plans": (
         "x = numbacc.zeros((8, 8)); lists = [[x + k] for k in range(4)]; ew.adamw_step(*lists, 1)\n"
-        "value = ew.exp_plan(x), ew.sum.plan(x), ew.softmax.plan(x), ew.adamw_step_plan(*lists, 1), lists"
+        "value = ew.exp.plan(x), ew.sum.plan(x), ew.softmax.plan(x), ew.adamw_step.plan(*lists, 1), lists"
     ),
     "elementwise graph": (
         "x, offset = numbacc.zeros((64, 64)), numbacc.zeros(1, 'int64')\n"

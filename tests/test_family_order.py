@@ -17,7 +17,7 @@ from threads import run_threads
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import runtime, simulated
-from numbacc.elementwise import caching, norms
+from numbacc.elementwise import calling, norms
 from numbacc.kernels.rows import launch
 from numbacc.random import Generator
 
@@ -30,10 +30,10 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.shrink(patch.setattr)
-        caching.plans.clear()
+        calling.plans.clear()
         norms.plans.clear()
         yield
-        caching.plans.clear()
+        calling.plans.clear()
         norms.plans.clear()
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import launcher_class, runtime, simulated
-from numbacc.elementwise import caching
+from numbacc.elementwise import calling
 from numbacc.kernels.gather_scatter import launch
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -28,9 +28,9 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.scatters(patch.setattr)
-        caching.plans.clear()
+        calling.plans.clear()
         yield
-        caching.plans.clear()
+        calling.plans.clear()
 
 
 # ---------------------------------------------------------------- what shall come out
@@ -240,7 +240,7 @@ def test_gradients_are_those_of_what_is_taken(place):
 def test_plans(place, tokens):
     tokens = min(tokens, 9) if place.is_slow else tokens
     dy, indices = place.put(np.ones((tokens, 4), np.float32)), place.put(np.zeros(tokens, np.int64))
-    plan = ew.take_backward_plan(dy, (3, 4), indices, axis=0)
+    plan = ew.take_backward.plan(dy, (3, 4), indices, axis=0)
     wanted = [[tokens] * 4, [0] * 4, [0] * 4]
     np.testing.assert_array_equal(place.get(plan(dy, indices)), wanted)
     assert plan.info.op == "elementwise.take_backward" and plan.info.deterministic
@@ -248,10 +248,10 @@ def test_plans(place, tokens):
     assert (plan.info.workspace_bytes > 0) == (place.is_device and tokens > launch._FEW)
     refused(numbacc.LayoutError, "dy, indices", run=lambda: plan(dy))
     out = place.empty((3, 4), np.dtype(np.float32))
-    ew.take_backward_plan(dy, (3, 4), indices, axis=0, out=out.view)(dy, indices, out=out.view)
+    ew.take_backward.plan(dy, (3, 4), indices, axis=0, out=out.view)(dy, indices, out=out.view)
     np.testing.assert_array_equal(out.now(), wanted)
     line = place.put(np.ones((tokens, 1), np.float32))
-    along = ew.take_along_axis_backward_plan(line, (3, 1), indices[:, None], axis=0)
+    along = ew.take_along_axis_backward.plan(line, (3, 1), indices[:, None], axis=0)
     assert along.info.op == "elementwise.take_along_axis_backward"
     np.testing.assert_array_equal(place.get(along(line, indices[:, None])), [[tokens], [0], [0]])
     misses = ew.cache_info().misses
@@ -286,7 +286,7 @@ def test_nothing_is_compiled_in_a_capture(device_place, monkeypatch, dtype, toke
     margins = [[(0, 0), (n, spare - n)] for n in (0, 1)]
     dys = [place.operand(values, margins=each) for each in margins]
     outs = [place.empty((3, 16), values.dtype, margins=each) for each in margins]
-    plan = ew.take_backward_plan(dys[0].view, (3, 16), indices, axis=0, out=outs[0].view)
+    plan = ew.take_backward.plan(dys[0].view, (3, 16), indices, axis=0, out=outs[0].view)
     plan(dys[0].view, indices, out=outs[0].view)
     wanted = outs[0].now()
 

@@ -33,7 +33,7 @@ def test_concatenate_all_elements(place):
     wanted = np.concatenate(host, axis=None)
     np.testing.assert_array_equal(place.get(ew.concatenate(arrays, axis=None)), wanted)
     out = place.empty(wanted.shape, wanted.dtype, steps=(-2,))
-    plan = ew.concatenate_plan(arrays, None, out=out.view)
+    plan = ew.concatenate.plan(arrays, None, out=out.view)
     assert plan(arrays, out=out.view) is out.view
     np.testing.assert_array_equal(out.now(), wanted)
     out.assert_written_only()
@@ -71,12 +71,12 @@ def test_plans(place, name):
     host = [rng.normal(size=(3, 5)).astype(np.float32), rng.integers(-9, 9, (3, 5)).astype(np.int16)]
     wanted = getattr(np, name)(host, axis=1).astype(np.float32)
     arrays = [place.put(each) for each in host]
-    plan = getattr(ew, f"{name}_plan")([place.put(np.zeros_like(each)) for each in host], 1)
+    plan = getattr(ew, name).plan([place.put(np.zeros_like(each)) for each in host], 1)
     np.testing.assert_array_equal(place.get(plan(arrays)), wanted)
     assert plan.info.op == f"elementwise.{name}" and plan.info.dtypes == ("float32", "int16", "float32")
     assert f"elementwise.{name}" in repr(plan) and "arrays[1] int16 (3, 5)" in repr(plan)
     out = place.empty(wanted.shape, wanted.dtype, order=range(wanted.ndim)[::-1], steps=(-1, *[2] * (wanted.ndim - 1)))
-    into = getattr(ew, f"{name}_plan")(arrays, 1, out=out.view)
+    into = getattr(ew, name).plan(arrays, 1, out=out.view)
     assert into(arrays, out=out.view) is out.view
     np.testing.assert_array_equal(out.now(), wanted)
     out.assert_written_only()

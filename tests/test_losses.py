@@ -76,7 +76,7 @@ def test_plans_of_cross_entropy(place, reduction):
     rng = np.random.default_rng(1)
     x, target = rng.normal(size=(4, 6, 5)).astype(np.float32), rng.integers(0, 6, (4, 5))
     options = {"axis": 1, "reduction": reduction, "ignore_index": 2, "label_smoothing": 0.1}
-    plan = ew.cross_entropy_plan(place.put(np.zeros_like(x)), place.put(target), return_stats=True, **options)
+    plan = ew.cross_entropy.plan(place.put(np.zeros_like(x)), place.put(target), return_stats=True, **options)
     here, there = place.put(x), place.put(target)
     loss, stats = plan(here, there)
     for found, wanted in zip((loss, stats), ew.cross_entropy(here, there, return_stats=True, **options), strict=True):
@@ -87,7 +87,7 @@ def test_plans_of_cross_entropy(place, reduction):
     refused(numbacc.DTypeError, "LossPlan cannot be copied", run=lambda: copy.copy(plan))
     dy = place.put(np.full(target.shape if reduction == "none" else (), 2.0, np.float32))
     for known, out in ((None, None), (stats, None), (stats, place.empty(x.shape, x.dtype).view)):
-        back = ew.cross_entropy_backward_plan(dy, here, there, stats=known, out=out, **options)
+        back = ew.cross_entropy_backward.plan(dy, here, there, stats=known, out=out, **options)
         found = back(dy, here, there, stats=known, out=out)
         assert out is None or found is out
         wanted = ew.cross_entropy_backward(dy, here, there, stats=known, **options)
@@ -169,7 +169,7 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
         total = place.get(ew.cross_entropy(seen, place.put(target), reduction="none", return_stats=True)[1]).sum(-1)
         if not isinstance(seen, np.ndarray) and not offset:
             by_rows = dtype != "float64" and columns * values.itemsize % 16 == 0
-            assert ew.cross_entropy_plan(seen, place.put(target)).info.algorithm.startswith("row_maps") is by_rows
+            assert ew.cross_entropy.plan(seen, place.put(target)).info.algorithm.startswith("row_maps") is by_rows
         largest = values.astype(float).max(axis=1)
         with np.errstate(all="ignore"):
             exponents = np.exp(values.astype(float) - np.where(np.isfinite(largest), largest, 0)[:, None])
@@ -206,7 +206,7 @@ def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is
         wanted, _ = losses_of(x, target, -1, smoothing, -100)
         options = {"label_smoothing": smoothing, "return_stats": True}
         for reduction, exact, scale in (("sum", wanted.sum(), rows), ("mean", wanted.sum() / (target >= 0).sum(), 1)):
-            plan = ew.cross_entropy_plan(here, there, reduction=reduction, **options)
+            plan = ew.cross_entropy.plan(here, there, reduction=reduction, **options)
             assert plan.info.algorithm.startswith("row_maps") and ";" not in plan.info.algorithm
             assert plan.info.deterministic and plan.info.workspace_bytes
             found, stats = plan(here, there)
@@ -229,7 +229,7 @@ def test_a_mean_on_streams_and_in_graphs(device_place, monkeypatch):
     x, target = of_one_kernel(monkeypatch, place, 9 if place.is_slow else 60_001, 16, np.float32)
     other, there = x[::-1].copy() * 2, place.put(target)
     here, streams = place.put(x), [numbacc.stream() for _ in range(3)]
-    plan = ew.cross_entropy_plan(here, there)
+    plan = ew.cross_entropy.plan(here, there)
     first = place.get(plan(here, there)).tobytes()
     block = workspace.held(plan.info.workspace_bytes, 0, handle_of(None), True)
     held = numbacc.asarray(np.full(block.nbytes, 255, np.uint8))

@@ -16,7 +16,7 @@ from numbacc import elementwise as ew
 def test_plans(place):
     lists = drawn(KINDS[1], [(5,), (2, 3)])
     mine, others = put(place, lists), put(place, lists)
-    plan = ew.adamw_step_plan(*mine, 1)
+    plan = ew.adamw_step.plan(*mine, 1)
     assert plan(*mine, 2, **OPTIONS)[0] is mine[0]
     ew.adamw_step(*others, 2, **OPTIONS)
     assert_same(place, mine, others)
@@ -25,13 +25,13 @@ def test_plans(place):
     assert "2 parameters of bfloat16" in repr(plan) and "elementwise.adamw_step" in repr(plan)
     refused(numbacc.LayoutError, "adamw_step", run=lambda: plan(*[each[:1] for each in mine], 1))
     row = [each[1] for each in mine]
-    single = ew.adamw_step_plan(*row, 1)
+    single = ew.adamw_step.plan(*row, 1)
     assert single(*row, 3, **OPTIONS)[1] is row[2] and "one parameter" in repr(single)
     ew.adamw_step(*[each[1] for each in others], 3, **OPTIONS)
     assert_same(place, mine, others)
     if place.is_device:
         step = place.put(np.array(4))
-        ew.adamw_step_plan(*mine, step)(*mine, step, **OPTIONS)
+        ew.adamw_step.plan(*mine, step)(*mine, step, **OPTIONS)
 
 
 def test_the_plan_of_arrays_laid_out_alike_is_found_again(place):

@@ -130,7 +130,7 @@ def test_tuples_and_nothing(place):
     assert ew.adamw_step([], [], [], [], 1) == ([], [], [])
     empty = [[place.put(np.zeros(0, np.float32))] for _ in range(4)]
     assert ew.adamw_step(*empty, 1)[0] is empty[0]
-    assert ew.adamw_step_plan(*empty, 1).info.op == "elementwise.adamw_step"
+    assert ew.adamw_step.plan(*empty, 1).info.op == "elementwise.adamw_step"
 
 
 @pytest.mark.parametrize("kinds", [KINDS[0], KINDS[1], KINDS[4]], ids="-".join)
@@ -175,7 +175,7 @@ def test_any_strides(place):
         for operand, other in zip(own, others[number], strict=True):
             np.testing.assert_array_equal(bits(operand.now()), bits(place.get(other)))
     if place.is_device:
-        assert "list_maps, 2 of 6" in ew.adamw_step_plan(*views, 1).info.algorithm
+        assert "list_maps, 2 of 6" in ew.adamw_step.plan(*views, 1).info.algorithm
 
 
 # ---------------------------------------------------------------- steps that are counted on the GPU

@@ -15,7 +15,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import has_gpu, launching_by, simulated
 from numbacc.compiling import Noted, _dense
-from numbacc.elementwise import caching, indexing, positions
+from numbacc.elementwise import calling, indexing, positions
 from numbacc.functions.positions import POSITIONS
 from numbacc.kernels.elementwise import other_launches
 
@@ -220,9 +220,9 @@ def test_rows_of_a_table(place):
 def threads(request, monkeypatch):
     """How many fill a GPU: few, so that some are left, and as many as do."""
     monkeypatch.setattr(other_launches, "_MANY", request.param)
-    caching.plans.clear()
+    calling.plans.clear()
     yield
-    caching.plans.clear()
+    calling.plans.clear()
 
 
 def test_rows_of_a_table_by_several_accesses_a_thread(place, threads):

@@ -40,9 +40,9 @@ LINES = {
     "reduction": (lambda x: ew.sum(x.sum()), TOTAL),
     "stack": (lambda x: ew.stack([x.sum(), x.max()]), np.array([TOTAL, MOST])),
     "concatenate": (lambda x: ew.concatenate([x, x.sum()], None), np.append(X, TOTAL)),
-    "plan": (lambda x: ew.exp_plan(x.sum())(x.max()), np.exp(MOST)),
-    "plan of two": (lambda x: ew.add_plan(x.sum(), x)(x.max(), x), X + MOST),
-    "plan of numbers": (lambda x: ew.add_plan(x.sum(), 1.0)(x.max(), 2.0), MOST + 2),
+    "plan": (lambda x: ew.exp.plan(x.sum())(x.max()), np.exp(MOST)),
+    "plan of two": (lambda x: ew.add.plan(x.sum(), x)(x.max(), x), X + MOST),
+    "plan of numbers": (lambda x: ew.add.plan(x.sum(), 1.0)(x.max(), 2.0), MOST + 2),
     "backward": (lambda x: ew.exp_backward(x.max(), x.sum()), MOST * np.exp(TOTAL)),
     "backward of two": (lambda x: ew.multiply_backward(x * 0 + 1, x, x.sum()), (ONES * TOTAL, TOTAL)),
     "backward of a number": (lambda x: ew.multiply_backward(x.max(), x.sum(), 3.0), (3 * MOST,)),
@@ -91,4 +91,4 @@ def test_nothing_is_written_to_them(place):
     refused(DTypeError, "out is a float32", run=lambda: ew.exp(x[0], out=np.float32(1)))
     refused(DTypeError, "out[1] is a float32", run=lambda: ew.multiply_backward(x, x, x, out=(x, np.float32(1))))
     refused(DTypeError, "x1 has dtype", run=lambda: ew.add(np.str_("a"), np.ones(2)))
-    refused(LayoutError, "float64", run=lambda: ew.exp_plan(np.float32(1))(np.float64(1)))
+    refused(LayoutError, "float64", run=lambda: ew.exp.plan(np.float32(1))(np.float64(1)))

@@ -17,7 +17,7 @@ from skips import skip
 import numbacc
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.elementwise import caching, reductions
+from numbacc.elementwise import calling, reductions
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -35,9 +35,9 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.reductions(patch.setattr)
-        caching.plans.clear()
+        calling.plans.clear()
         yield
-        caching.plans.clear()
+        calling.plans.clear()
 
 
 def call(function, x, **options):

@@ -13,7 +13,7 @@ from test_reductions import FUNCTIONS, call, each_function
 import numbacc
 from numbacc.base.dispatch import launcher_class
 from numbacc.base.dtypes import TABLE
-from numbacc.elementwise import caching, reductions
+from numbacc.elementwise import calling, reductions
 from numbacc.kernels.reduce.functions import FUNCTIONS as DESCRIBED
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -110,28 +110,28 @@ def test_results_lie_as_x_does(place):
 @each_function
 def test_a_second_call_hits_the_cache(place, function):
     x = matrix(place)
-    caching.plans.clear()
+    calling.plans.clear()
     for axis in (0, None):
         call(function, x, axis=axis)
-    assert (caching.plans.info().hits, caching.plans.info().misses) == (0, 2)
+    assert (calling.plans.info().hits, calling.plans.info().misses) == (0, 2)
     call(function, x, axis=0)
     call(function, copy.copy(x) if not place.is_device else matrix(place), axis=None)
-    assert (caching.plans.info().hits, caching.plans.info().misses) == (2, 2)
+    assert (calling.plans.info().hits, calling.plans.info().misses) == (2, 2)
     call(function, x, axis=(0,))
     call(function, x, axis=0, keepdims=True)
-    assert caching.plans.info().misses == 4
+    assert calling.plans.info().misses == 4
 
 
 def test_options_that_are_equal_share_a_plan(place):
     x = matrix(place)
-    caching.plans.clear()
+    calling.plans.clear()
     for run in (lambda: reductions.var(x, correction=1), lambda: reductions.var(x, correction=np.float32(1))):
         run()
     for dtype in ("float64", np.float64, np.dtype(float)):
         reductions.sum(x, dtype=dtype)
     for order in (1, 1.0):
         reductions.norm(x, ord=order)
-    assert caching.plans.info().misses == 3
+    assert calling.plans.info().misses == 3
 
 
 @each_function

@@ -16,7 +16,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, info
-from numbacc.elementwise import caching
+from numbacc.elementwise import calling
 from numbacc.kernels.scan import launch
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -33,18 +33,18 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.scans(patch.setattr)
-        caching.plans.clear()
+        calling.plans.clear()
         yield
-        caching.plans.clear()
+        calling.plans.clear()
 
 
 @pytest.fixture
 def alone(monkeypatch):
     """No two blocks share a row."""
-    caching.plans.clear()
+    calling.plans.clear()
     monkeypatch.setattr(launch, "_FEW", 1 << 30)
     yield
-    caching.plans.clear()
+    calling.plans.clear()
 
 
 # ---------------------------------------------------------------- what shall come out
@@ -230,7 +230,7 @@ def test_more_threads_take_columns_alone(device_place, monkeypatch, columns, blo
     """
     if device_place.is_slow and columns > 8:
         skip("slow")
-    caching.plans.clear()
+    calling.plans.clear()
     monkeypatch.setattr(launch, "_BLOCKS", blocks)
     monkeypatch.setattr(launch, "_LONE_THREADS", 1 << 20)
     rng = np.random.default_rng(columns + blocks)
@@ -247,7 +247,7 @@ def test_more_threads_take_columns_alone(device_place, monkeypatch, columns, blo
     error = np.abs(got - exact("cumsum", dy * y, 0, True) / x)
     assert (error <= 40 * np.finfo(float).eps * long**0.5 * scale).all()
     assert plan.info.algorithm.count("scan_columns") == 2
-    caching.plans.clear()
+    calling.plans.clear()
 
 
 # ---------------------------------------------------------------- what numbers may be

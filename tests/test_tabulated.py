@@ -263,7 +263,7 @@ def test_the_kernel_can_be_launched_on_arrays_aligned_otherwise(device_place, lo
     looked_up(True)
     values = every("float16", 11)
     x, out = device_place.operand(values, margins=[(1, 2)]), device_place.empty(values.shape, values.dtype)
-    plan = ew.log_plan(device_place.put(values))
+    plan = ew.log.plan(device_place.put(values))
     order = plan.choose((0, 0)).launcher.order
     assert order.kernel.algorithm == "tabulated"
     wanted = device_place.get(plan(device_place.put(values)))

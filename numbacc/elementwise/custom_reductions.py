@@ -32,7 +32,7 @@ from ..plan.base import outs_of
 from ..plan.saved import Saved, saves
 from ..runtime.streams import handle_of
 from . import reduction_plan
-from .caching import plans
+from .calling import plans
 from .gradients import run_backward
 from .measuring import Benchmark, benchmark
 from .operation import run as run_map

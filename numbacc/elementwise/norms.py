@@ -53,7 +53,7 @@ from ..plan.rows import GradientPlan, RowPlan
 from ..plan.saved import Saved, check_kept
 from ..reference import normalization as reference
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 
 __all__ = [
     "layer_norm",

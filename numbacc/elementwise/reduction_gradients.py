@@ -48,7 +48,7 @@ class _Reduced(NamedTuple):
 
     def pair(self, name: str, option: Any = None) -> tuple[Any, ...]:
         """Two totals that x is read for once."""
-        return reduction_plan.total(name, self.x, self.axes, option, self.stream)
+        return tuple(reduction_plan.total(name, self.x, self.axes, option, self.stream))
 
     def own(self, reduction: Any, results: int, *more: Any) -> Any:
         """Totals of one's own, as `total`: so many."""

@@ -25,7 +25,7 @@ from ..base.layout import (
     numpy_view,
     view,
 )
-from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..errors import OptionError, ShapeError, shown
 from ..kernels.reduce.functions import FUNCTIONS, REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
@@ -34,7 +34,8 @@ from ..reference.reductions import FUNCTIONS as IN_NUMPY
 from ..reference.reductions import PAIRS, of_rows
 from ..runtime.streams import handle_of
 from . import calling
-from .caching import plans
+from .calling import plans
+from .type_promotion import types_of
 
 
 class ReducePlan(OwnScalars, ReduceExecutable):
@@ -68,9 +69,16 @@ class ReducePlan(OwnScalars, ReduceExecutable):
 _FORMULAS = REDUCTIONS | EXPONENTS
 #: Function -> its meaning in NumPy.
 _IN_NUMPY = IN_NUMPY | {name: of_rows(each.numpy) for name, each in FUNCTIONS.items() if each.numpy}
+#: Reductions whose results are indices.
 _INDICES = ("argmax", "argmin")
 #: Functions that need elements.
 _EXTREMES = (*_INDICES, *(name for name, each in FUNCTIONS.items() if each.needs_elements))
+#: Function -> the rule of its dtypes, and whether it takes complex numbers.
+_RULES = {
+    **dict.fromkeys(_INDICES, ("index", False)),
+    **dict.fromkeys(("var", "std", "norm"), ("real", True)),
+    **{name: (each.rule, each.takes_complex) for name, each in FUNCTIONS.items()},
+}
 #: The functions that have an option dtype.
 WITH_DTYPE = (*(name for name, each in FUNCTIONS.items() if each.rule in ("total", "mean")), "var", "std")
 #: Order -> the formula of its own; all others have one together.
@@ -103,11 +111,6 @@ def total(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, st
     return plan.run((x,), None, None, handle_of(stream))
 
 
-def dtype_of(spec: Any) -> Any:
-    """The option `dtype` in one form: None, or a NumPy dtype."""
-    return None if spec is None else dtypes.dtype(spec)
-
-
 def correction_of(value: Any) -> float:
     """The option `correction` in one form."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -127,64 +130,6 @@ def order_of(value: Any) -> float:
     if math.isnan(order):
         raise OptionError(f"ord={shown(value)} is no number that float64 has; norms of matrices are not here")
     return order
-
-
-def _kind(row: DTypeInfo) -> str:
-    """What a dtype is of: "float", "complex", "integer" or "bool"."""
-    if row.parts == 2:
-        return "complex"
-    return "float" if row.is_float else "bool" if row.name == "bool" else "integer"
-
-
-#: What is real of complex numbers, too.
-_REAL = ("var", "std", "norm")
-#: What adds up or multiplies.
-_TOTALS = ("cumsum", "cumprod", "cumsum_backward")
-#: Results of integers: int64 or uint64, or float64. All other functions have float64.
-_RULES = {**dict.fromkeys(_TOTALS, "total"), **{name: each.rule for name, each in FUNCTIONS.items()}}
-#: The functions that take complex numbers.
-_COMPLEX = (*_TOTALS, *_REAL, *(name for name, each in FUNCTIONS.items() if each.takes_complex))
-
-
-def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.dtype[Any], str]:
-    """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
-
-    Raises:
-        DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
-    """
-    kind = _kind(row) if row.compute is not None else None
-    takes_complex, rule = name in _COMPLEX, _RULES.get(name, "mean")
-    if kind is None or (kind == "complex" and not takes_complex):
-        raise DTypeError(
-            f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
-            f"{', complex numbers' if takes_complex else ''} and bool"
-        )
-    if rule == "bool":
-        return np.dtype(bool), str(row.compute)
-    if name in _INDICES:
-        return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
-    if rule == "keep":
-        return row.numpy, str(row.compute)
-    if kind == "complex" and name in _REAL:
-        if asked is not None:
-            raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
-        return np.dtype(real_of(str(row.compute))), str(row.compute)
-    if asked is None:
-        asked = row.numpy
-        if rule == "total":
-            wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
-        else:
-            wide = "float64" if kind in ("bool", "integer") else None
-        asked = row.numpy if wide is None else np.dtype(wide)
-    wanted = info(asked, "dtype")
-    known = ("float", *["complex"] * (takes_complex and name not in _REAL), *["integer"] * (rule == "total"))
-    if wanted.compute is None or _kind(wanted) not in known:
-        raise DTypeError(
-            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
-        )
-    if kind == "complex" and _kind(wanted) != "complex":
-        raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")
-    return wanted.numpy, str(wanted.compute)
 
 
 def checked(axis: Any, keepdims: Any) -> tuple[int | tuple[int, ...] | None, bool]:
@@ -245,7 +190,8 @@ def _plan(
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
-    dtype, compute = types_of(name, row, asked)
+    rule, takes_complex = _RULES.get(name, ("mean", False))
+    dtype, compute = types_of(name, row, asked, rule=rule, takes_complex=takes_complex)
     if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
     axes = axes_in(axis, x.ndim, "x")

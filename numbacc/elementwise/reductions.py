@@ -18,9 +18,10 @@ from typing import Any
 from ..arrays.operands import Array
 from ..kernels.reduce.functions import FUNCTIONS, Function
 from ..plan.calls import planned
-from .caching import plans
+from .calling import plans
 from .public import compiled
-from .reduction_plan import WITH_DTYPE, correction_of, dtype_of, found, made, order_of
+from .reduction_plan import WITH_DTYPE, correction_of, found, made, order_of
+from .type_promotion import dtype_of
 
 __all__ = [*FUNCTIONS, "argmax", "argmin", "logsumexp", "norm", "std", "var"]
 

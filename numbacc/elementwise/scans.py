@@ -50,8 +50,8 @@ from ..runtime.operation import Operation
 from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
 from . import calling
-from .caching import plans
-from .reduction_plan import dtype_of, types_of
+from .calling import plans
+from .type_promotion import dtype_of, types_of
 
 __all__ = [
     "cumprod",

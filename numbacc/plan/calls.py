@@ -48,6 +48,7 @@ class Function(Protocol[P, R]):
         plan: the function that returns the plan of a call.
         request, supports: make a request of a call of cuDNN, and ask whether cuDNN has a plan for it.
         backward, backward_data, backward_filter: its gradients, as far as it has them.
+        py_func: what it is of numbers, where kernels of one's own may call it.
     """
 
     __name__: str
@@ -58,6 +59,7 @@ class Function(Protocol[P, R]):
     backward: Any
     backward_data: Any
     backward_filter: Any
+    py_func: Any
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the plan of these arguments."""
@@ -76,7 +78,7 @@ def planned(
     arrays: str,
     *,
     example: str = "",
-    make: Callable[..., Any] | None = None,
+    make: Callable[..., Any] | tuple[Any, ...] | None = None,
     call: str = "",
     note: str = "",
     optional: str = "",
@@ -106,7 +108,8 @@ def planned(
             needs those before it.
         example: the lines of the example of `plan`; NAME stands for the function's name. By default the plan of the
             function's own example, and its op.
-        make: the first part of each key, of a cache whose keys begin with a function.
+        make: the first part of each key, of a cache whose keys begin with a function. Or all parts in the place of the
+            name.
         call: how the plan is called; by default with the arrays.
         note: more about `plan`.
         defaults: parameters that must have their defaults on the short path; they are in no key.
@@ -153,7 +156,7 @@ def planned(
         elif opens is not None:
             lines += [f"    if type({opens[0]}) is Saved:\n        return {name}(**opened({_named(parameters.names)}))"]
         if short:
-            first = [repr(name)] if make is None else ["make", repr(name)]
+            first = [repr(name)] if make is None else ["make", repr(name)] if callable(make) else ["*make"]
             lines += _short(
                 first, parameters, arrays.split(), optional.split(), defaults.split(), guards or {}, forms or {}, pair
             )

@@ -142,7 +142,7 @@ def planned(name):
 
     def function(*arguments, stream=None, **options):
         given = {key: value for key, value in options.items() if key in ("out", "where")}
-        plan = getattr(ew, f"{name}_plan")(*arguments, **options)
+        plan = getattr(ew, name).plan(*arguments, **options)
         numbers = [value for key, value in options.items() if key not in given]
         return plan(*arguments, *numbers, **given, stream=stream)
 

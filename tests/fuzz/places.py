@@ -114,8 +114,8 @@ def gradient(case, name, dy, x_shape, indices, axis, wanted):
             f"elementwise.{name}", function, dy.view, x, indices.view, axis=axis, **options, **case.stream()
         )
     else:
-        made = getattr(ew, f"{name}_plan")
-        plan = case.call(f"elementwise.{name}_plan", made, dy.view, x, indices.view, axis=axis, **options)
+        made = getattr(ew, name).plan
+        plan = case.call(f"elementwise.{name}.plan", made, dy.view, x, indices.view, axis=axis, **options)
         answer = plan(dy.view, indices.view, **options)
     found = result_of(case, answer, out)
     assert (found.dtype, found.shape) == (dtype, tuple(x_shape))
