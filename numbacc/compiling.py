@@ -23,7 +23,6 @@ from .conv import plans as conv_plans
 from .conv.problem import Problem
 from .elementwise import (
     activated,
-    adamw_plan,
     casting,
     dropping,
     index_gradients,
@@ -31,6 +30,7 @@ from .elementwise import (
     losses,
     norms,
     operation,
+    optimizers,
     positions,
     reduction_gradients,
     reduction_plan,
@@ -215,7 +215,7 @@ def _elementwise() -> None:
                 plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
     for dtype in dtypes.FLOATS:
         for moments in dict.fromkeys((dtype, "float64" if dtype == "float64" else "float32")):
-            adamw_plan.everyday(_dense((_LONG,), dtype), _dense((_LONG,), moments))
+            optimizers.everyday(_dense((_LONG,), dtype), _dense((_LONG,), moments))
 
 
 #: Functions of the family that are reduced in all floats, and their option.

@@ -26,7 +26,6 @@ from .activated import (
     residual_activation,
     residual_activation_backward,
 )
-from .adamw_plan import StepPlan
 from .calling import cache_clear, cache_info, cache_limit
 from .casting import astype, copy
 from .custom_kernels import Kernel, kernel
@@ -40,7 +39,7 @@ from .indexing import take, take_along_axis
 from .joining import concatenate, stack
 from .losses import cross_entropy, cross_entropy_backward
 from .operation import ElementwisePlan
-from .optimizers import adamw_step
+from .optimizers import StepPlan, adamw_step
 from .positions import (
     arange,
     eye,
