@@ -10,9 +10,9 @@ from ..arrays.operands import Array
 from ..base.dtypes import words
 from ..base.layout import Layout
 from ..errors import ShapeError
-from ..kernels.elementwise.launch import MapSpec
-from ..plan.base import OwnScalars, Plan, check_out, outs_of
-from ..plan.maps import MapPlan
+from ..kernels.elementwise.launch import MapTask
+from ..plan.base import Plan, check_out, outs_of
+from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .caching import plans
 
@@ -20,7 +20,7 @@ from .caching import plans
 P = TypeVar("P", bound=Plan)
 
 
-class NumberedPlan(OwnScalars, MapPlan):
+class NumberedPlan(MapPlan):
     """A planned map whose scalar arguments are its own.
 
     Args:
@@ -28,10 +28,9 @@ class NumberedPlan(OwnScalars, MapPlan):
         numbers: one for each of its scalars.
     """
 
-    def __init__(self, spec: MapSpec, numbers: Sequence[Any]):
-        MapPlan.__init__(self, spec)
+    def __init__(self, spec: MapTask, numbers: Sequence[Any]):
         pairs = zip(numbers, spec.scalars, strict=True)
-        self._keep([word for number, name in pairs for word in words(number, name)])
+        super().__init__(spec, [word for number, name in pairs for word in words(number, name)])
 
 
 def call(

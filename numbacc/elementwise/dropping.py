@@ -14,11 +14,11 @@ from ..base import checks
 from ..base.dtypes import FLOATS, info, words
 from ..base.layout import Layout, check_rank, check_same_device, dense_like, layout, view
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError
-from ..kernels.elementwise.launch import MapSpec
-from ..kernels.elementwise.other_launches import dropout_launcher
+from ..kernels.elementwise.launch import MapTask
+from ..kernels.elementwise.other_launches import dropout_order
 from ..plan.base import outs_of
-from ..plan.maps import MapPlan
 from ..plan.saved import Saved, saves
+from ..plan.tasks import MapPlan
 from ..reference import dropping as reference
 from ..runtime.streams import handle_of
 from .caching import plans
@@ -130,7 +130,7 @@ class DropoutPlan(MapPlan):
         """The numbers as executables, or the reference, take them."""
         if self.device < 0:
             return numbers
-        return tuple(word for n, name in zip(numbers, self.spec.scalars, strict=True) for word in words(n, name))
+        return tuple(word for n, name in zip(numbers, self.task.scalars, strict=True) for word in words(n, name))
 
 
 def everyday(x: Layout) -> Iterator[DropoutPlan]:
@@ -177,7 +177,7 @@ def _plan(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None) -> Dropou
     outputs = outputs_of(dense_like(x, x.shape), outs)
     compute = str(row.compute)
     nowhere = (0,) * x.ndim
-    spec = MapSpec(
+    spec = MapTask(
         op="elementwise.dropout",
         formula=None,
         reference=partial(reference.dropout, compute=compute),
@@ -188,7 +188,7 @@ def _plan(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None) -> Dropou
         reads=(view(0, 0, x.strides, x.shape), *(view(1, 0, nowhere, x.shape) for _ in inputs[1:])),
         writes=(view(0, 0, outputs[0].strides, x.shape),),
         out_given=outs is not None,
-        launcher=dropout_launcher,
+        order=dropout_order,
         compute=compute,
         scalars=("uint64", "uint64", "uint64", compute),
     )

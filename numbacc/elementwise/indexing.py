@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,8 @@ from ..base import checks
 from ..base.dtypes import info
 from ..base.layout import MAX_RANK, Layout, check_same_device, layout, normalize_axis, row_major_strides, view
 from ..errors import DTypeError, ShapeError
-from ..kernels.elementwise.launch import MapSpec
-from ..kernels.elementwise.other_launches import gather_launcher
+from ..kernels.elementwise.launch import MapTask
+from ..kernels.elementwise.other_launches import gather_order
 from ..plan.saved import Saved, saves
 from ..reference import indexing as reference
 from ..runtime.streams import handle_of
@@ -51,7 +51,7 @@ def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stre
     return call(_take, _NAMES, (_flat(x, axis, stream), indices), _axis(axis), out, stream)
 
 
-def take_plan(x: Any, indices: Any, *, axis: int | None = None, out: Any = None) -> GatherPlan:
+def take_plan(x: Any, indices: Any, *, axis: int | None = None, out: Any = None) -> NumberedPlan:
     """The plan that `take` runs for these arrays: call it as `plan(x, indices, out=None, stream=None)`.
 
     Of no axis it is called with x of rank 1.
@@ -97,7 +97,7 @@ def take_along_axis(
     return y, Saved("elementwise.take_along_axis", {"indices": indices}, {"x_shape": shape, "axis": axis})
 
 
-def take_along_axis_plan(x: Any, indices: Any, *, axis: int = -1, out: Any = None) -> GatherPlan:
+def take_along_axis_plan(x: Any, indices: Any, *, axis: int = -1, out: Any = None) -> NumberedPlan:
     """The plan that `take_along_axis` runs: call it as `plan(x, indices, out=None, stream=None)`.
 
     Example:
@@ -110,22 +110,13 @@ def take_along_axis_plan(x: Any, indices: Any, *, axis: int = -1, out: Any = Non
 _NAMES = ("x", "indices")
 
 
-class GatherPlan(NumberedPlan):
-    """A planned gather, whose reference takes whole arrays. Call it with arrays laid out as those it was made for."""
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        (target,) = made = self._targets(outs)
-        np.copyto(target, self.spec.reference(*inputs)[0])
-        return made
-
-
-def everyday(matrix: Layout, indices: Layout, places: Layout) -> Iterator[GatherPlan]:
+def everyday(matrix: Layout, indices: Layout, places: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls that take rows of a matrix, its columns, and by `places` an element of each of its rows."""
     yield from (_take((matrix, indices), None, axis) for axis in (0, 1))
     yield _along((matrix, places), None, matrix.ndim - 1)
 
 
-def planned(x: Layout, indices: Layout, axis: int) -> GatherPlan:
+def planned(x: Layout, indices: Layout, axis: int) -> NumberedPlan:
     """The plan of `take_along_axis` of arrays that need not exist, in no cache."""
     return _along((x, indices), None, axis)
 
@@ -139,7 +130,7 @@ def _axis(axis: Any) -> tuple[int]:
     return (0 if axis is None else checks.integer(axis, "axis"),)
 
 
-def _take(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int) -> GatherPlan:
+def _take(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int) -> NumberedPlan:
     x, indices = inputs
     number = _checked(x, indices, axis)
     rank = indices.ndim
@@ -151,7 +142,7 @@ def _take(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int
     return _plan("take", inputs, outs, shape, number, (own, (*before, *indices.strides, *behind)))
 
 
-def _along(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int) -> GatherPlan:
+def _along(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int) -> NumberedPlan:
     x, indices = inputs
     number = _checked(x, indices, axis)
     if indices.ndim != x.ndim:
@@ -189,7 +180,7 @@ def _plan(
     shape: tuple[int, ...],
     axis: int,
     steps: tuple[tuple[int, ...], ...],
-) -> GatherPlan:
+) -> NumberedPlan:
     x, _ = inputs
     row, length = info(x.dtype), x.shape[axis]
     if not length and 0 not in shape:
@@ -198,8 +189,8 @@ def _plan(
     outputs = outputs_of(result, outs)
     other = math.nan if row.is_float or row.parts == 2 else 0
     compute = str(row.compute)
-    return GatherPlan(
-        MapSpec(
+    return NumberedPlan(
+        MapTask(
             op=f"elementwise.{name}",
             formula=None,
             reference=partial(getattr(reference, name), axis=axis),
@@ -210,7 +201,8 @@ def _plan(
             reads=tuple(view(k, 0, step, shape) for k, step in enumerate(steps)),
             writes=(view(0, 0, outputs[0].strides, shape),),
             out_given=outs is not None,
-            launcher=partial(gather_launcher, length, x.strides[axis] // x.itemsize),
+            is_whole=True,
+            order=partial(gather_order, length, x.strides[axis] // x.itemsize),
             compute=compute,
             scalars=(compute,),
         ),

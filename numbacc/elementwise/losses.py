@@ -26,7 +26,7 @@ from ..base.layout import (
     view,
 )
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError, unknown
-from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.transformer import BLOCKS
 from ..kernels.reduce.launch import ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
@@ -569,7 +569,7 @@ def loss_rows(
         axis,
         losses,
         ("int64", compute),
-    )._replace(total=LOSSES.get(reduction))
+    ).replace(total=LOSSES.get(reduction))
     plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
     return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
 
@@ -622,7 +622,7 @@ def losses_of(
     stats, target = inputs[0], inputs[-1]
     compute = info(stats.dtype).name
     made = layout(target.shape, row_major_strides(target.shape, stats.itemsize), stats.dtype, stats.device)
-    spec = MapSpec(
+    spec = MapTask(
         op="elementwise.cross_entropy",
         formula=BLOCKS["loss"],
         reference=partial(reference.loss, ignored=ignored, smoothing=smoothing, classes=classes),
@@ -680,7 +680,7 @@ def slopes(
     x, stats, *rows = inputs
     result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
     outputs = outputs_of(result, outs)
-    spec = MapSpec(
+    spec = MapTask(
         op="elementwise.cross_entropy_backward",
         formula=BLOCKS["loss_slope"],
         reference=partial(reference.loss_slope, axis=axis, ignored=ignored, smoothing=smoothing, compute=compute),

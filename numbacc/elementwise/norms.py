@@ -652,7 +652,7 @@ def _gradient_plan(
         out_given=task.out_given,
         compute=task.compute,
     )
-    task = task._replace(
+    task = task.replace(
         outputs=(*task.outputs, *[stat] * count),
         writes=(*task.writes, *(view(1 + k, 0, steps, shape) for k in range(count))),
         stats=count,

@@ -14,7 +14,7 @@ from ..arrays import operands
 from ..base.layout import Layout
 from ..errors import LayoutError, OptionError
 from ..plan.base import outs_of
-from ..plan.maps import MapPlan
+from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .caching import plans
 from .planning import Planned, lacking, plan_of, with_none, without_none

@@ -18,7 +18,7 @@ from ..base.layout import (
     view,
 )
 from ..errors import DTypeError, OptionError, ShapeError
-from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.launch import MapTask
 from ..plan.base import check_out
 from .rows import Arrangement, Row, formula_of
 from .type_promotion import Types, is_stored_as, kind_of
@@ -38,7 +38,7 @@ class Planned(NamedTuple):
         lacks: as `lacking` has it.
     """
 
-    spec: MapSpec
+    spec: MapTask
     types: Types
     arrangement: Arrangement
     kinds: tuple[Any, ...]
@@ -73,7 +73,7 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
         arrangement = arrangement._replace(whole=types.result)
     named += zip(called, outputs, strict=True) if mask is not None else []
     inputs = tuple(array for _, array in named)
-    spec = MapSpec(
+    spec = MapTask(
         op=f"elementwise.{row.name}",
         formula=(formula := formula_of(row, types, arrangement)),
         reference=formula.reference,

@@ -14,7 +14,7 @@ from ..base.dtypes import info
 from ..base.layout import Layout, dense_like, layout, lengths_of, normalize_axis, row_major_strides, view
 from ..errors import DTypeError, OptionError, ShapeError
 from ..functions.positions import POSITIONS
-from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.launch import MapTask
 from ..runtime.streams import handle_of, target_of
 from .caching import plans
 from .calling import NumberedPlan, call, find, outputs_of
@@ -264,7 +264,7 @@ def _range(formula: str, made: Layout, is_whole: bool, numbers: tuple[Any, ...],
         return (np.floor(found) if formula == "spaced_below" else found,)
 
     return NumberedPlan(
-        MapSpec(
+        MapTask(
             op="elementwise.arange" if is_stepped else "elementwise.linspace",
             formula=POSITIONS[formula],
             reference=reference,
@@ -286,7 +286,7 @@ def _range(formula: str, made: Layout, is_whole: bool, numbers: tuple[Any, ...],
 def _eye(made: Layout, k: int) -> NumberedPlan:
     compute = str(info(made.dtype).compute)
     return NumberedPlan(
-        MapSpec(
+        MapTask(
             op="elementwise.eye",
             formula=POSITIONS["on_diagonal"],
             reference=lambda: (np.eye(made.shape[0], made.shape[1], k, made.dtype),),
@@ -317,7 +317,7 @@ def _triangle(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, formu
     function = np.tril if name == "tril" else np.triu
     compute = str(row.compute)
     return NumberedPlan(
-        MapSpec(
+        MapTask(
             op=f"elementwise.{name}",
             formula=POSITIONS[formula],
             reference=lambda seen: (function(seen, k),),
@@ -366,7 +366,7 @@ def _one_hot(
         return ((seen == column).astype(row.numpy),)
 
     return NumberedPlan(
-        MapSpec(
+        MapTask(
             op="elementwise.one_hot",
             formula=POSITIONS["one_hot"],
             reference=reference,

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..arrays.operands import Array
 from ..base import dtypes
-from ..base.casts import cast
 from ..base.dtypes import DTypeInfo, info, real_of
 from ..base.layout import (
     MAX_RANK,
@@ -21,44 +20,20 @@ from ..base.layout import (
     integers_of,
     layout,
     normalize_axis,
-    numpy_view,
     view,
 )
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.reduce.functions import REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
-from ..plan.base import OwnScalars, check_out
+from ..plan.base import check_out
+from ..plan.tasks import TaskPlan
 from ..reference.reductions import FUNCTIONS, PAIRS
 from .calling import OfOneArray
 
 
-class ReducePlan(OwnScalars, ReduceExecutable):
-    """A planned reduction. Call it with arrays laid out as those it was made for.
-
-    Args:
-        task: what it is.
-        scalars: the scalar arguments that each run has, as words, which the reference knows by itself.
-    """
-
-    def __init__(self, task: ReduceTask, scalars: Sequence[int] = ()):
-        ReduceExecutable.__init__(self, task)
-        self.out_given, self.math_dtype = task.out_given, task.compute
-        self.accumulator_dtype = self._spec("whole").parts[0]
-        self._keep(scalars)
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        task, seen = self.task, []
-        for each in task.reads:
-            array = inputs[each.argument]
-            same = each.offset == 0 and task.shape == array.shape
-            seen.append(array if same else numpy_view(array, each.offset, task.shape, each.strides))
-        results = task.reference(*seen, *scalars)
-        made = self._targets(outs)
-        for each, result in zip(task.writes, results, strict=True):
-            target, shape = made[each.argument], task.lengths(task.kept)
-            np.copyto(numpy_view(target, each.offset, shape, each.strides), cast(result, target.dtype))
-        return made
+class ReducePlan(TaskPlan, ReduceExecutable):
+    """A planned reduction, of a `ReduceTask`. Call it with arrays laid out as those it was made for."""
 
 
 _FORMULAS = REDUCTIONS | EXPONENTS

@@ -12,7 +12,7 @@ from ..base import checks
 from ..base.dtypes import FLOATS, info
 from ..base.layout import Layout, check_rank, check_same_device, dense_like, view
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError
-from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.transformer import BLOCKS
 from ..plan.saved import Saved, saves
 from ..reference import blocks as reference
@@ -189,7 +189,7 @@ def _rope(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, op: str, 
     outputs = outputs_of(result, outs)
     compute = str(info(x.dtype).compute)
     halves, targets = _pairs(x, half, interleaved), _pairs(outputs[0], half, interleaved)
-    spec = MapSpec(
+    spec = MapTask(
         op=f"elementwise.{op}",
         formula=BLOCKS[op],
         reference=partial(getattr(reference, op), compute=compute),

@@ -23,7 +23,6 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.casts import cast
 from ..base.dtypes import FLOATS, TABLE, info
 from ..base.layout import (
     MAX_RANK,
@@ -33,19 +32,17 @@ from ..base.layout import (
     dense_like,
     layout,
     normalize_axis,
-    numpy_view,
     row_major_strides,
-    same_layout,
     view,
 )
 from ..base.views import is_contiguous
 from ..errors import ArgumentsError, DTypeError, LayoutError, OptionError, ShapeError, shown
 from ..kernels.scan.launch import ScanExecutable, ScanTask
 from ..kernels.scan.spec import SCANS
-from ..plan.base import Plan, check_out
+from ..plan.base import check_out
 from ..plan.saved import Saved, check_kept, saves
+from ..plan.tasks import TaskPlan
 from ..reference import scans as reference
-from ..runtime.operation import Operation
 from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
 from .caching import plans
@@ -317,28 +314,11 @@ def cumprod_backward_plan(dy: Any, x: Any, *, axis: int, reverse: bool = False, 
 # ---------------------------------------------------------------- plans
 
 
-class ScanPlan(Plan, ScanExecutable):
-    """A planned scan. Call it with arrays laid out as those it was made for.
-
-    Args:
-        task: what it is.
-    """
-
-    def __init__(self, task: ScanTask):
-        ScanExecutable.__init__(self, task)
-        self.out_given, self.math_dtype, self.accumulator_dtype = task.out_given, task.compute, task.compute
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        task, made = self.task, self._targets(outs)
-        (write,) = task.writes
-        seen = [numpy_view(inputs[read.argument], read.offset, task.shape, read.strides) for read in task.reads]
-        target = made[write.argument]
-        result = cast(task.reference(*seen), target.dtype)
-        np.copyto(numpy_view(target, write.offset, task.shape, write.strides), result)
-        return made
+class ScanPlan(TaskPlan, ScanExecutable):
+    """A planned scan, of a `ScanTask`. Call it with arrays laid out as those it was made for."""
 
 
-class ProductGradientPlan(Plan):
+class ProductGradientPlan(TaskPlan):
     """A planned gradient of products up to each element: a scan of x, and one of dy, x and what that made.
 
     Args:
@@ -347,19 +327,12 @@ class ProductGradientPlan(Plan):
     """
 
     def __init__(self, before: ScanTask, task: ScanTask):
-        Operation.__init__(self, task.op, (*task.names[:2], task.names[-1]), task.inputs[:2], task.outputs)
-        self._before, self._gradient, self._reference = ScanExecutable(before), ScanExecutable(task), task.reference
-        self.empty = self._gradient.empty
-        self.out_given, self.math_dtype, self.accumulator_dtype = task.out_given, task.compute, task.compute
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        made = self._targets(outs)
-        np.copyto(made[0], cast(self._reference(*inputs), made[0].dtype))
-        return made
+        super().__init__(task.replace(names=(*task.names[:2], task.names[-1]), inputs=task.inputs[:2], is_whole=True))
+        self._before, self._gradient = ScanExecutable(before), ScanExecutable(task)
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
         # dy and x are read element by element where the gradient is written.
-        return source == target and same_layout(self.inputs[i], self.outputs[0])
+        return self._in_place(i, j, source, target)
 
     def _shares(self, i: int, j: int) -> str:
         return self._gradient._shares(i, j)
@@ -535,7 +508,7 @@ def _gradient(dy: Layout, x: Layout, axis: int, reverse: bool, out: Layout | Non
         compute=compute,
         reverse=reverse,
     )
-    second = first._replace(
+    second = first.replace(
         formula=SCANS["cumprod_backward"],
         names=("dy", "x", "before", "out"),
         inputs=(dy, x, before),

@@ -1,68 +1,45 @@
 """The executable of an elementwise operation on device arrays: kernels by alignment, and which memory may be shared.
 
 Plans run it behind their checks of arguments; device arrays, which know no plans, copy by it (`copying`). Other
-operations of one kernel are launched alike: they bring a launcher of their own, and views with shapes of their own.
+operations of one kernel are launched alike: they bring a launch of their own, and views with shapes of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
 from ...base.codes import MAY_OVERLAP
-from ...base.dispatch import runtime
+from ...base.dispatch import launcher_class, runtime
 from ...base.layout import Layout, View, layout, overlap, same_layout, view
 from ...functions.formula import Formula
 from ...runtime.launch_order import LaunchOrder
-from ...runtime.operation import Operation
-from .geometry import Given, make_launcher
+from ...runtime.operation import Operation, Task
+from .geometry import for_any_alignment, make_order
 
 
-class MapSpec(NamedTuple):
+@dataclass(kw_only=True, unsafe_hash=True)
+class MapTask(Task):
     """An elementwise operation on given layouts.
 
     Attributes:
-        op: name of the operation, for messages and `PlanInfo`.
-        formula: what the kernel computes of one element of each operand; None where the launcher's kernel has none.
-        reference: the NumPy meaning: takes the operands, returns a tuple of results.
-        names: the names of the inputs and outputs, for messages.
-        inputs, outputs: layouts of the arguments.
-        shape: the shape that the formula is mapped over.
-        reads, writes: how the formula's operands lie in the inputs and outputs.
-        out_given: whether the outputs are the user's, or allocated by each call.
-        launcher: what makes the launcher, as `geometry.make_launcher` does, which None stands for.
+        order: what makes the launch, as `geometry.make_order` does, which None stands for.
         accumulator: dtype of sums; None where nothing is summed.
-        compute: name of the dtype that the formula computes in; "" for what follows from the operands'.
-        scalars: names of the dtypes of scalar arguments, which are passed at each launch.
         counters: numbers behind the reads that are no memory but follow from where an element is in `shape`: for each
             the steps along the dimensions, (0, 1) for the column. References know them by themselves.
         indices: which of the reads are int64 in the formula, whatever it computes in.
-        as_bits: True where floats of 8 bits are taken for the integers that have their bits, by kernels and reference.
     """
 
-    op: str
-    formula: Formula | None
-    reference: Callable[..., tuple[np.ndarray[Any, Any], ...]]
-    names: tuple[str, ...]
-    inputs: tuple[Layout, ...]
-    outputs: tuple[Layout, ...]
-    shape: tuple[int, ...]
-    reads: tuple[View, ...]
-    writes: tuple[View, ...]
-    out_given: bool
-    launcher: Callable[..., Any] | None = None
+    order: Callable[..., LaunchOrder] | None = None
     accumulator: str | None = None
-    compute: str = ""
-    scalars: tuple[str, ...] = ()
     counters: tuple[tuple[int, ...], ...] = ()
     indices: tuple[int, ...] = ()
-    as_bits: bool = False
 
-    def shape_of(self, view: View) -> tuple[int, ...]:
-        """The shape of an operand."""
-        return self.shape if view.shape is None else view.shape
+    @property
+    def accumulator_dtype(self) -> str | None:
+        """As in `Task`."""
+        return self.accumulator
 
 
 class Kernel:
@@ -94,20 +71,60 @@ class Kernel:
         runtime().check_launch(status)
 
 
-class KernelWithScratch(Kernel):
-    """A launcher as an executable, whose last array is so many bytes of scratch memory."""
+def kernel_of(order: LaunchOrder) -> Kernel:
+    """The executable of one launch."""
+    launcher = launcher_class()(order)
+    launcher.algorithm = order.described
+    return Kernel(launcher)
 
-    def __init__(self, launcher: Any, nbytes: int):
-        super().__init__(launcher)
-        self.workspace_bytes, self._launch = nbytes, launcher.launch
-        self.launch = self._launch_behind
 
-    def _launch_behind(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        return self._launch(stream, 0, [*addresses, scratch], scalars)
+class TaskOperation(Operation):
+    """An operation that kernels do, ready for arrays laid out as its task says, wherever they start."""
 
-    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch_unchecked`."""
-        return self.launcher.launch_unchecked(stream, 0, [*addresses, scratch], scalars)
+    def __init__(self, task: Any):
+        super().__init__(task.op, task.names, task.inputs, task.outputs)
+        self.task, self.empty = task, task.is_empty
+        self._check_writable()
+
+    def _in_place(self, i: int, j: int, source: int, target: int) -> bool:
+        """`_may_share` of what is written element by element where it is read."""
+        return source == target and same_layout(self.inputs[i], self.outputs[j - len(self.inputs)])
+
+
+class Launches(TaskOperation):
+    """An operation whose launches follow from layouts and alignment; here one."""
+
+    def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
+        """The launches for arrays aligned so."""
+        raise NotImplementedError
+
+    def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
+        """The arrays' addresses modulo 16 for each launch."""
+        return [key]
+
+    def _make(self, key: tuple[int, ...], trial: Any) -> Any:
+        return self._executable(key, self._orders(key))
+
+    def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
+        """What runs these launches."""
+        (order,) = orders
+        return kernel_of(order)
+
+    def choose_captured(self, addresses: Sequence[int]) -> Any:
+        """As `choose`; but compiles nothing where there are kernels that can be launched on these arrays."""
+        made, key = self.chosen.made, self._key(addresses)
+        if not made or key in made:
+            return self.choose(addresses)
+        is_loaded = launcher_class().is_loaded
+        if all(is_loaded(order.kernel, self.device) for order in self._orders(key)):
+            return self.choose(addresses)
+        # Listed by one call, while which no other thread adds to them.
+        found: Any = next(iter(list(made)))
+        orders = self._orders(found)
+        alignments = self._alignments(key, len(orders))
+        # Words that follow a launch's arrays lie in scratch memory.
+        own = [(*known, *order.alignment[len(known) :]) for known, order in zip(alignments, orders, strict=True)]
+        return self._executable(key, [for_any_alignment(*each) for each in zip(orders, own, strict=True)])
 
 
 def mapped(
@@ -123,73 +140,37 @@ def mapped(
     Args:
         names: of the inputs and the output.
         reads: how the formula's operands lie in the inputs; by default one in each, as it lies.
-        compute: as in `MapSpec`.
+        compute: as in `MapTask`.
     """
-    if reads is None:
-        reads = [view(k, 0, array.strides, out.shape) for k, array in enumerate(inputs)]
-    return MapExecutable(
-        MapSpec(
-            op=formula.name,
-            formula=formula,
-            reference=formula.reference,
-            names=names,
-            inputs=tuple(inputs),
-            outputs=(out,),
-            shape=out.shape,
-            reads=tuple(reads),
-            writes=(view(0, 0, out.strides, out.shape),),
-            out_given=True,
-            compute=compute,
-        )
-    )
+    reads = _as_they_lie(inputs, out.shape) if reads is None else tuple(reads)
+    given = {"formula": formula, "reads": reads, "compute": compute, "reference": formula.reference}
+    return MapExecutable(_task(formula.name, tuple(inputs), out, names, **given))
 
 
-def moved(op: str, source: Layout, target: Layout, launcher: Callable[..., Any]) -> MapExecutable:
-    """What moves elements of one array to another that is given, by a launcher of its own: see `MapSpec`."""
-    return MapExecutable(
-        MapSpec(
-            op=op,
-            formula=None,
-            reference=lambda x: (x,),
-            names=("source", "target"),
-            inputs=(source,),
-            outputs=(target,),
-            shape=target.shape,
-            reads=(view(0, 0, source.strides, source.shape),),
-            writes=(view(0, 0, target.strides, target.shape),),
-            out_given=True,
-            launcher=launcher,
-        )
-    )
+def moved(op: str, source: Layout, target: Layout, order: Callable[..., LaunchOrder]) -> MapExecutable:
+    """What moves elements of one array to another that is given, by a launch of its own: see `MapTask`."""
+    given = {"order": order, "reads": _as_they_lie([source], source.shape), "reference": lambda x: (x,)}
+    return MapExecutable(_task(op, (source,), target, ("source", "target"), **given))
 
 
-class MapExecutable(Operation):
-    """An elementwise operation, ready for arrays laid out as its spec says, wherever they start."""
+def _as_they_lie(arrays: Sequence[Layout], shape: tuple[int, ...]) -> tuple[View, ...]:
+    return tuple([view(k, 0, array.strides, shape) for k, array in enumerate(arrays)])
+
+
+def _task(op: str, inputs: tuple[Layout, ...], out: Layout, names: tuple[str, ...], **given: Any) -> MapTask:
+    given |= {"shape": out.shape, "writes": _as_they_lie([out], out.shape), "out_given": True}
+    return MapTask(op=op, names=names, inputs=inputs, outputs=(out,), **given)
+
+
+class MapExecutable(Launches):
+    """An elementwise operation, ready for arrays laid out as its task says, wherever they start."""
 
     #: As a step of others it is direct as its kernels are.
     workspace_bytes, direct = 0, True
+    task: MapTask
 
-    def __init__(self, spec: MapSpec):
-        super().__init__(spec.op, spec.names, spec.inputs, spec.outputs)
-        self.spec = spec
-        self.empty = 0 in spec.shape
-        self._check_writable()
-
-    def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
-        return self._kernel(key)
-
-    def _kernel(self, key: tuple[int, ...], instead: LaunchOrder | None = None) -> Kernel:
-        make = self.spec.launcher or make_launcher
-        return Kernel(make(self.spec, Given(key, self.device, self._pairs(), instead)))
-
-    def choose_captured(self, addresses: Sequence[int]) -> Any:
-        """As `choose`; but compiles nothing where there is a kernel that can be launched on these arrays."""
-        made, key = self.chosen.made, self._key(addresses)
-        if not made or key in made:
-            return self.choose(addresses)
-        # Listed by one call, while which no other thread adds to them.
-        kernels = list(made.values())
-        return self._kernel(key, kernels[0].launcher.order)
+    def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
+        return [(self.task.order or make_order)(self.task, key, self._pairs())]
 
     # ------------------------------------------------------------ as a step of others
 
@@ -215,16 +196,16 @@ class MapExecutable(Operation):
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
         """True if memory is shared element for element: an output operand is an input operand, or apart from it."""
-        spec, output = self.spec, j - len(self.inputs)
+        task, output = self.task, j - len(self.inputs)
         if i >= len(self.inputs):
             return False
-        for write in spec.writes:
-            for read in spec.reads:
+        for write in task.writes:
+            for read in task.reads:
                 if (write.argument, read.argument) != (output, i):
                     continue
                 first, second = target + write.offset, source + read.offset
-                one = layout(spec.shape_of(write), write.strides, spec.outputs[output].dtype, self.device)
-                other = layout(spec.shape_of(read), read.strides, spec.inputs[i].dtype, self.device)
+                one = layout(task.shape_of(write), write.strides, task.outputs[output].dtype, self.device)
+                other = layout(task.shape_of(read), read.strides, task.inputs[i].dtype, self.device)
                 if not (first == second and same_layout(one, other)) and overlap(first, one, second, other):
                     return False
         return True
