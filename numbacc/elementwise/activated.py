@@ -218,12 +218,12 @@ def _alike(x: Any, residual: Any, stream: Any) -> tuple[Any, Any]:
 # ---------------------------------------------------------------- rows
 
 
-def everyday(x: Layout, bias: Layout) -> Iterator[ElementwisePlan]:
+def everyday_blocks(matrix: Layout, row: Layout) -> Iterator[ElementwisePlan]:
     """Plans of calls forward and backward, of the activations that models have most."""
     for activation in ("relu", "gelu", "gelu_tanh", "silu"):
-        for other in (bias, x):
-            yield planned(_row(activation), (x, other))
-            yield planned(_gradient(activation), (x, x, other))
+        for other in (row, matrix):
+            yield planned(_row(activation), (matrix, other))
+            yield planned(_gradient(activation), (matrix, matrix, other))
 
 
 @lru_cache(maxsize=64)

@@ -133,9 +133,10 @@ class DropoutPlan(MapPlan):
         return tuple(word for n, name in zip(numbers, self.task.scalars, strict=True) for word in words(n, name))
 
 
-def everyday(x: Layout) -> Iterator[DropoutPlan]:
+def everyday_blocks(matrix: Layout) -> Iterator[DropoutPlan]:
     """Plans of calls whose offset is a number, or on the GPU."""
-    yield from (_plan((x,), None), _plan((x, layout((1,), (8,), np.dtype(np.int64), x.device)), None))
+    offset = layout((1,), (8,), np.dtype(np.int64), matrix.device)
+    yield from (_plan((matrix,), None), _plan((matrix, offset), None))
 
 
 def _found(x: Any, p: Any, seed: Any, offset: Any, out: Any, handle: int) -> tuple[DropoutPlan, Any, Any, Any]:

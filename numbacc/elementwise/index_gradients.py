@@ -143,11 +143,11 @@ class ScatterPlan(TaskPlan, ScatterExecutable):
     """A planned gradient, of a `ScatterTask`. Call it with arrays laid out as those it was made for."""
 
 
-def everyday(rows: Layout, table: tuple[int, ...], tokens: Layout, places: Layout) -> Iterator[ScatterPlan]:
+def everyday_blocks(matrix: Layout, tokens: Layout, places: Layout) -> Iterator[ScatterPlan]:
     """Plans of calls that bring rows back to a table by tokens, and by `places` an element to each of its rows."""
-    yield _take((rows, tokens), None, table, 0)
-    column = layout(places.shape, row_major_strides(places.shape, rows.itemsize), rows.dtype, rows.device)
-    yield _along((column, places), None, rows.shape, 1)
+    yield _take((matrix, tokens), None, matrix.shape, 0)
+    column = layout(places.shape, row_major_strides(places.shape, matrix.itemsize), matrix.dtype, matrix.device)
+    yield _along((column, places), None, matrix.shape, 1)
 
 
 def _shape_of(x: Any, dy: Any, stream: Any) -> tuple[int, ...]:

@@ -110,7 +110,7 @@ def take_along_axis_plan(x: Any, indices: Any, *, axis: int = -1, out: Any = Non
 _NAMES = ("x", "indices")
 
 
-def everyday(matrix: Layout, indices: Layout, places: Layout) -> Iterator[NumberedPlan]:
+def everyday_blocks(matrix: Layout, indices: Layout, places: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls that take rows of a matrix, its columns, and by `places` an element of each of its rows."""
     yield from (_take((matrix, indices), None, axis) for axis in (0, 1))
     yield _along((matrix, places), None, matrix.ndim - 1)

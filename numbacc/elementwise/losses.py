@@ -448,8 +448,9 @@ def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, r
             raise DTypeError(f"{name} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
 
 
-def everyday(x: Layout, target: Layout) -> Iterator[Plan]:
+def everyday_blocks(labelled: tuple[Layout, Layout]) -> Iterator[Plan]:
     """Plans of calls over the last axis, and of gradients, of a number for the mean and of one for each row."""
+    x, target = labelled
     axis, compute = x.ndim - 1, dtypes.TABLE[str(info(x.dtype).compute)]
     number = layout((), (), compute.numpy, x.device)
     rows = layout(target.shape, row_major_strides(target.shape, compute.itemsize), compute.numpy, x.device)

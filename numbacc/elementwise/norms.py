@@ -670,3 +670,8 @@ def everyday(x: Layout, weight: Layout) -> Iterator[tuple[str, tuple[Layout, ...
     """Each function with the arrays that it is mostly called with."""
     for name, names in _NAMES.items():
         yield name, tuple(weight if own in ("weight", "bias") else x for own in names)
+
+
+def everyday_reductions(matrix: Layout, row: Layout) -> Iterator[Plan]:
+    """Plans of the calls of `everyday`."""
+    yield from (planned(name, arrays) for name, arrays in everyday(matrix, row))

@@ -386,10 +386,10 @@ def _one_hot(
     )
 
 
-def everyday(matrix: Layout, indices: Layout) -> Iterator[NumberedPlan]:
+def everyday_blocks(matrix: Layout, tokens: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls that give a matrix like this one, of indices of its rows, or a range of its dtype."""
     yield from (_triangle((matrix,), None, formula, 0) for formula in ("up_to_diagonal", "from_diagonal"))
-    yield from (_eye(matrix, 0), _one_hot((indices,), None, matrix.shape[-1], -1, matrix.dtype))
+    yield from (_eye(matrix, 0), _one_hot((tokens,), None, matrix.shape[-1], -1, matrix.dtype))
     row = layout((matrix.size,), (matrix.itemsize,), matrix.dtype, matrix.device)
     whole = layout((matrix.size,), (8,), np.dtype(np.int64), matrix.device)
     yield from (_range("stepped", made, True, (0, 1), "") for made in (whole, row))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -264,6 +264,20 @@ def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., t
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:
     """A plan for an array that need not exist, in no cache."""
     return _plan(name, x, axis, False, option, None)
+
+
+#: Functions that are reduced in all floats, and their option.
+_EVERYDAY = {
+    **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin", "logsumexp"), None),
+    "var": 0.0,
+    "std": 0.0,
+    "norm": 2.0,
+}
+
+
+def everyday_reductions(matrix: Layout) -> Iterator[ReducePlan]:
+    """Plans of calls that reduce rows, columns and all of a matrix."""
+    yield from (planned(name, matrix, axis, option) for axis in (0, 1, None) for name, option in _EVERYDAY.items())
 
 
 def _plan_of_totals(*given: Any) -> ReducePlan:

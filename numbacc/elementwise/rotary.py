@@ -160,10 +160,10 @@ def rope_tables(
 _NAMES = ("x", "cos", "sin")
 
 
-def everyday(x: Layout, table: Layout) -> Iterator[NumberedPlan]:
+def everyday_blocks(queries: Layout, angles: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls forward and backward, by both kinds of pairs."""
     for op in ("rope", "rope_backward"):
-        yield from (_rope((x, table, table), None, op, interleaved) for interleaved in (False, True))
+        yield from (_rope((queries, angles, angles), None, op, interleaved) for interleaved in (False, True))
 
 
 def _options(name: str, interleaved: Any) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ Garland 2016, "Single-pass parallel prefix scan with decoupled look-back", for b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -568,6 +568,14 @@ _CALLS = OfOneArray(_plan, _checked, _name)
 def planned(name: str, x: Layout, axis: int | None, *, reverse: bool = False, dtype: Any = None) -> ScanPlan:
     """A plan for an array that need not exist, in no cache."""
     return _plan(name, x, axis, dtype, reverse, None)
+
+
+def everyday_reductions(matrix: Layout) -> Iterator[ScanPlan]:
+    """Plans of sums and products up to each element of rows, of columns, and of all of a vector."""
+    flat = layout((matrix.size,), (matrix.itemsize,), matrix.dtype, matrix.device)
+    for x, axis in ((matrix, 0), (matrix, 1), (flat, 0)):
+        yield from (planned("cumsum", x, axis, reverse=reverse) for reverse in (False, True))
+        yield planned("cumprod", x, axis)
 
 
 def planned_gradient(x: Layout, axis: int) -> ProductGradientPlan:
