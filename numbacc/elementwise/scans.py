@@ -355,14 +355,7 @@ class ProductGradientPlan(TaskPlan):
             Step(choose(self._before, (x, 0)), (1, part)),
             Step(choose(self._gradient, (dy, x, 0, out)), (0, 1, part, 2)),
         ]
-        return Steps(
-            steps,
-            scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=steps[0].executable.backend,
-            algorithm="; ".join(step.executable.algorithm for step in steps),
-        )
+        return Steps(steps, scratch, self.close, partial(self._fits, key))
 
 
 # ---------------------------------------------------------------- calls

@@ -64,11 +64,4 @@ class GradientPlan(TaskPlan):
         if prod(self.task.shape):
             rows = self._rows.choose((*ins, outs[0], *nothing))
             steps.insert(0, Step(rows, (*range(inputs), inputs, *parts), takes_scalars=True))
-        return Steps(
-            steps,
-            scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=sums.backend,
-            algorithm="; ".join(step.executable.algorithm for step in steps),
-        )
+        return Steps(steps, scratch, self.close, partial(self._fits, key))

@@ -34,7 +34,7 @@ class TaskPlan(Plan, TaskOperation):
         super().__init__(task)
         self.out_given = task.out_given
         self.math_dtype = task.compute or compute_dtype(*task.operand_dtypes)
-        self.accumulator_dtype = task.accumulator_dtype
+        self.accumulator_dtype = task.accumulator
         if self.device >= 0:
             self._scalars = tuple(scalars)
             return

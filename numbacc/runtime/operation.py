@@ -78,7 +78,7 @@ class Task:
         return self.shape
 
     @property
-    def accumulator_dtype(self) -> str | None:
+    def accumulator(self) -> str | None:
         """Name of the dtype of sums; None where nothing is summed."""
         return self.compute
 

@@ -36,11 +36,6 @@ class MapTask(Task):
     counters: tuple[tuple[int, ...], ...] = ()
     indices: tuple[int, ...] = ()
 
-    @property
-    def accumulator_dtype(self) -> str | None:
-        """As in `Task`."""
-        return self.accumulator
-
 
 class Kernel:
     """A launcher as an executable.

@@ -41,11 +41,5 @@ class Passes(Launches):
         count = self._kept_results() * orders[0].grid[1]
         parts = [arrays + scratch.part(TABLE[part].itemsize * count) for part in spec.parts]
         passes = zip(kernels, self._operands(parts), strict=True)
-        return Steps(
-            [Step(*each, takes_scalars=self._takes_scalars) for each in passes],
-            scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=kernels[0].backend,
-            algorithm="; ".join(kernel.algorithm for kernel in kernels),
-        )
+        steps = [Step(*each, takes_scalars=self._takes_scalars) for each in passes]
+        return Steps(steps, scratch, self.close, partial(self._fits, key))

@@ -416,14 +416,7 @@ class ScatterExecutable(Passes):
             steps.append(Step(kernel_of(order), operands))
             if order.kernel.algorithm == "count":
                 steps.append(Step(self._scan.choose((0, 0)), (self._counts, self._counts)))
-        return Steps(
-            steps,
-            self._scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=steps[0].executable.backend,
-            algorithm="; ".join(step.executable.algorithm for step in steps),
-        )
+        return Steps(steps, self._scratch, self.close, partial(self._fits, key))
 
 
 def _rank(shape: Sequence[int]) -> int:

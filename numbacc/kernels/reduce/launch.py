@@ -230,7 +230,7 @@ class ReduceTask(Task):
         return tuple(kinds.get(part, part) for part in self.formula.parts)
 
     @property
-    def accumulator_dtype(self) -> str | None:
+    def accumulator(self) -> str | None:
         """As in `Task`."""
         return self.parts[0]
 

@@ -596,8 +596,7 @@ class FewRows:
         nothing = (0,) * (len(known) - first)
         write = self.write.choose((*key[:first], *nothing, key[first]))
         steps.append(Step(write, (*known, first), takes_scalars=True))
-        algorithm = "; ".join(step.executable.algorithm for step in steps)
-        return Steps(steps, scratch, close, fits, backend=write.backend, algorithm=algorithm)
+        return Steps(steps, scratch, close, fits)
 
 
 def _results(stage: Reduction, scalars: int) -> int:
@@ -653,8 +652,7 @@ class RowSums(RowExecutable):
             Step(kernel, (*range(arrays), *places), takes_scalars=True),
             Step(reduction, (*places, *range(arrays, arrays + parts))),
         ]
-        algorithm = "; ".join(step.executable.algorithm for step in steps)
-        return Steps(steps, scratch, close, fits, backend=kernel.backend, algorithm=algorithm)
+        return Steps(steps, scratch, close, fits)
 
 
 def _reduction(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> ReduceTask:

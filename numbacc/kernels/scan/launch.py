@@ -366,14 +366,8 @@ class ScanExecutable(Passes):
         words = positions * told_rows(items, piece, bits) * words_told(order.kernel.parts, order.kernel.width)
         nbytes = HEAD_BYTES + 8 * words
         number = arrays + scratch.part(nbytes)
-        return Steps(
-            [Step(ZeroBytes(nbytes, self.device), (number,)), Step(kernel, (*range(arrays), number))],
-            scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=kernel.backend,
-            algorithm=kernel.algorithm,
-        )
+        steps = [Step(ZeroBytes(nbytes, self.device), (number,)), Step(kernel, (*range(arrays), number))]
+        return Steps(steps, scratch, self.close, partial(self._fits, key), algorithm=kernel.algorithm)
 
     def _kept_results(self) -> int:
         return prod(self._walk.outer.shape)
