@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("support", "oracles")]
 
-from test_elementwise import LIMITS  # noqa: E402
+from elementwise_cases import LIMITS  # noqa: E402
 
 from numbacc import elementwise  # noqa: E402
 from numbacc.elementwise.gradients import DIFFERENTIABLE  # noqa: E402

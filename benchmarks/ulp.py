@@ -23,12 +23,13 @@ import ml_dtypes
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [path for path in (str(ROOT / "bindings"), str(ROOT / "tests")) if path not in sys.path]
+_FOLDERS = [str(ROOT / name) for name in ("bindings", "tests/support", "tests/oracles")]
+sys.path[:0] = [path for path in _FOLDERS if path not in sys.path]
 
 import elementwise_oracle as oracle  # noqa: E402
-from test_elementwise import CANCELS, NAMES, VANISHES, arrays_of, options_of  # noqa: E402
-from test_elementwise import LIMITS as ALLOWED  # noqa: E402
-from test_elementwise import OPTIONS as ORACLES_OPTIONS  # noqa: E402
+from elementwise_cases import CANCELS, NAMES, VANISHES, arrays_of, options_of  # noqa: E402
+from elementwise_cases import LIMITS as ALLOWED  # noqa: E402
+from elementwise_cases import OPTIONS as ORACLES_OPTIONS  # noqa: E402
 
 import numbacc  # noqa: E402
 from numbacc import elementwise  # noqa: E402

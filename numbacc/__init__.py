@@ -34,6 +34,7 @@ from .arrays.creation import (
     zeros,
 )
 from .arrays.lookup import computing as _computing
+from .arrays.operands import device_arrays_by as _device_arrays_by
 from .base import numba_hooks as _numba_hooks
 from .base.dispatch import has_gpu
 from .base.keywords import explain as _explain
@@ -117,6 +118,7 @@ def _function(name: str) -> Any:
 
 
 _computing(_function)
+_device_arrays_by(lambda: import_module(".arrays.device_array", __name__))
 _explain(__name__, __all__)
 _numba_hooks.install()
 

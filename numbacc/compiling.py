@@ -27,7 +27,7 @@ from .conv import ahead  # noqa: F401  what is compiled for convolutions is said
 from .elementwise import operation
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
-from .functions.gates import FORMULAS
+from .functions.epilogues import FORMULAS
 from .gemm import epilogue_plans
 from .kernels.elementwise import copy
 from .kernels.inspection import Noted

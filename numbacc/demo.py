@@ -45,7 +45,7 @@ REQUIRED_ACCURACY = 0.95
 GRADIENT_TOLERANCE = 1e-6
 
 
-class Saved(NamedTuple):
+class SavedLayers(NamedTuple):
     """Results that the backward pass needs: h, and what `gemm.linear` kept of either dense layer."""
 
     first: SavedLinear
@@ -100,13 +100,13 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
     return float(-log_p[rows, labels].mean()), dlogits / len(labels)
 
 
-def forward(parameters: Parameters, images: Array, kind: str) -> tuple[Array, Saved]:
+def forward(parameters: Parameters, images: Array, kind: str) -> tuple[Array, SavedLayers]:
     """The logits z, on the host, and what the backward pass needs, where it was computed."""
     W1, b1, W2, b2 = (numbacc.asarray(parameters[name]) for name in ("W1", "b1", "W2", "b2"))
     hidden, first = gemm.linear(numbacc.asarray(images), W1, b1)
     active = gated.forward(hidden, kind)
     logits, second = gemm.linear(active, W2, b2)
-    return numbacc.asnumpy(logits), Saved(first, hidden, second)
+    return numbacc.asnumpy(logits), SavedLayers(first, hidden, second)
 
 
 def backprop(parameters: Parameters, images: Array, labels: Array, kind: str) -> tuple[float, Parameters]:

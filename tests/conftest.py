@@ -420,3 +420,11 @@ def packed(outs):
 def held_bytes(device):
     """Bytes of scratch memory kept on a device."""
     return sum(block.nbytes for (where, *_), block in workspace._held.items() if where == device)
+
+
+def readonly(place, operand):
+    if place.is_device:
+        operand.view._readonly = True  # as an array from a library that exported it so
+    else:
+        operand.view.flags.writeable = False
+    return operand

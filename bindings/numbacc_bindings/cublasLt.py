@@ -34,7 +34,7 @@ class Status(IntEnum):
     LICENSE_ERROR = 16
 
 
-class Operation(IntEnum):
+class CublasOperation(IntEnum):
     """cublasOperation_t."""
 
     N = 0
@@ -53,7 +53,7 @@ class ComputeType(IntEnum):
     COMPUTE_32F_FAST_TF32 = 77
 
 
-class DataType(IntEnum):
+class CudaDataType(IntEnum):
     """cudaDataType_t, of the dtypes that numbacc holds."""
 
     R_32F = 0
@@ -66,7 +66,7 @@ class DataType(IntEnum):
     R_8F_E5M2 = 29
 
 
-class Epilogue(IntEnum):
+class LtEpilogue(IntEnum):
     """cublasLtEpilogue_t."""
 
     DEFAULT = 1

@@ -102,7 +102,7 @@ def _kept(obj: Any, found: Taken | np.ndarray[Any, Any]) -> Taken | np.ndarray[A
     return found
 
 
-def tensor_taker(kind: tensors.Kind, make: Callable[[Layout, int, Any], Any]) -> Callable[[Any, str, int], Any]:
+def tensor_taker(kind: tensors.TensorClass, make: Callable[[Layout, int, Any], Any]) -> Callable[[Any, str, int], Any]:
     """A function that takes tensors of torch's own class, whose attributes say all, in one step.
 
     It returns `make(layout, address, storage)`, or None for what needs a closer look: tensors that torch records
@@ -129,11 +129,11 @@ def tensor_taker(kind: tensors.Kind, make: Callable[[Layout, int, Any], Any]) ->
 
 
 @lru_cache(maxsize=16)
-def _taker(kind: tensors.Kind) -> Callable[[Any, str, int], Taken | None]:
+def _taker(kind: tensors.TensorClass) -> Callable[[Any, str, int], Taken | None]:
     return tensor_taker(kind, lambda made, address, storage: (made, address, storage, False))
 
 
-def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
+def _from_torch(tensor: Any, kind: tensors.TensorClass, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
     """torch's tensors, those without their gradients where torch records none itself."""
     checked = tensors.checked(tensor, name, kind)
     found = _taker(kind)(checked, name, handle) if kind.plain else None

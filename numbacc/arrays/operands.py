@@ -73,14 +73,22 @@ def as_input(obj: Any, name: str, handle: int) -> Array:
 importers: dict[type, Callable[[Any, str, int], Array]] = {}
 
 
+_load: list[Callable[[], ModuleType]] = []
+
+
+def device_arrays_by(load: Callable[[], ModuleType]) -> None:
+    """Set what loads the module of device arrays. Operands need only its `DeviceArray`, `imported`, `importer_of` and
+    `to_device`."""
+    _load[:] = [load]
+
+
 @lru_cache(maxsize=1)
 def _device_arrays() -> ModuleType:
     """The module of device arrays, once it is needed: it brings Numba."""
-    from . import device_array
-
+    module = _load[0]()
     # Here, since what loads a pickle decides whether there are device arrays, which know nothing of that.
-    copyreg.pickle(device_array.DeviceArray, _pickled)
-    return device_array
+    copyreg.pickle(module.DeviceArray, _pickled)
+    return module
 
 
 def layout_of(array: Array) -> Layout:

@@ -12,7 +12,7 @@ from ..errors import DTypeError
 from ..runtime.streams import torch_streams
 
 
-class Kind:
+class TensorClass:
     """A class of torch tensors, and what is looked up of torch but once.
 
     Attributes:
@@ -31,14 +31,14 @@ class Kind:
 
 
 @lru_cache(maxsize=256)
-def kind_of(kind: Any) -> Kind | None:
+def kind_of(kind: Any) -> TensorClass | None:
     """The facts about a class of torch tensors; None for other classes."""
     if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
-        return Kind(kind)
+        return TensorClass(kind)
     return None
 
 
-def checked(obj: Any, name: str, kind: Kind) -> Any:
+def checked(obj: Any, name: str, kind: TensorClass) -> Any:
     """A tensor without its gradients, where what is in memory is what it means.
 
     A tensor that requires gradients is taken where torch records none itself: under `torch.no_grad()` and in an

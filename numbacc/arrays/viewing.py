@@ -11,7 +11,7 @@ from ..base import checks, dtypes, views
 from ..base.layout import Layout, axes_of, integers_of, layout, lengths_of
 from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
 from ..runtime.streams import handle_of
-from . import hints, values
+from . import lookup, values
 
 #: Arrays up to this many elements print their values.
 _PRINTED = 64
@@ -24,7 +24,7 @@ def is_given(stream: Any) -> bool:
 
 def no_attribute(name: str) -> AttributeError:
     """The error for an attribute that device arrays have not."""
-    instead = hints.instead_of(name)
+    instead = lookup.instead_of(name)
     if instead:
         return AttributeError(f"a device array has no attribute {name!r}; write {instead}", name=name)
     theirs = f"numbacc.asnumpy(x).{name} is" if hasattr(np.ndarray, name) else "numbacc.asnumpy(x) gives"

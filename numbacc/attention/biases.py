@@ -6,16 +6,16 @@ import math
 
 from ..base.layout import layout, view
 from ..errors import UnsupportedError
-from ..functions.gates import FORMULAS
+from ..functions.formula import COPY
 from ..kernels.reduce.functions import REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.steps import Step
-from .geometry import Geometry
+from .geometry import AttentionGeometry
 from .staging import Array, Stage
 
 
-def are_misread(array: Array, found: Geometry, is_backward: bool, is_output: bool) -> bool:
+def are_misread(array: Array, found: AttentionGeometry, is_backward: bool, is_output: bool) -> bool:
     """Whether cuDNN 9.19 computes wrong numbers with a bias, without a word: on an H200 engines 2 and 6 did forward
     where it was repeated along queries and had one key, if there was one alone, too, and backward wherever it was along
     queries; its gradient they added up wrongly along either."""
@@ -43,7 +43,7 @@ def spread(stage: Stage, name: str, is_backward: bool) -> Array:
     steps = tuple(0 if n == 1 else step for n, step in zip(own.lies.shape, own.lies.strides, strict=True))
     source = Array(own.number, layout(shape, steps, own.lies.dtype, stage.device))
     target = stage.part(f"{name}_spread", shape, own.lies.dtype, ALIGNED)
-    stage.add(stage.mapped(FORMULAS["copy"], source, target), source, target)
+    stage.add(stage.mapped(COPY, source, target), source, target)
     return target
 
 

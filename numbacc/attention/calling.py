@@ -10,7 +10,7 @@ from ..plan.base import outs_of
 from ..plan.cache import PlanCache, functions_of
 from ..runtime.streams import handle_of
 from .plans import AttentionPlan
-from .problem import EXTRAS, OPERANDS, SCALES, Call, Options, is_number, numbers, plain
+from .problem import EXTRAS, OPERANDS, SCALES, AttentionCall, AttentionOptions, is_number, numbers, plain
 
 
 def _forget() -> None:
@@ -31,7 +31,9 @@ def _made(direction: str, options: Any, extras: Any, has_out: bool, *layouts: An
     """The plan of a key: `layouts` are of the operands, and of the results where they are given."""
     count = len(OPERANDS[direction])
     outs = layouts[count:] if has_out else None
-    return AttentionPlan(Call(direction, layouts[:count], extras or _NO_LAYOUTS, outs, Options(*options)))
+    return AttentionPlan(
+        AttentionCall(direction, layouts[:count], extras or _NO_LAYOUTS, outs, AttentionOptions(*options))
+    )
 
 
 plans = PlanCache(_made, count=1024, forget=_forget)
@@ -56,7 +58,8 @@ def run(
         extras: those of `problem.EXTRAS` before the offset, None where they are not given; NO_EXTRAS itself where there
             are none.
         offset: an array, or a number, which is no array of the plan: it is passed when it runs.
-        options: the fields of `Options`, as the user gave them. No more than a tuple, which is made in less time.
+        options: the fields of `AttentionOptions`, as the user gave them. No more than a tuple, which is made in less
+            time.
         out, seed, stream: as the user gave them.
         scales: the last of `problem.EXTRAS`; NO_SCALES itself where there are none.
     """
@@ -81,7 +84,7 @@ def run(
             pass
         if plan is not None:
             return plan.run(inputs, outs, out, handle, plan.passed(*pair) if plan.takes_scalars else ())
-    plan, found, outs = _find(direction, arrays, (*extras, place, *scales), Options(*options), out, handle)
+    plan, found, outs = _find(direction, arrays, (*extras, place, *scales), AttentionOptions(*options), out, handle)
     return plan.run(found, outs, out, handle, plan.passed(*pair))
 
 
@@ -107,7 +110,7 @@ def _is_usual(options: tuple[Any, ...]) -> bool:
 
 
 def _find(
-    direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], options: Options, out: Any, handle: int
+    direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], options: AttentionOptions, out: Any, handle: int
 ) -> tuple[AttentionPlan, Any, Any]:
     """(plan, inputs, outputs) of a call."""
     inputs = [operands.as_array(array, name, handle) for array, name in zip(arrays, OPERANDS[direction], strict=True)]
@@ -129,7 +132,7 @@ def prepared(
     """A plan, ready to run. The arguments are those of `run`."""
     numbers(0, offset)
     given = (*extras, None if is_number(offset) else offset, *scales)
-    plan, inputs, outs = _find(direction, arrays, given, Options(*options), out, handle_of(None))
+    plan, inputs, outs = _find(direction, arrays, given, AttentionOptions(*options), out, handle_of(None))
     plan.prepare(inputs, outs)
     return plan
 

@@ -10,7 +10,7 @@ from ..errors import UnsupportedError
 from ..runtime.steps import Steps
 from . import fused_calls, unfused
 from .fusing import is_worth_trying
-from .problem import Problem
+from .problem import AttentionProblem
 from .staging import Stage
 
 #: The lowest compute capability whose tensor cores cuDNN's fused kernels use.
@@ -22,7 +22,7 @@ _OLDEST_SCALED, _OLDEST_SHIFTED = (9, 0), (10, 0)
 _WIDEST_SCALED = 128
 
 
-def check_hardware(problem: Problem) -> None:
+def check_hardware(problem: AttentionProblem) -> None:
     """Raise UnsupportedError where the GPU is too old for the dtype, or cuDNN wrong."""
     capability, found = runtime().capability(problem.inputs["q"].device), problem.geometry
     oldest, instead = (0, 0), "float32 and float64 run on it"
@@ -52,7 +52,7 @@ def check_hardware(problem: Problem) -> None:
 
 
 def executable(
-    problem: Problem,
+    problem: AttentionProblem,
     key: Sequence[int],
     close: Sequence[tuple[int, ...]],
     pairs: Sequence[tuple[int, ...]],

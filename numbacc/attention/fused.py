@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ..base.attention_band import Band
-from ..libraries.cudnn_graph import Drawing, Graph, Place, packed
+from ..libraries.cudnn_graph import CudnnGraph, Drawing, Place, packed
 
 #: What stands for minus infinity: of that itself a row without a key would have differences that are NaN.
 LOWEST = -3.4028234663852886e38
@@ -75,7 +75,7 @@ class Sketch:
 class Drawn(NamedTuple):
     """A graph, and the numbers that it reads on the host."""
 
-    graph: Graph
+    graph: CudnnGraph
     values: tuple[float, ...]
 
 

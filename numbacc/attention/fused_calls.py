@@ -9,17 +9,16 @@ from typing import Any
 from ..base.codes import MANY_ARRAYS
 from ..base.dispatch import graph_library
 from ..errors import UnsupportedError
-from ..libraries.cudnn_graph import Graph
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import CudnnGraph, Wants
 from ..runtime.steps import Step, Steps, WithScratch
 from . import biases, splitting, versions
 from .fused import Drawn
 from .fusing import Fused
-from .problem import OPERANDS, Call, Problem, resolve
+from .problem import OPERANDS, AttentionCall, AttentionProblem, resolve
 from .staging import dense
 
 
-def drawing(problem: Problem) -> Drawn:
+def drawing(problem: AttentionProblem) -> Drawn:
     """The graph of a problem on arrays that are aligned.
 
     Raises:
@@ -71,7 +70,7 @@ def _at_once(fused: Fused) -> tuple[int, int]:
     return heads, batches
 
 
-def drops(problem: Problem) -> bool:
+def drops(problem: AttentionProblem) -> bool:
     """Whether cuDNN does what it takes to drop weights: attention and its gradients, both, since each has its own mask.
 
     It is asked for the simplest gradients: a call of others, deterministic ones say, cannot choose another mask.
@@ -85,7 +84,7 @@ def drops(problem: Problem) -> bool:
     return True
 
 
-def _both_ways(problem: Problem) -> list[Drawn]:
+def _both_ways(problem: AttentionProblem) -> list[Drawn]:
     """The graphs of attention and, where it has any, its gradients, with a problem's options.
 
     Raises:
@@ -95,7 +94,7 @@ def _both_ways(problem: Problem) -> list[Drawn]:
     return [drawing(_on_dense(problem, direction)) for direction in directions]
 
 
-def needed(problem: Problem, device: int | None = None) -> list[Graph]:
+def needed(problem: AttentionProblem, device: int | None = None) -> list[CudnnGraph]:
     """The graphs of which a call needs plans: its own, and with dropout those that `drops` asks for.
 
     Where a GPU is named these are its own: it may cut the keys.
@@ -110,7 +109,7 @@ def needed(problem: Problem, device: int | None = None) -> list[Graph]:
     return [drawn.graph for drawn in (drawing(problem), *others)]
 
 
-def _on_dense(problem: Problem, direction: str) -> Problem:
+def _on_dense(problem: AttentionProblem, direction: str) -> AttentionProblem:
     """Attention or its gradients with a problem's options, on arrays without gaps; pages and lengths as they are."""
     call, found, device = problem.call, problem.geometry, problem.inputs["q"].device
     arrays = []
@@ -122,11 +121,11 @@ def _on_dense(problem: Problem, direction: str) -> Problem:
         else:
             arrays.append(dense(found.shape(name), problem.dtype, device))
     options = call.options._replace(return_stats=direction == "forward", bias_grad=False, deterministic=False)
-    return resolve(Call(direction, tuple(arrays), call.extras, None, options))
+    return resolve(AttentionCall(direction, tuple(arrays), call.extras, None, options))
 
 
 def executable(
-    problem: Problem,
+    problem: AttentionProblem,
     key: Sequence[int],
     close: Sequence[tuple[int, ...]],
     pairs: Sequence[tuple[int, ...]],

@@ -6,27 +6,28 @@ vectors are no multiples of 16 bytes, are copied, with zeros behind each vector.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ..base.layout import Layout, is_dense, layout
-from ..functions.gates import FORMULAS
+from ..functions.formula import COPY
 from ..kernels.attention.varlen import clamped, kept, raised
 from ..kernels.elementwise import copy
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.steps import FillWords, Step
-from . import biases, scaling, versions
+from . import biases, versions
 from .fused import Drawn, Form, Shape, Sketch, backward, forward
 from .fused import dense as dense_form
-from .problem import OPERANDS, Problem
+from .problem import OPERANDS, SCALES, AttentionProblem
 from .staging import Array, Stage, bounds, dense, steps_of
 
 #: Arrays whose elements are one for each query, by whose heads they go.
 _OF_QUERIES = ("q", "do", "o", "out", "dq")
 
 
-def is_worth_trying(problem: Problem) -> bool:
+def is_worth_trying(problem: AttentionProblem) -> bool:
     """Whether cuDNN may have a fused kernel: of floats of 16 and 8 bits."""
     return problem.dtype.itemsize <= 2 and problem.geometry.batch > 0
 
@@ -39,7 +40,7 @@ class Fused:
         key: `staging.key_of` the addresses of the plan's operands.
     """
 
-    def __init__(self, problem: Problem, key: Sequence[int]):
+    def __init__(self, problem: AttentionProblem, key: Sequence[int]):
         self.problem, self.stage = problem, Stage(problem, key)
         found = problem.geometry
         multiple = ALIGNED // problem.dtype.itemsize
@@ -88,7 +89,7 @@ class Fused:
         else:
             self._outputs_forward()
         if problem.is_scaled:
-            for name, array in scaling.numbers(stage):
+            for name, array in _numbers(stage):
                 self._take(name, array, dense_form("float32", 1, 1, 1, 1))
 
     def _take(self, name: str, array: Array, form: Form) -> None:
@@ -154,7 +155,7 @@ class Fused:
         elif is_output and array.lies.dtype != self.problem.dtype:
             # cuDNN gives a bias's gradient in no other dtype than q's.
             own, array = array, stage.part(name, array.lies.shape, self.problem.dtype)
-            stage.behind.append(Step(stage.mapped(FORMULAS["copy"], array, own), (array.number, own.number)))
+            stage.behind.append(Step(stage.mapped(COPY, array, own), (array.number, own.number)))
         # Of a gradient cuDNN takes no gaps behind rows, wherever these then start; and where a bias is of one query and
         # one key, 9.19 reads it as if it had none, either.
         is_gapless = is_output or array.lies.shape[2:] == (1, 1)
@@ -310,3 +311,27 @@ def _form(lies: Layout) -> Form:
         strides.append(reach if n == 1 else step // lies.itemsize)
         reach = max(reach, n * strides[-1])
     return Form(lies.dtype.name, lies.shape, tuple(reversed(strides)))
+
+
+def _numbers(stage: Stage) -> Iterator[tuple[str, Array]]:
+    """The arrays of one float32 that a graph of float8 has, by name: scales, and the largest weight and result.
+
+    Scales that are not given are a 1, of which one is enough. What is written starts from 0, since cuDNN's kernels only
+    raise it; amax_o is there, asked for or not.
+    """
+    for name in SCALES:
+        if stage.has(name):
+            yield name, stage.plain(name, stage.arrays[name].lies.shape)
+            continue
+        if not stage.has("one"):
+            stage.add(FillWords(struct.pack("<f", 1.0), 1, stage.device), stage.part("one", (1,), np.float32))
+        yield name, stage.arrays["one"]
+    for name in ("amax_s", "amax_o"):
+        if stage.has(name):
+            made = stage.arrays[name] if stage.is_aligned(stage.arrays[name]) else stage.returned(name)
+        elif name == "amax_o":
+            made = stage.part(name, (1,), np.float32)
+        else:
+            continue
+        stage.zero(made)
+        yield name, made

@@ -15,7 +15,7 @@ MAX_WIDTH = 256
 
 
 @dataclass(frozen=True)
-class Geometry:
+class AttentionGeometry:
     """How many of what there are.
 
     Attributes:
@@ -113,7 +113,7 @@ def geometry(
     starts: tuple[Layout | None, Layout | None],
     table: Layout | None,
     longest: tuple[int | None, int | None],
-) -> Geometry:
+) -> AttentionGeometry:
     """The geometry of three arrays.
 
     Args:
@@ -152,7 +152,9 @@ def geometry(
             total if given is None else _longest(given, total, what)
             for given, total, what in zip(longest, (queries, keys), ("max_len_q", "max_len_kv"), strict=True)
         ]
-        return Geometry(name, batch, queries=limits[0], keys=limits[1], tokens=queries, tokens_kv=keys, **found)
+        return AttentionGeometry(
+            name, batch, queries=limits[0], keys=limits[1], tokens=queries, tokens_kv=keys, **found
+        )
     if table is not None:
         if table.ndim != 2 or table.shape[0] != batch or not table.shape[1]:
             raise ShapeError(
@@ -163,10 +165,10 @@ def geometry(
             raise ShapeError(f"k has shape {k.shape}; there must be a page for the numbers in page_table_k")
         pages = table.shape[1]
         more = {"page": keys, "pages": pages, "sheets": k_sizes[0]}
-        return Geometry(name, batch, queries=queries, keys=keys * pages, **more, **found)
+        return AttentionGeometry(name, batch, queries=queries, keys=keys * pages, **more, **found)
     if k_sizes[0] != batch:
         raise ShapeError(f"q has shape {q.shape} and k {k.shape}; they must have one batch")
-    return Geometry(name, batch, queries=queries, keys=keys, **found)
+    return AttentionGeometry(name, batch, queries=queries, keys=keys, **found)
 
 
 def _packed_batch(starts: tuple[Layout | None, Layout | None]) -> int:

@@ -12,7 +12,7 @@ from ..errors import OptionError, shown
 from ..reference import attention as reference
 from ..reference.attention import Dropout, Scaling, Scores
 from .geometry import LAYOUTS
-from .problem import SCALES, Problem, start_of
+from .problem import SCALES, AttentionProblem, start_of
 
 Arrays = dict[str, Any]
 
@@ -24,7 +24,7 @@ class HostAttention:
         problem: what is computed.
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: AttentionProblem):
         self._problem = problem
 
     def __call__(self, given: Arrays, outs: Sequence[Any], seed: int, offset: int) -> list[Any]:

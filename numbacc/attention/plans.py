@@ -14,7 +14,7 @@ from ..runtime.operation import Trial
 from ..runtime.streams import handle_of
 from .executables import check_hardware, executable
 from .host import HostAttention
-from .problem import OPERANDS, Call, is_number, numbers, resolve, scalars_of
+from .problem import OPERANDS, AttentionCall, is_number, numbers, resolve, scalars_of
 from .saved import of_call
 from .staging import key_of
 
@@ -28,7 +28,7 @@ class AttentionPlan(Plan):
     per_thread = True
     backend = "cudnn"
 
-    def __init__(self, call: Call):
+    def __init__(self, call: AttentionCall):
         problem = self.problem = resolve(call)
         inputs, outputs = problem.inputs, problem.outputs
         super().__init__(

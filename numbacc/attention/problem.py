@@ -15,7 +15,7 @@ from ..base.layout import Layout, check_same_device, layout, row_major_strides
 from ..errors import DTypeError, OptionError, ShapeError
 from ..plan.base import check_out
 from ..reference.attention import compute_dtype
-from .geometry import Geometry, check_layout, geometry
+from .geometry import AttentionGeometry, check_layout, geometry
 from .masks import FROM_BOOLEANS, band_of
 
 #: Scratch memory that a plan may use, where `workspace_limit` says nothing else.
@@ -32,7 +32,7 @@ OPERANDS = {
 }
 
 
-class Options(NamedTuple):
+class AttentionOptions(NamedTuple):
     """The options of a call that decide its plan."""
 
     mask: Any
@@ -48,7 +48,7 @@ class Options(NamedTuple):
     return_amax: Any
 
 
-class Call(NamedTuple):
+class AttentionCall(NamedTuple):
     """What is asked for: the key of a plan.
 
     Attributes:
@@ -63,11 +63,11 @@ class Call(NamedTuple):
     arrays: tuple[Layout, ...]
     extras: tuple[Layout | None, ...]
     outs: tuple[Layout | None, ...] | None
-    options: Options
+    options: AttentionOptions
 
 
 @dataclass(frozen=True)
-class Problem:
+class AttentionProblem:
     """Attention, checked.
 
     Attributes:
@@ -80,8 +80,8 @@ class Problem:
         limit: bytes of scratch memory that may be used.
     """
 
-    call: Call
-    geometry: Geometry
+    call: AttentionCall
+    geometry: AttentionGeometry
     band: Band
     scale: float
     compute: np.dtype[Any]
@@ -90,7 +90,7 @@ class Problem:
     limit: int
 
     @property
-    def options(self) -> Options:
+    def options(self) -> AttentionOptions:
         return self.call.options
 
     @property
@@ -115,7 +115,7 @@ class Problem:
         return self.has_lengths or "bias" in self.inputs or self.band.leaves_rows_empty(found.queries, found.keys)
 
 
-def plain(options: Options) -> Options:
+def plain(options: AttentionOptions) -> AttentionOptions:
     """The options of a call as parts of a key.
 
     Numbers are checked here: 1.0 and True are equal to 1, and where they are refused must not find its plan.
@@ -131,7 +131,7 @@ def plain(options: Options) -> Options:
         None if value is None else integer(value, name, 1)
         for value, name in ((options.max_len_q, "max_len_q"), (options.max_len_kv, "max_len_kv"))
     )
-    return Options(
+    return AttentionOptions(
         options.mask,
         None if options.scale is None else real(options.scale, "scale"),
         dropout,
@@ -189,7 +189,7 @@ def _is_on_gpu(value: Any) -> bool:
 # ---------------------------------------------------------------- checks
 
 
-def resolve(call: Call) -> Problem:
+def resolve(call: AttentionCall) -> AttentionProblem:
     """Check a call.
 
     Raises:
@@ -214,7 +214,7 @@ def resolve(call: Call) -> Problem:
     _check_shapes(found, arrays, extras)
     compute = compute_dtype(arrays["q"].dtype)
     _check_scale(options.scale, arrays["q"].dtype, compute)
-    problem = Problem(
+    problem = AttentionProblem(
         call=call,
         geometry=found,
         band=band_of(options.mask).within(found.queries, found.keys),
@@ -269,7 +269,7 @@ def _check_dtypes(direction: str, arrays: dict[str, Layout], extras: dict[str, L
             raise DTypeError(f"{name} has dtype {each.dtype}; it must have {' or '.join(allowed)}{hint}")
 
 
-def _check_company(call: Call, extras: dict[str, Layout]) -> None:
+def _check_company(call: AttentionCall, extras: dict[str, Layout]) -> None:
     """Raise OptionError where options do not go with each other."""
     options = call.options
     is_paged = "page_table_k" in extras or "page_table_v" in extras
@@ -292,7 +292,7 @@ def _check_company(call: Call, extras: dict[str, Layout]) -> None:
         raise OptionError("dropout=0.0 drops nothing; dropout_mask needs a dropout above 0")
 
 
-def _check_scaling(call: Call, extras: dict[str, Layout]) -> None:
+def _check_scaling(call: AttentionCall, extras: dict[str, Layout]) -> None:
     """Raise OptionError where scales, or what float8 does not have, are with dtypes that they do not go with."""
     dtype, options = call.arrays[OPERANDS[call.direction].index("q")].dtype, call.options
     if not info(dtype).is_scaled:
@@ -308,7 +308,7 @@ def _check_scaling(call: Call, extras: dict[str, Layout]) -> None:
         raise OptionError(f"scale={options.scale} does not go with {dtype}: it must be above 0")
 
 
-def _check_shapes(found: Geometry, arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
+def _check_shapes(found: AttentionGeometry, arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
     for name in ("do", "o"):
         if name in arrays and arrays[name].shape != found.shape(name):
             raise ShapeError(f"{name} has shape {arrays[name].shape}; with these q, k and v it has {found.shape(name)}")
@@ -340,7 +340,9 @@ def _check_shapes(found: Geometry, arrays: dict[str, Layout], extras: dict[str, 
             raise ShapeError(f"{name} has shape {extras[name].shape}; it must have one element")
 
 
-def _results(call: Call, found: Geometry, compute: np.dtype[Any], extras: dict[str, Layout]) -> dict[str, Layout]:
+def _results(
+    call: AttentionCall, found: AttentionGeometry, compute: np.dtype[Any], extras: dict[str, Layout]
+) -> dict[str, Layout]:
     """The layouts of the results by name: of those given, or, where none is given, contiguous."""
     q = call.arrays[OPERANDS[call.direction].index("q")]
 
@@ -375,6 +377,6 @@ def _count(made: dict[str, Layout]) -> str:
     return "one array" if len(made) == 1 else f"{len(made)} arrays"
 
 
-def scalars_of(problem: Problem) -> tuple[str, ...]:
+def scalars_of(problem: AttentionProblem) -> tuple[str, ...]:
     """The dtypes of what executables are passed where there is dropout: seed, offset, the least word kept, a factor."""
     return ("uint64", "uint64", "uint64", problem.compute.name) if problem.options.dropout else ()

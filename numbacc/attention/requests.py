@@ -13,13 +13,12 @@ from ..base.dispatch import graph_library, has_gpu
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, lengths_of
 from ..errors import DeviceError, DTypeError, OptionError, UnsupportedError, shown, unknown
-from ..libraries.cudnn_graph import Graph
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import CudnnGraph, Wants
 from ..runtime.streams import target_of
 from .fused_calls import needed
 from .fusing import is_worth_trying
 from .geometry import check_rank, ordered
-from .problem import EXTRAS, OPERANDS, Call, Options, Problem, plain, resolve
+from .problem import EXTRAS, OPERANDS, AttentionCall, AttentionOptions, AttentionProblem, plain, resolve
 from .staging import dense
 
 #: More sequences, or pages of one, than any memory holds.
@@ -38,11 +37,11 @@ class Request:
         1
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: AttentionProblem):
         self.problem = problem
         self.wants = Wants()
 
-    def graphs(self) -> list[Graph]:
+    def graphs(self) -> list[CudnnGraph]:
         """cuDNN's graph of it, on arrays that are aligned; of some heads where they are taken in slices.
 
         Raises:
@@ -52,7 +51,7 @@ class Request:
         """
         return [self._asked()[0]]
 
-    def _asked(self, device: int | None = None) -> list[Graph]:
+    def _asked(self, device: int | None = None) -> list[CudnnGraph]:
         """The graphs of which a call needs plans, its own first; those of a GPU, where one is named."""
         problem = self.problem
         if not problem.geometry.batch:
@@ -118,7 +117,7 @@ def request(
         _problem(
             0, direction, q_shape, k_shape, v_shape, dtype, bias_shape, bias_dtype, boolean(alibi, "alibi"),
             boolean(lengths, "lengths"), integer(pages, "pages", 0, _MOST), batch,
-            Options(
+            AttentionOptions(
                 mask, scale, dropout, layout, max_len_q, max_len_kv, boolean(return_stats, "return_stats"), bias_grad,
                 deterministic, workspace_limit, return_amax,
             ),
@@ -128,8 +127,8 @@ def request(
 
 def _problem(
     device: int, direction: str, q_shape: Any, k_shape: Any, v_shape: Any, dtype: Any, bias_shape: Any,
-    bias_dtype: Any, alibi: bool, lengths: bool, pages: int, batch: int | None, options: Options,
-) -> Problem:  # fmt: skip
+    bias_dtype: Any, alibi: bool, lengths: bool, pages: int, batch: int | None, options: AttentionOptions,
+) -> AttentionProblem:  # fmt: skip
     if not isinstance(direction, str) or direction not in ("forward", "backward"):
         raise unknown("direction", direction, ("forward", "backward"), 'it is "forward" or "backward"')
     options, kind = plain(options), dtype_of(dtype)
@@ -163,9 +162,11 @@ def _problem(
     if alibi:
         extras["alibi"] = dense((ordered(made["q"], options.layout).shape[-3],), np.float32, device)
 
-    def call(way: str) -> Problem:
+    def call(way: str) -> AttentionProblem:
         arrays = tuple(made[name] for name in OPERANDS[way])
-        return resolve(Call(way, arrays, tuple(extras.values()), None, options if way == direction else plain_options))
+        return resolve(
+            AttentionCall(way, arrays, tuple(extras.values()), None, options if way == direction else plain_options)
+        )
 
     plain_options = options._replace(return_stats=True, bias_grad=False)
     if direction == "forward":

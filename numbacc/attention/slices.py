@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..errors import UnsupportedError
-from .geometry import Geometry
-from .problem import Problem
+from .geometry import AttentionGeometry
+from .problem import AttentionProblem
 
 #: Scratch memory that a product may use where there is enough.
 PRODUCTS = 2**25
@@ -38,33 +38,33 @@ class Slice(NamedTuple):
     row: int
     rows: int
 
-    def shares(self, found: Geometry) -> int:
+    def shares(self, found: AttentionGeometry) -> int:
         """How many heads of queries it has of each head of keys."""
         return min(self.heads, found.group)
 
-    def keys_heads(self, found: Geometry) -> int:
+    def keys_heads(self, found: AttentionGeometry) -> int:
         """How many heads of keys it has."""
         return self.heads // self.shares(found)
 
-    def has_all_queries(self, found: Geometry) -> bool:
+    def has_all_queries(self, found: AttentionGeometry) -> bool:
         """Whether no other slice has the same keys."""
         return self.shares(found) == found.group and self.rows == found.queries
 
-    def is_first(self, found: Geometry) -> bool:
+    def is_first(self, found: AttentionGeometry) -> bool:
         """Whether no slice before has the same keys."""
         return self.head % found.group == 0 and not self.row
 
-    def is_last(self, found: Geometry) -> bool:
+    def is_last(self, found: AttentionGeometry) -> bool:
         """Whether no slice behind has the same keys."""
         return (self.head + self.heads) % found.group == 0 and self.row + self.rows == found.queries
 
 
-def whole(found: Geometry) -> Slice:
+def whole(found: AttentionGeometry) -> Slice:
     """All scores."""
     return Slice(0, found.batch, 0, found.heads, 0, found.queries)
 
 
-def of_keys(problem: Problem, cell: int, used: int) -> list[Slice]:
+def of_keys(problem: AttentionProblem, cell: int, used: int) -> list[Slice]:
     """Slices of whole heads of keys; none where not even one fits.
 
     Args:
@@ -87,7 +87,7 @@ def of_keys(problem: Problem, cell: int, used: int) -> list[Slice]:
     return made
 
 
-def of_queries(problem: Problem, cell: int, used: int) -> list[Slice]:
+def of_queries(problem: AttentionProblem, cell: int, used: int) -> list[Slice]:
     """Slices of some of the heads of queries that share one of keys, or, if one does not fit, of its queries.
 
     Raises:
@@ -96,7 +96,7 @@ def of_queries(problem: Problem, cell: int, used: int) -> list[Slice]:
     return list(_of_queries(problem, cell, used))
 
 
-def _of_queries(problem: Problem, cell: int, used: int) -> Iterator[Slice]:
+def _of_queries(problem: AttentionProblem, cell: int, used: int) -> Iterator[Slice]:
     found = problem.geometry
     heads = _room(problem, found.queries * found.keys * cell, used)
     rows = found.queries if heads else _room(problem, found.keys * cell, used)
@@ -116,7 +116,7 @@ def _of_queries(problem: Problem, cell: int, used: int) -> Iterator[Slice]:
                     yield Slice(batch, 1, shared + head, *here)
 
 
-def _room(problem: Problem, nbytes: int, used: int) -> int:
+def _room(problem: AttentionProblem, nbytes: int, used: int) -> int:
     """How many times so many bytes fit: where it is more than once, products have scratch memory of their own."""
     free = problem.limit - used - _GAPS
     return max((free - min(PRODUCTS, free // 8)) // nbytes, min(free // nbytes, 1), 0)

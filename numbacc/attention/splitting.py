@@ -21,12 +21,11 @@ import numpy as np
 from ..base.attention_band import Band
 from ..base.dispatch import graph_library, launcher_class, runtime
 from ..base.layout import round_up
-from ..libraries.cudnn_graph import ALIGNED, Graph, packed
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import ALIGNED, CudnnGraph, Wants, packed
 from ..runtime.steps import Step, Steps
 from .fused import Drawn, Form, Sketch, forward
 from .fusing import Fused
-from .problem import Problem
+from .problem import AttentionProblem
 from .staging import steps_of
 
 #: The first cuDNN, and the compute capability, where kernels were right with queries that a whole batch shares.
@@ -60,7 +59,7 @@ class Cut(NamedTuple):
         return self.full + bool(self.rest)
 
 
-def cut_of(problem: Problem, multiprocessors: int) -> Cut | None:
+def cut_of(problem: AttentionProblem, multiprocessors: int) -> Cut | None:
     """How the keys are cut, or None where they are not."""
     found, band = problem.geometry, problem.band
     is_causal = band.upper == 0 and band.bottom_right and found.queries <= found.keys
@@ -91,14 +90,14 @@ def cut_of(problem: Problem, multiprocessors: int) -> Cut | None:
     return cut if after <= _WORTH * before else None
 
 
-def cut_on(problem: Problem, device: int) -> Cut | None:
+def cut_on(problem: AttentionProblem, device: int) -> Cut | None:
     """How the keys are cut on a GPU, or None where they are not."""
     if graph_library().version() < _TESTED or runtime().capability(device) != _CAPABILITY:
         return None
     return cut_of(problem, launcher_class().limits(device).multiprocessors)
 
 
-def graphs(problem: Problem, cut: Cut) -> list[Graph]:
+def graphs(problem: AttentionProblem, cut: Cut) -> list[CudnnGraph]:
     """The graphs of a problem whose keys are cut, on arrays that are aligned."""
     key = (0,) * (len(problem.inputs) + len(problem.outputs))
     return [drawn.graph for drawn, _ in Split(problem, key, cut).graphs()]
@@ -112,7 +111,7 @@ class Split(Fused):
         cut: how the keys are cut.
     """
 
-    def __init__(self, problem: Problem, key: Sequence[int], cut: Cut):
+    def __init__(self, problem: AttentionProblem, key: Sequence[int], cut: Cut):
         self._cut = cut
         super().__init__(problem, key)
 
@@ -194,7 +193,7 @@ class Split(Fused):
 
 
 def executable(
-    problem: Problem,
+    problem: AttentionProblem,
     key: Sequence[int],
     cut: Cut,
     close: Sequence[tuple[int, ...]],

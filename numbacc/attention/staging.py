@@ -22,7 +22,7 @@ from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.launch_order import LaunchOrder
 from ..runtime.steps import PutWord, Scratch, Step, ZeroBytes
 from .geometry import ordered
-from .problem import Problem
+from .problem import AttentionProblem
 
 #: Bounds of a band that has none: farther than any key is.
 _NOWHERE = 2**40
@@ -68,7 +68,7 @@ class Stage:
         behind: those that follow in the end.
     """
 
-    def __init__(self, problem: Problem, key: Sequence[int]):
+    def __init__(self, problem: AttentionProblem, key: Sequence[int]):
         self.problem, self.device = problem, problem.inputs["q"].device
         self.scratch, self.steps, self.behind = Scratch(), [], []  # type: ignore[var-annotated]
         operands = {**problem.inputs, **problem.outputs}
@@ -324,7 +324,7 @@ def steps_of(array: Array) -> tuple[int, ...]:
     return tuple(0 if n == 1 else step // lies.itemsize for n, step in zip(lies.shape, lies.strides, strict=True))
 
 
-def bounds(problem: Problem) -> tuple[int, int, int]:
+def bounds(problem: AttentionProblem) -> tuple[int, int, int]:
     """(lower, upper, whether the diagonal ends bottom right) of the band, as kernels take it."""
     band = problem.band
     return (

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from ..base.layout import Layout, layout
-from ..functions.gates import FORMULAS
+from ..functions.formula import COPY
 from ..gemm.plan import MatmulPlan
-from ..gemm.problem import Call as Product
+from ..gemm.problem import GemmCall as Product
 from ..kernels.attention.varlen import clamped
 from ..libraries.products import bits
 from ..runtime.launch_order import MAX_THREADS
 from . import slices
-from .problem import Problem, scalars_of
+from .problem import AttentionProblem, scalars_of
 from .slices import PRODUCTS, Slice
 from .staging import Array, Stage, Unchecked, bounds, dense, steps_of
 
@@ -85,7 +85,7 @@ class Unfused:
             self._backward(part) if backward else self._forward(part)
         if "dbias" in problem.outputs:
             source, target = stage.arrays["dbias_sums"], stage.arrays["dbias"]
-            copy = stage.mapped(FORMULAS["copy"], source, target)
+            copy = stage.mapped(COPY, source, target)
             stage.add(copy, source, target)
         what = "queries" if parts[0].rows < self._rows else "heads"
         return f"{len(parts)} slices of {what}" if len(parts) > 1 else ""
@@ -218,7 +218,7 @@ class Unfused:
         self._product(a, b, (sums, sums.lies, 0) if is_rounded else out, alpha, not part.is_first(found))
         if is_rounded and part.is_last(found):
             array, lies, offset = out
-            copy = stage.mapped(FORMULAS["copy"], sums, Array(array.number, lies))
+            copy = stage.mapped(COPY, sums, Array(array.number, lies))
             stage.add(copy, sums, array, offsets=(0, offset))
 
     # ------------------------------------------------------------ kernels
@@ -369,7 +369,7 @@ def _turned(matrices: tuple[Array, Layout, int]) -> tuple[Array, Layout, int]:
     return array, layout((*shape, columns, rows), (*steps, unit, step), lies.dtype, lies.device), offset
 
 
-def build(stage: Stage, problem: Problem) -> str:
+def build(stage: Stage, problem: AttentionProblem) -> str:
     """Add the steps of a problem to a stage; see `Unfused.build`."""
     made = Unfused(stage)
     if problem.call.direction == "dropout_mask":

@@ -17,8 +17,8 @@ its PTX. Inside `short_cuts` they are left out; outside, Numba is as it was.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import lru_cache
 from types import BuiltinFunctionType
@@ -57,11 +57,10 @@ from numba.cuda.lowering import CUDALower
 from numba.cuda.target import CUDATargetContext, CUDATypingContext
 from numba.cuda.typing import templates
 
-from . import linking
 from .function_identity import Numbers, signature_of
-from .monkeypatch import replaced
 
 __all__ = ["load_all", "short_cuts"]
+
 
 #: Device functions of so many kinds are kept to be found again; then all are forgotten.
 _MOST = 1024
@@ -73,7 +72,7 @@ def short_cuts(capability: tuple[int, int]) -> Iterator[None]:
     with global_compiler_lock:
         _load_registries()
         _functions.begin(capability)
-        with replaced(
+        with _with_attributes(
             (
                 (CUDACompiler, "define_pipelines", _define_pipelines),
                 (CUDADispatcher, "get_call_template", _get_call_template),
@@ -83,9 +82,9 @@ def short_cuts(capability: tuple[int, int]) -> Iterator[None]:
                 (CUDATargetContext, "load_additional_registries", _load_intrinsics),
                 (PassManager, "_runPass", _run_pass),
                 (PostProcessor, "run", _settle),
-                (CUDACodeLibrary, "llvm_strs", property(linking.texts)),
-                (CUDACodeLibrary, "modules", property(linking.modules)),
-                (CUDACodeLibrary, "finalize", linking.finalize),
+                (CUDACodeLibrary, "llvm_strs", property(_texts)),
+                (CUDACodeLibrary, "modules", property(_modules)),
+                (CUDACodeLibrary, "finalize", _finalize),
                 (_BaseFunction, "get_call_type", _get_call_type),
                 (CUDABytecodeInterpreter, "post_process", _rewrite_some),
                 (config, "reload_config", _do_nothing),
@@ -113,7 +112,7 @@ def _load_registries() -> None:
     unused = [(cuda, name, _NoFunctions) for name in _UNUSED if f"numba.cuda.{name}" not in sys.modules]
     # Without refreshing, which each of more than a hundred attributes does to look whether anything is new.
     changes = (linalg, "ensure_blas", _do_nothing), (CUDATargetContext, "refresh", _do_nothing)
-    with replaced([*changes, *unused]):
+    with _with_attributes([*changes, *unused]):
         cuda_target.target_context.load_additional_registries()
         cuda_target.typing_context.refresh()
     _load_intrinsics(cuda_target.target_context)
@@ -378,3 +377,60 @@ def _replaced(text: str) -> str:
     """As `nvvm.llvm_replace`, which writes tens of functions before it looks whether they are asked for."""
     replaced: str = _replace(text) if any(each in text for each in _REPLACED) else text
     return replaced
+
+
+# ---------------------------------------------------------------- the LLVM code of kernels: each piece once
+
+
+def _modules(library: Any) -> list[Any]:
+    """As `CUDACodeLibrary.modules`, which has those that are linked into several once for each."""
+    found, waiting = {}, [library]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found[each] = each._module
+            waiting.extend(each._linking_libraries)
+    return list(found.values())
+
+
+def _texts(library: Any) -> list[str]:
+    """As `CUDACodeLibrary.llvm_strs`: device functions, which other kernels call, too, are written once."""
+    if library._llvm_strs is None:
+        own, *others = library.modules
+        for each in others:
+            if not hasattr(each, "_numbacc_text"):
+                each._numbacc_text = str(each)
+        library._llvm_strs = [str(own), *(each._numbacc_text for each in others)]
+    found: list[str] = library._llvm_strs
+    return found
+
+
+def _finalize(library: Any) -> None:
+    """As `CUDACodeLibrary.finalize`, which goes to what is linked into the linked libraries again and again."""
+    library._raise_if_finalized()
+    linkage = "weak_odr" if "g" in library._nvvm_options else "linkonce_odr"
+    for each in library._linking_libraries:
+        for function in each._module.functions:
+            if not function.is_declaration:
+                function.linkage = linkage
+    library._finalized = True
+
+
+# ---------------------------------------------------------------- attributes that are other ones for a while
+
+
+@contextmanager
+def _with_attributes(changes: Iterable[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Inside, attributes have other values: (class or module, attribute, value). Inherited ones are inherited again."""
+    with ExitStack() as undo:
+        for owner, name, value in changes:
+            undo.callback(_restore, owner, name, vars(owner).get(name))
+            setattr(owner, name, value)
+        yield
+
+
+def _restore(owner: Any, name: str, before: Any) -> None:
+    if before is None:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, before)

@@ -132,6 +132,8 @@ def hidden(function: FunctionType) -> None:
             co_nlocals=count,
             co_varnames=code.co_varnames[:count],
             co_name=code.co_name,
+            co_filename=code.co_filename,
+            co_firstlineno=code.co_firstlineno,
         ),
         function.__globals__,
         function.__name__,

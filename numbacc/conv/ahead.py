@@ -15,7 +15,7 @@ from ..runtime.operation import Operation
 from .depthwise import is_ours
 from .lowering import copies, others, ways, widened
 from .plans import ConvPlan, converted
-from .problem import OPERANDS, Call, Problem, activations_of, resolve
+from .problem import OPERANDS, ConvCall, ConvProblem, activations_of, resolve
 from .requests import request
 
 #: Pixels of an image in each direction: a channel of which is many times 16 bytes, and is not.
@@ -59,13 +59,13 @@ def everyday_conv(dense: Callable[..., Layout]) -> Iterator[Operation]:
             copy.executable(array, array).choose((size, 0))
 
 
-def _moved(problem: Problem) -> Iterator[Operation]:
+def _moved(problem: ConvProblem) -> Iterator[Operation]:
     """What moves a convolution's operands where it is computed as another."""
     for other in others(problem):
         yield from copies(problem, other)
 
 
-def _depthwise() -> Iterator[Call]:
+def _depthwise() -> Iterator[ConvCall]:
     """Convolutions of 3 x 3 taps in all directions, of few places and of many, with all that may follow."""
     for dtype, batch, stride in product(FLOATS, (1, 256), (1, 2)):
         shapes = (batch, 56, 56, 64), (64, 3, 3, 1)
@@ -76,7 +76,7 @@ def _depthwise() -> Iterator[Call]:
         yield from (each.problem.call for each in found if is_ours(each.problem))
 
 
-def _around(call: Call) -> Iterator[MapExecutable]:
+def _around(call: ConvCall) -> Iterator[MapExecutable]:
     """Our kernels behind a convolution, around one of int8: with its bias or none, each activation, and as much done by
     cuDNN as may be."""
     problem = resolve(call)

@@ -13,7 +13,7 @@ from ..plan.calls import planned
 from ..plan.saved import Saved
 from ..runtime.streams import handle_of
 from .plans import ConvPlan
-from .problem import OPERANDS, SHAPES, Call, plain
+from .problem import OPERANDS, SHAPES, ConvCall, plain
 from .saved import check_activation, check_shape, opened, saved
 
 _INTEGERS = frozenset([int])
@@ -304,9 +304,9 @@ def _made(direction: str, *parts: Any) -> ConvPlan:
     """Return the plan of a key."""
     if direction == "forward":
         *options, target, bias, a, b = parts
-        return ConvPlan(Call(direction, a, b, bias, target, None, *options))
+        return ConvPlan(ConvCall(direction, a, b, bias, target, None, *options))
     shape, *options, target, a, b = parts
-    return ConvPlan(Call._make((direction, a, b, None, target, shape, None, *options[:8], None, *options[8:])))
+    return ConvPlan(ConvCall._make((direction, a, b, None, target, shape, None, *options[:8], None, *options[8:])))
 
 
 cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

@@ -19,7 +19,7 @@ from ..kernels.elementwise.geometry import power_of_two
 from ..kernels.elementwise.launch import Kernel
 from ..runtime.launch_order import VECTOR_BYTES, LaunchOrder
 from ..runtime.steps import Scratch, Step
-from .problem import Problem
+from .problem import ConvProblem
 
 #: Taps of a kernel, at most: what is done for each is unrolled.
 _TAPS = 49
@@ -62,7 +62,7 @@ class Axis(NamedTuple):
     lead: int
 
 
-class Steps(NamedTuple):
+class ElementSteps(NamedTuple):
     """The steps of an array in elements; 0 along axes of length 1, and along rows where there are none.
 
     Attributes:
@@ -76,7 +76,7 @@ class Steps(NamedTuple):
     channel: int
 
 
-def launches(problem: Problem, pairs: Sequence[tuple[int, ...]], scratch: Scratch) -> list[Step]:
+def launches(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Scratch) -> list[Step]:
     """The launches that compute a depthwise convolution of arrays that start at multiples of 16 bytes.
 
     Args:
@@ -92,7 +92,7 @@ def launches(problem: Problem, pairs: Sequence[tuple[int, ...]], scratch: Scratc
     return _filter(problem, scratch) if problem.call.direction == "backward_filter" else _convolve(problem, pairs)
 
 
-def is_ours(problem: Problem) -> bool:
+def is_ours(problem: ConvProblem) -> bool:
     """Return whether the depthwise kernels compute a problem, given aligned operands."""
     found, call = problem.geometry, problem.call
     window = found.window
@@ -110,7 +110,7 @@ def is_ours(problem: Problem) -> bool:
     )
 
 
-def _has_kernel_of_cudnn(problem: Problem) -> bool:
+def _has_kernel_of_cudnn(problem: ConvProblem) -> bool:
     """Whether cuDNN has a kernel for it alone, which took 0.94 of the time of ours on an H200 (9.19)."""
     found, call = problem.geometry, problem.call
     window = found.window
@@ -124,18 +124,18 @@ def _has_kernel_of_cudnn(problem: Problem) -> bool:
     )
 
 
-def _images(problem: Problem) -> tuple[Layout, Layout]:
+def _images(problem: ConvProblem) -> tuple[Layout, Layout]:
     """The two images of a problem."""
     return problem.call.a, problem.call.b if problem.call.direction == "backward_filter" else problem.out
 
 
-def _steps(problem: Problem, array: Layout) -> Steps:
+def _steps(problem: ConvProblem, array: Layout) -> ElementSteps:
     first, channel, spatial = problem.geometry.window.parted(element_steps(array))
     row, column = (0, *spatial)[-2:]
-    return Steps(first, row, column, channel)
+    return ElementSteps(first, row, column, channel)
 
 
-def _width(problem: Problem) -> int:
+def _width(problem: ConvProblem) -> int:
     """Channels next to each other that a thread may take, at most; 0 where that is too few."""
     size = problem.out.itemsize
     # As many as their sums fill 16 bytes.
@@ -154,7 +154,7 @@ def _pairs(numbers: Sequence[int], neutral: int) -> tuple[int, int]:
     return rows, columns
 
 
-class Walk:
+class DepthwiseWalk:
     """What follows from a problem for its kernels.
 
     Attributes:
@@ -166,7 +166,7 @@ class Walk:
         groups: of as many tiles as a block has threads for at once.
     """
 
-    def __init__(self, problem: Problem, width: int):
+    def __init__(self, problem: ConvProblem, width: int):
         found, direction = problem.geometry, problem.call.direction
         window = found.window
         self.problem = problem
@@ -248,9 +248,9 @@ class Walk:
         return self.tiles, *self.each("tiles"), self.problem.geometry.channels
 
 
-def _convolve(problem: Problem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
+def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
     call, last = problem.call, len(problem.inputs)
-    walk = Walk(problem, _width(problem))
+    walk = DepthwiseWalk(problem, _width(problem))
     spec = walk.spec(
         "convolve",
         stride=walk.stride,
@@ -282,13 +282,13 @@ def _convolve(problem: Problem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
     ]
 
 
-def _filter(problem: Problem, scratch: Scratch) -> list[Step]:
+def _filter(problem: ConvProblem, scratch: Scratch) -> list[Step]:
     found, out = problem.geometry, problem.out
     size, taps = TABLE[problem.accumulator].itemsize, prod(found.taps)
     width = min(_width(problem), max(_SUMS_BYTES // out.itemsize, 1))
     while taps * width * size > 4 * _SUMS and width * out.itemsize > 4 and width > 1:
         width //= 2
-    walk = Walk(problem, width)
+    walk = DepthwiseWalk(problem, width)
     each, limit = taps * found.channels * size, problem.wants.workspace_limit or 0
     shares = min(-(-_SHARES // walk.blocks), walk.groups, limit // each)
     if not shares:
@@ -318,7 +318,7 @@ def _filter(problem: Problem, scratch: Scratch) -> list[Step]:
     ]
 
 
-def _factors(problem: Problem) -> tuple[int, ...]:
+def _factors(problem: ConvProblem) -> tuple[int, ...]:
     """alpha and beta, as the bits of float64."""
     return tuple(
         int.from_bytes(struct.pack("<d", number), "little", signed=True)

@@ -17,9 +17,9 @@ from math import prod
 from ..base.layout import Layout, View, layout, row_major_strides, view
 from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable
-from .geometry import Geometry
+from .geometry import ConvGeometry
 from .operand_copies import Copies
-from .problem import Problem
+from .problem import ConvProblem
 
 #: Of float32 on an H200 with cuDNN 9.19 (64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3): its engines for
 #: convolutions take 0.90 of the time of those for gradients, with tensor cores (0.57 ms, 0.63) and without (5.7, 6.4).
@@ -27,7 +27,7 @@ from .problem import Problem
 _FASTER, _RESULTS, _CHANNELS = ("exact", "tf32"), 2**22, 64
 
 
-def turned(problem: Problem) -> Problem | None:
+def turned(problem: ConvProblem) -> ConvProblem | None:
     """A gradient of images as a convolution, whose kernels lie packed in `call.b`; None where it is none."""
     call, found = problem.call, problem.geometry
     window = found.window
@@ -39,7 +39,7 @@ def turned(problem: Problem) -> Problem | None:
         return None
     shape = window.shape(found.channels, found.filters // window.groups, found.taps)
     kernels = layout(shape, row_major_strides(shape, call.b.itemsize), call.b.dtype, call.b.device)
-    geometry = Geometry(
+    geometry = ConvGeometry(
         layout=found.layout,
         window=replace(window, padding=zeros, flip=False),
         x_shape=found.y_shape,
@@ -49,7 +49,7 @@ def turned(problem: Problem) -> Problem | None:
     return replace(problem, call=call._replace(direction="forward", b=kernels, shape=None), geometry=geometry)
 
 
-def is_faster(problem: Problem) -> bool:
+def is_faster(problem: ConvProblem) -> bool:
     """Whether a gradient of images is taken for a convolution unmeasured."""
     found = problem.geometry
     window = found.window
@@ -64,7 +64,7 @@ def is_faster(problem: Problem) -> bool:
     )
 
 
-def may_be_faster(problem: Problem) -> bool:
+def may_be_faster(problem: ConvProblem) -> bool:
     """Whether it is worth measuring."""
     return problem.call.a.dtype.name == "float32"
 
@@ -74,7 +74,7 @@ class Turned(Copies):
 
     name, title, numbers = "as a convolution of dy", "as a convolution", (1,)
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: ConvProblem):
         self._problem = problem
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
@@ -84,7 +84,7 @@ class Turned(Copies):
         return super().into(number, own, dense)
 
 
-def copied(problem: Problem, kernels: Layout) -> tuple[Layout, View]:
+def copied(problem: ConvProblem, kernels: Layout) -> tuple[Layout, View]:
     """How w becomes the kernels of `turned`: (their memory as a copy writes it, where in w each element is read).
 
     Args:

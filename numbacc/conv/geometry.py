@@ -22,7 +22,7 @@ _LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Geometry:
+class ConvGeometry:
     """A checked convolution: three shapes, and how one becomes the other.
 
     Attributes:
@@ -88,7 +88,7 @@ def geometry(
     layout: Any = "NCHW",
     flip: Any = False,
     names: tuple[str, str] = ("x", "w"),
-) -> Geometry:
+) -> ConvGeometry:
     """The geometry of a convolution.
 
     Args:
@@ -132,7 +132,7 @@ def geometry(
     y_shape = window.shape(batch, filters, window.places(lengths, taps))
     if too_large(y_shape, 8):
         raise ShapeError(f"padding={shown(padding)} makes an output of shape {y_shape}, which no memory holds")
-    return Geometry(layout, window, x_shape, w_shape, y_shape)
+    return ConvGeometry(layout, window, x_shape, w_shape, y_shape)
 
 
 def output_shape(

@@ -16,14 +16,13 @@ import numpy as np
 
 from ..base.layout import Layout, layout, row_major_strides
 from ..kernels.elementwise.launch import MapExecutable
-from ..libraries.cudnn_graph import Drawing, Graph, Place, Spatial
-from ..libraries.cudnn_order import plain, transforms_pay
+from ..libraries.cudnn_graph import CudnnGraph, Drawing, Place, Spatial, plain, transforms_pay
 from ..runtime.steps import Scratch
 from . import space_to_depth as depth
 from . import windowed as windows
 from .dgrad_as_fprop import Turned, is_faster, may_be_faster, turned
 from .operand_copies import PLAIN, Copies
-from .problem import Problem
+from .problem import ConvProblem
 
 #: Activation -> cuDNN's pointwise operations, and what they need to know. Its compiled hyperbolic tangent is NaN of
 #: arguments whose exponential is infinite (9.19); beyond 16 it is 1 in float32.
@@ -62,7 +61,7 @@ class Way(NamedTuple):
     activation: bool
 
 
-class Lowered(NamedTuple):
+class LoweredConv(NamedTuple):
     """A problem as a graph.
 
     Attributes:
@@ -74,7 +73,7 @@ class Lowered(NamedTuple):
         made: how the copies are made.
     """
 
-    graphs: tuple[Graph, ...]
+    graphs: tuple[CudnnGraph, ...]
     operands: tuple[int, ...]
     copies: tuple[tuple[int, Layout], ...]
     way: Way
@@ -97,7 +96,7 @@ def told_copies(names: Sequence[str], numbers: Sequence[int]) -> str:
     return f"; copies {' and '.join(names[number] for number in numbers)}" if numbers else ""
 
 
-def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> Iterator[Lowered]:
+def forms(problem: ConvProblem, aligned: Sequence[bool], measured: bool = False) -> Iterator[LoweredConv]:
     """The ways to ask cuDNN, best first: where it has no engine for one, the next is asked for.
 
     Args:
@@ -128,13 +127,13 @@ class Other(NamedTuple):
         is_measured: whether it is worth measuring.
     """
 
-    problem: Problem
+    problem: ConvProblem
     made: Copies
     is_faster: bool
     is_measured: bool = True
 
 
-def others(problem: Problem) -> list[Other]:
+def others(problem: ConvProblem) -> list[Other]:
     """The convolutions of other operands that give the same."""
     found = []
     if (other := turned(problem)) is not None:
@@ -146,7 +145,7 @@ def others(problem: Problem) -> list[Other]:
     return found
 
 
-def copies(problem: Problem, other: Other) -> Iterator[MapExecutable]:
+def copies(problem: ConvProblem, other: Other) -> Iterator[MapExecutable]:
     """What moves a convolution's operands to another's, and its result back, where arrays lie as cuDNN takes them."""
     pairs = list(zip((*problem.inputs, problem.out), (*other.problem.inputs, other.problem.out), strict=True))
     for number in other.made.numbers:
@@ -157,7 +156,7 @@ def copies(problem: Problem, other: Other) -> Iterator[MapExecutable]:
             yield from (part.executable for part in other.made.back(number, dense, own))
 
 
-def room(problem: Problem, lowered: Lowered) -> int:
+def room(problem: ConvProblem, lowered: LoweredConv) -> int:
     """Bytes of scratch memory that copies which need not be leave to cuDNN."""
     limit = problem.wants.workspace_limit
     assert limit is not None
@@ -167,7 +166,7 @@ def room(problem: Problem, lowered: Lowered) -> int:
     return limit - scratch.nbytes
 
 
-def ways(problem: Problem, rearranged: bool = False, rough: bool = False) -> list[Way]:
+def ways(problem: ConvProblem, rearranged: bool = False, rough: bool = False) -> list[Way]:
     """How much of an epilogue cuDNN may do, best first: where it has no engine for one, the next is tried.
 
     That is most first, but where all of it takes longer than most of it and our kernel.
@@ -221,14 +220,14 @@ def is_proven(array: Layout, is_aligned: bool, wanted: Layout) -> bool:
     return is_aligned and all(n == 1 or own == step for n, own, step in pairs)
 
 
-def _places(problem: Problem, rearranged: bool) -> list[tuple[Layout, Layout]]:
+def _places(problem: ConvProblem, rearranged: bool) -> list[tuple[Layout, Layout]]:
     """Return (operand, layout in which cuDNN gets it) for the inputs and the result."""
     named_last = problem.geometry.window.channels_last
     every = (*problem.inputs, problem.out)
     return [(array, cudnn_layout(array, named_last, named_last is not rearranged)) for array in every]
 
 
-def prefers_rearranged(problem: Problem, aligned: Sequence[bool]) -> bool:
+def prefers_rearranged(problem: ConvProblem, aligned: Sequence[bool]) -> bool:
     """Return whether moving channels to the other place in memory (innermost or not) copies fewer bytes."""
 
     def copied(rearranged: bool) -> int:
@@ -238,7 +237,7 @@ def prefers_rearranged(problem: Problem, aligned: Sequence[bool]) -> bool:
     return copied(True) < copied(False)
 
 
-def lower(problem: Problem, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
+def lower(problem: ConvProblem, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> LoweredConv:
     """Return a problem as a graph whose epilogue is `way`. Operands that are not proven become copies.
 
     Args:
@@ -257,10 +256,10 @@ def lower(problem: Problem, way: Way, aligned: Sequence[bool], rearranged: bool 
     axes = (2, 3) if problem.geometry.window.dimensions == 1 else (0,)
     drawn = [_draw(problem, way, arrays, axis, channels_last) for axis in axes]
     where = ("channels last" if channels_last else "channels first") if rearranged else ""
-    return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], copies, way, where)
+    return LoweredConv(tuple(graph for graph, _ in drawn), drawn[0][1], copies, way, where)
 
 
-def lower_other(other: Other, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
+def lower_other(other: Other, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> LoweredConv:
     """A convolution as another, of which cuDNN does this much.
 
     Args:
@@ -293,7 +292,7 @@ def packed(array: Layout, dtype: np.dtype[Any] | None = None) -> Layout:
 _PRODUCT, _EXACT = 2**14, 2**24
 
 
-def widened(problem: Problem, dtype: str = "") -> Problem:
+def widened(problem: ConvProblem, dtype: str = "") -> ConvProblem:
     """Return a convolution in wider floats, without bias and activation.
 
     These floats hold every sum of int8 and every product of 16-bit floats exactly, on tensor cores too.
@@ -343,7 +342,7 @@ def _image(array: Layout, channels_last: bool, lifted: int, innermost: bool) -> 
     return tuple(shape), tuple(strides)
 
 
-def _spatial(problem: Problem, lifted: int) -> Spatial:
+def _spatial(problem: ConvProblem, lifted: int) -> Spatial:
     window = problem.geometry.window
     before, after = zip(*window.padding, strict=True)
     found = Spatial(window.stride, window.dilation, before, after, window.flip)
@@ -359,8 +358,8 @@ def _spatial(problem: Problem, lifted: int) -> Spatial:
 
 
 def _draw(
-    problem: Problem, way: Way, arrays: Sequence[Layout], lifted: int, innermost: bool
-) -> tuple[Graph, tuple[int, ...]]:
+    problem: ConvProblem, way: Way, arrays: Sequence[Layout], lifted: int, innermost: bool
+) -> tuple[CudnnGraph, tuple[int, ...]]:
     """(the graph, for each of its tensors with memory the number of the operand)."""
     call, last = problem.call, len(arrays) - 1
     draw, operands = Drawing(problem.accumulator), []

@@ -9,7 +9,7 @@ from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable
 
 
-class Part(NamedTuple):
+class PartCopy(NamedTuple):
     """A copy of a part of an array.
 
     Attributes:
@@ -37,9 +37,9 @@ class Copies:
         """What makes cuDNN's operand `number` of the convolution's."""
         return copy.executable(own, dense)
 
-    def back(self, number: int, dense: Layout, own: Layout) -> list[Part]:
+    def back(self, number: int, dense: Layout, own: Layout) -> list[PartCopy]:
         """What makes the convolution's result, operand `number`, of cuDNN's."""
-        return [Part(copy.executable(dense, own))]
+        return [PartCopy(copy.executable(dense, own))]
 
 
 PLAIN = Copies()

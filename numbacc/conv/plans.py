@@ -15,8 +15,7 @@ from ..kernels.conv.epilogue import epilogue
 from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable, mapped
 from ..libraries.choices import Algorithm
-from ..libraries.cudnn_graph import ALIGNED
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import ALIGNED, Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from ..runtime import workspace
@@ -24,7 +23,7 @@ from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
 from . import depthwise
 from .lowering import (
-    Lowered,
+    LoweredConv,
     Way,
     cudnn_layout,
     forms,
@@ -39,7 +38,7 @@ from .lowering import (
     widened,
 )
 from .operand_copies import PLAIN, Copies
-from .problem import Call, resolve
+from .problem import ConvCall, resolve
 
 
 class ConvPlan(Plan):
@@ -51,7 +50,7 @@ class ConvPlan(Plan):
     per_thread = True
     backend = "cudnn"
 
-    def __init__(self, call: Call):
+    def __init__(self, call: ConvCall):
         problem = self.problem = resolve(call)
         super().__init__(f"conv.{call.direction}", problem.names, problem.inputs, (problem.out,))
         self._check_writable()
@@ -194,7 +193,7 @@ class ConvPlan(Plan):
             deterministic=runner is None or runner.deterministic,
         )
 
-    def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...], ours: Any = None) -> Any:
+    def _chosen(self, lowered: LoweredConv, trial: Trial | None, key: tuple[bool, ...], ours: Any = None) -> Any:
         """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest.
 
         Args:
@@ -203,7 +202,7 @@ class ConvPlan(Plan):
         library = graph_library()
         if trial is None:
             return self._assembled(lowered, library.choose(lowered.graphs[0], self._wants(lowered), self.device), key)
-        alike: list[Lowered] = [lowered, *(() if lowered.made.name else self._others(lowered, key))]
+        alike: list[LoweredConv] = [lowered, *(() if lowered.made.name else self._others(lowered, key))]
         asked = [(each, graph) for each in alike for graph in each.graphs]
 
         own = [] if ours is None else [Algorithm(b"depthwise", ours.workspace_bytes, ours.algorithm)]
@@ -226,10 +225,10 @@ class ConvPlan(Plan):
         graphs, wants = [graph for _, graph in asked], [self._wants(each) for each, _ in asked]
         return made(library.tune(graphs, wants, self.device, trial.stream, tried, own))
 
-    def _wants(self, lowered: Lowered) -> Wants:
+    def _wants(self, lowered: LoweredConv) -> Wants:
         return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
 
-    def _others(self, first: Lowered, key: tuple[bool, ...]) -> Iterator[Lowered]:
+    def _others(self, first: LoweredConv, key: tuple[bool, ...]) -> Iterator[LoweredConv]:
         """Yield the alternatives that `tune=True` measures besides the first."""
         problem, is_elsewhere = self.problem, bool(first.rearranged)
         # Activations that are fused, but not first, since what is compiled for them is not what comes first.
@@ -247,7 +246,7 @@ class ConvPlan(Plan):
                 found += [lower_other(other, way, key, rearranged) for way in some for rearranged in orders]
         return (each for each in found if room(problem, each) >= 0)
 
-    def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:
+    def _assembled(self, lowered: LoweredConv, algorithm: Any, key: tuple[bool, ...]) -> Any:
         """cuDNN's plan as an executable: alone, or with copies before it and our kernel behind."""
         problem, library = self.problem, graph_library()
         behind = self._behind(lowered.way, problem.factors[2])

@@ -10,10 +10,10 @@ from ..base.checks import boolean, integer, real
 from ..base.dtypes import dtype, info
 from ..base.layout import Layout, check_same_device, is_sequence, layout, row_major_strides
 from ..errors import DTypeError, OptionError, ShapeError, nearest, shown, unknown
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import Wants
 from ..plan.base import check_out
 from ..reference.conv import ACTIVATIONS
-from .geometry import Geometry, geometry
+from .geometry import ConvGeometry, geometry
 
 #: The two operands of each direction.
 OPERANDS = {"forward": ("x", "w"), "backward_data": ("dy", "w"), "backward_filter": ("x", "dy")}
@@ -35,7 +35,7 @@ _INPUTS = {"float32": "exact", "float32_fft": "fft", "tf32": "tf32"}
 WORKSPACE_LIMIT = 2**30
 
 
-class Call(NamedTuple):
+class ConvCall(NamedTuple):
     """What is asked for: the key of a plan.
 
     Attributes:
@@ -69,7 +69,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConvProblem:
     """A checked convolution.
 
     Attributes:
@@ -82,8 +82,8 @@ class Problem:
         wants: what a plan must keep to.
     """
 
-    call: Call
-    geometry: Geometry
+    call: ConvCall
+    geometry: ConvGeometry
     out: Layout
     compute: str
     accumulator: str
@@ -181,7 +181,7 @@ def _whole(value: Any, name: str) -> Any:
     return value if isinstance(value, str) else integer(value, name)
 
 
-def _geometry(call: Call) -> Geometry:
+def _geometry(call: ConvCall) -> ConvGeometry:
     options = {name: getattr(call, name) for name in ("stride", "padding", "dilation", "groups", "layout", "flip")}
     if call.direction == "forward":
         return geometry(call.a.shape, call.b.shape, **options)
@@ -194,7 +194,7 @@ def _geometry(call: Call) -> Geometry:
     return found
 
 
-def _check_dtypes(call: Call) -> None:
+def _check_dtypes(call: ConvCall) -> None:
     """Raise DTypeError unless the operands' dtypes are ones that are convolved, in this direction, with each other."""
     first, second = OPERANDS[call.direction]
     known = [name for name in RESULTS if name != "int8" or call.direction == "forward"]
@@ -207,7 +207,7 @@ def _check_dtypes(call: Call) -> None:
         raise DTypeError(f"{second} has dtype {call.b.dtype}, {first} has {call.a.dtype}; they must have one dtype")
 
 
-def _check_bias(call: Call, filters: int, result: Layout) -> None:
+def _check_bias(call: ConvCall, filters: int, result: Layout) -> None:
     if call.bias is None:
         return
     if call.bias.shape != (filters,):
@@ -222,7 +222,7 @@ def activations_of(result: Layout) -> tuple[str, ...]:
     return ("relu",) if result.dtype.kind == "i" else tuple(ACTIVATIONS)
 
 
-def _check_options(call: Call) -> None:
+def _check_options(call: ConvCall) -> None:
     if call.activation is not None and (not isinstance(call.activation, str) or call.activation not in ACTIVATIONS):
         raise unknown("activation", call.activation, ACTIVATIONS, f"it is None, {', '.join(ACTIVATIONS)}")
     if call.beta and call.out is None:
@@ -231,7 +231,7 @@ def _check_options(call: Call) -> None:
         raise OptionError(f"beta={call.beta} is not for int8, whose convolutions add to nothing: beta=0")
 
 
-def _check_whole(call: Call, result: Layout) -> None:
+def _check_whole(call: ConvCall, result: Layout) -> None:
     """Raise OptionError where what follows sums of integers would give other numbers than these."""
     if result.dtype.kind != "i":
         return
@@ -241,7 +241,7 @@ def _check_whole(call: Call, result: Layout) -> None:
         raise OptionError(f'activation={shown(call.activation)} is not for int32, only relu; take out_dtype="float32"')
 
 
-def _compute(call: Call) -> tuple[str, str]:
+def _compute(call: ConvCall) -> tuple[str, str]:
     """(compute, accumulator) of a call."""
     types = info(call.a.dtype).products
     assert types is not None
@@ -255,7 +255,7 @@ def _compute(call: Call) -> tuple[str, str]:
     return compute, types.accumulator
 
 
-def _result(call: Call, shape: tuple[int, ...]) -> Layout:
+def _result(call: ConvCall, shape: tuple[int, ...]) -> Layout:
     """The layout of the result: of out, or, where none is given, contiguous."""
     allowed = RESULTS[call.a.dtype.name]
     if call.out_dtype is not None:
@@ -271,7 +271,7 @@ def _result(call: Call, shape: tuple[int, ...]) -> Layout:
     return call.out
 
 
-def resolve(call: Call) -> Problem:
+def resolve(call: ConvCall) -> ConvProblem:
     """Check a call.
 
     Raises:
@@ -291,7 +291,7 @@ def resolve(call: Call) -> Problem:
     _check_whole(call, out)
     inputs = {"int8": "whole", "float64": "double", "float32": _INPUTS.get(compute)}.get(call.a.dtype.name) or "any"
     limit = WORKSPACE_LIMIT if call.workspace_limit is None else call.workspace_limit
-    return Problem(
+    return ConvProblem(
         call=call,
         geometry=found,
         out=out,

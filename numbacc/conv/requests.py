@@ -10,11 +10,10 @@ from ..base.checks import boolean
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, layout, row_major_strides
 from ..errors import OptionError, UnsupportedError, unknown
-from ..libraries.cudnn_graph import Graph
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import CudnnGraph, Wants
 from .geometry import geometry
 from .lowering import Way, forms, lower, room, widened
-from .problem import OPERANDS, Call, Problem, plain, resolve
+from .problem import OPERANDS, ConvCall, ConvProblem, plain, resolve
 
 
 class Request:
@@ -29,11 +28,11 @@ class Request:
         2
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: ConvProblem):
         self.problem = problem
         self.wants: Wants = problem.wants
 
-    def graphs(self) -> list[Graph]:
+    def graphs(self) -> list[CudnnGraph]:
         """cuDNN's graphs of it, the best first.
 
         Behind one that is fused there are those that leave more to a kernel of ours, or before it, where its engines
@@ -106,7 +105,7 @@ def request(
     result = kind if kind.name != "int8" else dtype_of(out_dtype or "int32")
     given = {"activation": activation, **window, "layout": layout, "flip": flip, "alpha": alpha, "beta": beta}
     given |= {"out_dtype": out_dtype, "compute": compute, "deterministic": deterministic, "tune": False}
-    call = Call(
+    call = ConvCall(
         direction,
         first,
         second,

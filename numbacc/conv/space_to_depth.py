@@ -25,10 +25,10 @@ from ..base.windows import Window
 from ..kernels.conv.im2col_spec import WINDOW_LANES, WindowsSpec
 from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable
-from .geometry import Geometry
-from .operand_copies import Copies, Part
-from .problem import Problem
-from .windowed import FEW, GRADIENT, Walk, executable, has_few_channels, is_counted, is_near
+from .geometry import ConvGeometry
+from .operand_copies import Copies, PartCopy
+from .problem import ConvProblem
+from .windowed import FEW, GRADIENT, WindowWalk, executable, has_few_channels, is_counted, is_near
 
 #: Products that an engine spends on a tap of up to so many channels, about, for each result, and of more.
 _FOUR, _ON_FOUR, _ON_MORE = 4, 8, 16
@@ -40,7 +40,7 @@ _FOUR, _ON_FOUR, _ON_MORE = 4, 8, 16
 _KERNELS = 16
 
 
-def deepened(problem: Problem) -> Problem | None:
+def deepened(problem: ConvProblem) -> ConvProblem | None:
     """A gradient of images as one of images of which what strides pass over is channels; None where it is none.
 
     Its kernels and its result lie packed, in the places of w and of the gradient.
@@ -59,7 +59,7 @@ def deepened(problem: Problem) -> Problem | None:
     if min(after) < 0 or prod(taps) * spec.pitch > 2 * _spent(found):
         # No window reaches the last stride, or it needs more than twice what an engine spends.
         return None
-    geometry = Geometry(
+    geometry = ConvGeometry(
         layout=found.layout,
         window=Window((1, 1), tuple(zip(before, after, strict=True)), (1, 1), 1, False, True),
         x_shape=(found.batch, *lengths, spec.pitch),
@@ -77,20 +77,20 @@ def deepened(problem: Problem) -> Problem | None:
     return replace(problem, call=changed, geometry=geometry, out=result)
 
 
-def is_faster(problem: Problem, other: Problem) -> bool:
+def is_faster(problem: ConvProblem, other: ConvProblem) -> bool:
     """Whether a gradient is computed as another, as `deepened` gives it, unmeasured."""
     found = problem.geometry
     depth, products = prod(other.geometry.w_shape[1:]), prod(found.y_shape) * FEW * prod(found.taps)
     return depth < _spent(found) and products >= (GRADIENT if found.filters >= _KERNELS else GRADIENT // 8)
 
 
-def _spec(found: Geometry) -> WindowsSpec:
+def _spec(found: ConvGeometry) -> WindowsSpec:
     down, across = found.window.stride
     count = down * across * found.channels
     return WindowsSpec(down, across, found.channels, round_up(count, WINDOW_LANES))
 
 
-def _spent(found: Geometry) -> int:
+def _spent(found: ConvGeometry) -> int:
     return (_ON_FOUR if found.channels <= _FOUR else _ON_MORE) * prod(found.taps)
 
 
@@ -104,18 +104,18 @@ class Deepened(Copies):
 
     name, title, numbers = "space to depth", "of deeper images", (1, 2)
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: ConvProblem):
         window = problem.geometry.window
         self._strides, self._channels = window.stride, problem.geometry.channels
         (down, across), (above, beside) = window.stride, _spare(window)
         steps, lead = (down, across, 1), (above, beside)
-        self._kernels = Walk(_spec(problem.geometry), steps, lead, is_flipped=window.flip)
+        self._kernels = WindowWalk(_spec(problem.geometry), steps, lead, is_flipped=window.flip)
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
         """See `Copies.into`."""
         return executable(own, dense, self._kernels) if number == 1 else super().into(number, own, dense)
 
-    def back(self, number: int, dense: Layout, own: Layout) -> list[Part]:
+    def back(self, number: int, dense: Layout, own: Layout) -> list[PartCopy]:
         """See `Copies.back`: rows and columns that fill strides, and what is left of each."""
         (down, across), channels = self._strides, self._channels
         (images, height, width, _), (first, row, column, channel) = own.shape, own.strides
@@ -128,7 +128,7 @@ class Deepened(Copies):
             steps = (first, down * row, row, across * column, column, channel)
             target = layout(shape, steps, own.dtype, own.device)
             offsets = i * up + j * left, i * down * row + j * across * column
-            parts.append(Part(copy.executable(source, target), offsets))
+            parts.append(PartCopy(copy.executable(source, target), offsets))
         return parts
 
 

@@ -27,9 +27,9 @@ from ..kernels.elementwise import copy
 from ..kernels.elementwise.geometry import Pairs
 from ..kernels.elementwise.launch import MapExecutable, MapTask, moved
 from ..runtime.launch_order import LaunchOrder
-from .geometry import Geometry
-from .operand_copies import Copies, Part
-from .problem import Problem
+from .geometry import ConvGeometry
+from .operand_copies import Copies, PartCopy
+from .problem import ConvProblem
 
 #: From so many channels on an engine for 16 bits has 16 bytes of each element.
 FEW = 8
@@ -51,7 +51,7 @@ _SPENT = {1: 4, 2: 8, 3: 8, 4: 8, 5: 16, 6: 16, 7: 16}
 _TIMES, _SPARED, GRADIENT = 1.25, 2**27, 2**29
 
 
-class Walk(NamedTuple):
+class WindowWalk(NamedTuple):
     """Which elements of an image, or of kernels as images of one column of windows, become channels.
 
     Attributes:
@@ -67,7 +67,7 @@ class Walk(NamedTuple):
     is_flipped: bool = False
 
 
-def windowed(problem: Problem) -> Problem | None:
+def windowed(problem: ConvProblem) -> ConvProblem | None:
     """A convolution, or a gradient of kernels, as one of windows that are channels; None where it is none.
 
     Its image and its kernels lie packed, in the places of x and w.
@@ -80,7 +80,7 @@ def windowed(problem: Problem) -> Problem | None:
     if height > 1 and window.dilation[0] > 1:
         return None
     taps = -(-height // spec.rows)
-    geometry = Geometry(
+    geometry = ConvGeometry(
         layout=found.layout,
         window=Window((1, 1), ((0, 0), (0, 0)), (1, 1), 1, False, True),
         x_shape=(found.batch, high + taps - 1, wide, spec.pitch),
@@ -102,7 +102,7 @@ def windowed(problem: Problem) -> Problem | None:
     return replace(problem, call=call._replace(a=image, b=kernels), geometry=geometry)
 
 
-def has_few_channels(problem: Problem) -> bool:
+def has_few_channels(problem: ConvProblem) -> bool:
     """Whether there are so few channels, in 16 bits, that neighbours are to become channels."""
     found, dtype = problem.geometry, problem.call.a.dtype
     window = found.window
@@ -110,7 +110,7 @@ def has_few_channels(problem: Problem) -> bool:
     return dtype.name in ("float16", "bfloat16") and found.channels < FEW and is_flat
 
 
-def is_faster(problem: Problem, other: Problem) -> bool:
+def is_faster(problem: ConvProblem, other: ConvProblem) -> bool:
     """Whether a convolution is taken for one of windows, as `windowed` gives it, unmeasured."""
     own, its = problem.geometry, other.geometry
     taps, depth = prod(own.taps), prod(its.w_shape[1:])
@@ -122,7 +122,7 @@ def is_faster(problem: Problem, other: Problem) -> bool:
     return spent >= _TIMES * needed and results * (spent - needed) >= _SPARED
 
 
-def _spec(found: Geometry) -> WindowsSpec:
+def _spec(found: ConvGeometry) -> WindowsSpec:
     rows, columns = min(found.taps[0], found.window.stride[0]), found.taps[1]
     count = rows * columns * found.channels
     pitch = round_up(count, WINDOW_LANES if count <= _CHANNELS else _CHANNELS)
@@ -153,12 +153,12 @@ class Windowed(Copies):
 
     name, title = "windows as channels", "of windows"
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: ConvProblem):
         found, window = problem.geometry, problem.geometry.window
         self._spec, self._taps = _spec(found), found.taps
         (down, across), (_, apart), (top, left) = window.stride, window.dilation, (side[0] for side in window.padding)
-        image = Walk(self._spec, (down, across, apart), (top, left))
-        kernels = Walk(self._spec, (self._spec.rows, 1, 1), is_flipped=window.flip)
+        image = WindowWalk(self._spec, (down, across, apart), (top, left))
+        kernels = WindowWalk(self._spec, (self._spec.rows, 1, 1), is_flipped=window.flip)
         self._walks = {0: image, problem.kernels: kernels}
         self.numbers = (0, problem.kernels)
         self._is_flipped = window.flip
@@ -168,7 +168,7 @@ class Windowed(Copies):
         walk = self._walks.get(number)
         return super().into(number, own, dense) if walk is None else executable(own, dense, walk)
 
-    def back(self, number: int, dense: Layout, own: Layout) -> list[Part]:
+    def back(self, number: int, dense: Layout, own: Layout) -> list[PartCopy]:
         """See `Copies.back`: kernels in one part, or, where the last taps do not fill a window's rows, in two."""
         if number not in self._walks:
             return super().back(number, dense, own)
@@ -184,7 +184,7 @@ class Windowed(Copies):
                 source = layout(shape, (dense.strides[0], row, *inner), own.dtype, own.device)
                 target = layout(shape, (filters, each * down, down, aside, along), own.dtype, own.device)
                 offsets = first * row, start * size + first * each * down
-                parts.append(Part(copy.executable(source, target), offsets))
+                parts.append(PartCopy(copy.executable(source, target), offsets))
         return parts
 
 
@@ -196,12 +196,12 @@ def _counted(array: Layout, is_flipped: bool) -> tuple[list[int], int]:
     return [first, -row, -column, channel], (array.shape[1] - 1) * row + (array.shape[2] - 1) * column
 
 
-def executable(source: Layout, target: Layout, walk: Walk) -> MapExecutable:
+def executable(source: Layout, target: Layout, walk: WindowWalk) -> MapExecutable:
     """What makes channels of windows, packed."""
     return moved("conv", source, target, partial(_make_order, walk))
 
 
-def _make_order(walk: Walk, task: MapTask, key: tuple[int, ...], pairs: Pairs) -> LaunchOrder:
+def _make_order(walk: WindowWalk, task: MapTask, key: tuple[int, ...], pairs: Pairs) -> LaunchOrder:
     """As `geometry.make_order`. What is written is scratch memory: `pairs` need not be checked."""
     (source,), (target,) = task.inputs, task.outputs
     steps, start = _counted(source, walk.is_flipped)

@@ -8,7 +8,7 @@ z = ew.add(y, 2.0, out=y)                   # in place; arrays and numbers broad
 ew.multiply(z, w, out=z, where=mask)        # z stays where the mask is False
 ```
 
-Each function has a plan beside it, `exp_plan` beside `exp`. Arguments meet in a dtype as in NumPy 2: int32 beside
+Each function makes its plan, too: `exp.plan(x)`. Arguments meet in a dtype as in NumPy 2: int32 beside
 float32 is float64, and of Python's numbers only the kind counts. Where NumPy has no answer, for bfloat16 beside float16
 or wide integers, torch's holds. Names and edge cases are NumPy's, of activations torch's.
 """
@@ -23,51 +23,43 @@ from .activated import (
     ACTIVATIONS,
     bias_activation,
     bias_activation_backward,
-    bias_activation_plan,
     residual_activation,
     residual_activation_backward,
-    residual_activation_plan,
 )
 from .adamw_plan import StepPlan
-from .caching import cache_clear, cache_info, cache_limit
-from .casting import astype, astype_plan, copy, copy_plan
+from .calling import cache_clear, cache_info, cache_limit
+from .casting import astype, copy
 from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction
-from .dropping import dropout, dropout_backward, dropout_plan
+from .dropping import dropout, dropout_backward
 from .index_gradients import (
     take_along_axis_backward,
-    take_along_axis_backward_plan,
     take_backward,
-    take_backward_plan,
 )
-from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
-from .joining import concatenate, concatenate_plan, stack, stack_plan
-from .losses import cross_entropy, cross_entropy_backward, cross_entropy_backward_plan, cross_entropy_plan
+from .indexing import take, take_along_axis
+from .joining import concatenate, stack
+from .losses import cross_entropy, cross_entropy_backward
 from .operation import ElementwisePlan
-from .optimizers import adamw_step, adamw_step_plan
+from .optimizers import adamw_step
 from .positions import (
     arange,
     eye,
     linspace,
     one_hot,
-    one_hot_plan,
     tril,
-    tril_plan,
     triu,
-    triu_plan,
 )
-from .public import functions_of
-from .rotary import rope, rope_backward, rope_backward_plan, rope_plan, rope_tables
+from .public import function_of
+from .rotary import rope, rope_backward, rope_tables
 from .rows import NAMED, Row
 from .table import TABLE
-from .where_clamp import clamp, clamp_plan, fill, of_numbers, where, where_plan
+from .where_clamp import clamp, fill, of_numbers, where
 
-_FUNCTIONS = {name: function for row in TABLE for name, function in functions_of(row, TABLE[row]).items()}
-for _name in gradients.DIFFERENTIABLE:
-    _FUNCTIONS |= gradients.functions_of(_name)
+_FUNCTIONS = {name: function_of(name, entry) for name, entry in TABLE.items()}
+_FUNCTIONS |= {f"{_name}_backward": gradients.function_of(_name) for _name in gradients.DIFFERENTIABLE}
 # Those that take more than their rows say.
 of_numbers()
-_FUNCTIONS |= {"where": where, "where_plan": where_plan, "clamp": clamp, "clamp_plan": clamp_plan}
+_FUNCTIONS |= {"where": where, "clamp": clamp}
 for _module in (reductions, norms, scans):
     _FUNCTIONS |= {name: getattr(_module, name) for name in _module.__all__}
 _FUNCTIONS |= reduction_gradients.functions()
@@ -86,56 +78,37 @@ __all__ = [
     "Reduction",
     "StepPlan",
     "adamw_step",
-    "adamw_step_plan",
     "arange",
     "astype",
-    "astype_plan",
     "bias_activation",
     "bias_activation_backward",
-    "bias_activation_plan",
     "cache_clear",
     "cache_info",
     "cache_limit",
     "concatenate",
-    "concatenate_plan",
     "copy",
-    "copy_plan",
     "cross_entropy",
     "cross_entropy_backward",
-    "cross_entropy_backward_plan",
-    "cross_entropy_plan",
     "dropout",
     "dropout_backward",
-    "dropout_plan",
     "eye",
     "fill",
     "kernel",
     "linspace",
     "one_hot",
-    "one_hot_plan",
     "reduction",
     "residual_activation",
     "residual_activation_backward",
-    "residual_activation_plan",
     "rope",
     "rope_backward",
-    "rope_backward_plan",
-    "rope_plan",
     "rope_tables",
     "stack",
-    "stack_plan",
     "take",
     "take_along_axis",
     "take_along_axis_backward",
-    "take_along_axis_backward_plan",
-    "take_along_axis_plan",
     "take_backward",
-    "take_backward_plan",
-    "take_plan",
     "tril",
-    "tril_plan",
     "triu",
-    "triu_plan",
     *_FUNCTIONS,
 ]
 

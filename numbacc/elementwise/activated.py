@@ -12,8 +12,10 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.layout import Layout, normalize_axis
 from ..errors import ArgumentsError, ShapeError, unknown
-from ..plan.saved import Saved, check_kept, saves
+from ..plan import calls
+from ..plan.saved import Saved
 from ..runtime.streams import handle_of
+from .calling import plans
 from .gradients import gradient_row, run_backward
 from .operation import ElementwisePlan, find, planned, run
 from .reductions import sum as sum_of
@@ -23,7 +25,23 @@ from .table import TABLE
 #: The activations, with their options as they are by default.
 ACTIVATIONS = tuple(name for name, entry in TABLE.items() if entry.function.of_sum)
 
+_EXAMPLE = """
+>>> elementwise.NAME.plan(np.ones((1, 2)), np.ones(SHAPE)).info.op
+'elementwise.relu_of_sum'
+"""
 
+
+@calls.planned(
+    plans,
+    "ElementwisePlan",
+    "x bias",
+    note="Lengths of 1 come after the axis of bias.",
+    short=False,
+    keep="x bias activation axis",
+    run=run,
+    prepare=find,
+    example=_EXAMPLE.replace("SHAPE", "2"),
+)
 def bias_activation(
     x: Any,
     bias: Any,
@@ -54,24 +72,7 @@ def bias_activation(
         >>> elementwise.bias_activation(np.array([[1.0, -3.0]]), np.array([0.5, 1.0]))
         array([[1.5, 0. ]])
     """
-    keeps = saves(return_saved)
-    if keeps:
-        check_kept(("x", "bias"), (x, bias), out, handle_of(stream))
-    y: Array = run(_row(activation), _with_bias(x, bias, axis, stream), out, None, stream)
-    options = {"activation": activation, "axis": axis}
-    return (y, Saved("elementwise.bias_activation", {"x": x, "bias": bias}, options)) if keeps else y
-
-
-def bias_activation_plan(
-    x: Any, bias: Any, *, activation: str = "relu", axis: int = -1, out: Any = None
-) -> ElementwisePlan:
-    """The plan that `bias_activation` runs: call it with x and the bias, with lengths of 1 behind its axis.
-
-    Example:
-        >>> elementwise.bias_activation_plan(np.ones((2, 3)), np.ones(3)).info.backend
-        'numpy'
-    """
-    return find(_row(activation), _with_bias(x, bias, axis, None), out, None)
+    return _row(activation), _with_bias(x, bias, axis, stream), out, None, stream
 
 
 def bias_activation_backward(
@@ -119,6 +120,16 @@ def bias_activation_backward(
     return (dx, total) if out is None else tuple(out)
 
 
+@calls.planned(
+    plans,
+    "ElementwisePlan",
+    "x residual",
+    short=False,
+    keep="x residual activation",
+    run=run,
+    prepare=find,
+    example=_EXAMPLE.replace("SHAPE", "(1, 2)"),
+)
 def residual_activation(
     x: Any,
     residual: Any,
@@ -145,22 +156,7 @@ def residual_activation(
         >>> elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), activation="relu")
         array([1.5, 0. ])
     """
-    keeps = saves(return_saved)
-    if keeps:
-        check_kept(("x", "residual"), (x, residual), out, handle_of(stream))
-    y: Array = run(_row(activation), _alike(x, residual, stream), out, None, stream)
-    arrays = {"x": x, "residual": residual}
-    return (y, Saved("elementwise.residual_activation", arrays, {"activation": activation})) if keeps else y
-
-
-def residual_activation_plan(x: Any, residual: Any, *, activation: str = "relu", out: Any = None) -> ElementwisePlan:
-    """The plan that `residual_activation` runs: call it as `plan(x, residual)`.
-
-    Example:
-        >>> elementwise.residual_activation_plan(np.ones(2), np.ones(2)).info.backend
-        'numpy'
-    """
-    return find(_row(activation), _alike(x, residual, None), out, None)
+    return _row(activation), _alike(x, residual, stream), out, None, stream
 
 
 def residual_activation_backward(

@@ -21,7 +21,7 @@ from ..kernels.elementwise.multi_tensor_launch import Apart, ListExecutable, Lis
 from ..kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED, adamw, adamw_counted
 from ..plan.base import PlanInfo
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .casting import astype
 from .operation import find as find_one
 from .operation import run as run_one
@@ -199,7 +199,7 @@ class StepPlan(NotCopied):
 
     Example:
         >>> p, g, m, v = ([np.ones(3)] for _ in range(4))
-        >>> elementwise.adamw_step_plan(p, [np.ones(3)], [np.zeros(3)], [np.zeros(3)], 1).info.backend
+        >>> elementwise.adamw_step.plan(p, [np.ones(3)], [np.zeros(3)], [np.zeros(3)], 1).info.backend
         'numpy'
     """
 

@@ -13,12 +13,39 @@ from ..base import checks, dtypes
 from ..base.layout import Layout
 from ..errors import DTypeError
 from ..functions.unary import same
+from ..plan import calls
 from ..reference import activations as reference
-from .operation import ElementwisePlan, find, planned, run
+from .calling import plans
+from .operation import KEY, ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
 from .type_promotion import Types, kind_of
 
+_SAME = {"fiubc8": Meaning(same, reference.same)}
 
+
+def _copies() -> Row:
+    """The row of copies, in a process that loads its kernels."""
+    return _COPY
+
+
+_COPY = Row("copy", ("x",), "keep", _SAME, origin=(_copies, ()))
+
+
+def _run(row: Row | None, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
+    """As `operation.run`; without a row the argument itself."""
+    return arguments[0] if row is None else run(row, arguments, out, where, stream)
+
+
+@calls.planned(
+    plans,
+    "ElementwisePlan",
+    "x",
+    call="plan(x)",
+    short=False,
+    calls_only="copy",
+    run=_run,
+    prepare=find,
+)
 def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """x in another dtype.
 
@@ -47,24 +74,15 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any
         array([1.125, -2.75, 448], dtype='float8_e4m3fn')
     """
     wanted = dtypes.dtype(dtype)
-    as_it_is = not checks.boolean(copy, "copy") and out is None and where is None
+    as_it_is = copy is not True and not checks.boolean(copy, "copy") and out is None and where is None
     if as_it_is and not isinstance(x, np.generic) and getattr(x, "dtype", None) == wanted:
-        return x
-    return run(_row(dtypes.info(wanted).name), (x,), out, where, stream)
+        return None, (x,), out, where, stream
+    return _row(dtypes.info(wanted).name), (x,), out, where, stream
 
 
-def astype_plan(x: Any, dtype: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
-    """The plan that `astype` runs for these arguments: call it as `plan(x)`.
-
-    Arguments and errors are those of `astype`.
-
-    Example:
-        >>> elementwise.astype_plan(np.array([1.5]), "int8").info.dtypes
-        ('float64', 'int8')
-    """
-    return find(_row(dtypes.info(dtypes.dtype(dtype)).name), (x,), out, where)
-
-
+@calls.planned(
+    plans, "ElementwisePlan", "x", call="plan(x)", make=(KEY, _COPY, None), defaults="where", run=run, prepare=find
+)
 def copy(x: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """A copy of x, gapless, in its memory order; or into `out`, in that one's.
 
@@ -81,17 +99,7 @@ def copy(x: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> A
         >>> elementwise.copy(x.T).flags.f_contiguous
         True
     """
-    return run(_COPY, (x,), out, where, stream)
-
-
-def copy_plan(x: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
-    """The plan that `copy` runs for these arguments: call it as `plan(x)`.
-
-    Example:
-        >>> elementwise.copy_plan(np.array([1.5])).info.op
-        'elementwise.copy'
-    """
-    return find(_COPY, (x,), out, where)
+    return _COPY, (x,), out, where, stream
 
 
 def planned_copy(x: Layout, out: Layout) -> ElementwisePlan:
@@ -109,16 +117,6 @@ def everyday_blocks(stored: Layout) -> Iterator[ElementwisePlan]:
 
 #: Floats that are copied and converted, not computed with.
 NARROW = ("float8_e4m3fn", "float8_e5m2")
-
-_SAME = {"fiubc8": Meaning(same, reference.same)}
-
-
-def _copies() -> Row:
-    """The row of copies, in a process that loads its kernels."""
-    return _COPY
-
-
-_COPY = Row("copy", ("x",), "keep", _SAME, origin=(_copies, ()))
 
 
 @lru_cache(maxsize=64)

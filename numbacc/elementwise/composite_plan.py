@@ -13,6 +13,18 @@ from ..plan.base import Plan, PlanInfo
 from ..runtime.streams import handle_of
 
 
+def run_several(plan: SeveralPlan, arrays: Sequence[Any], target: Any, out: Any, handle: int) -> Any:
+    """The results of a plan; `out` if given, which is `target` as an array."""
+    result = plan.run(arrays, target, handle)
+    return result if out is None else out
+
+
+def prepared(plan: SeveralPlan, *given: Any) -> SeveralPlan:
+    """The plan, ready to run."""
+    plan.prepare()
+    return plan
+
+
 class SeveralPlan(NotCopied):
     """A plan of several plans. Call it with arrays laid out as those it was made for.
 

@@ -14,6 +14,8 @@ from ..functions.symbolic.derive import NotDerived, backward, written
 from ..functions.symbolic.trace import traced
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected
+from ..plan.saved import Saved, saves
+from ..runtime.streams import handle_of
 from .gradients import run_backward
 from .measuring import Benchmark, benchmark
 from .operation import ElementwisePlan, find, planned, run
@@ -160,21 +162,37 @@ class Kernel(Own):
 
     # ------------------------------------------------------------ calls
 
-    def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None, **options: Any) -> Any:
+    def __call__(
+        self,
+        *arguments: Any,
+        return_saved: bool = False,
+        out: Any = None,
+        where: Any = None,
+        stream: Any = None,
+        **options: Any,
+    ) -> Any:
         """The function of arrays and numbers, at least one an array, that broadcast.
 
         Args:
             arguments, options: as the Python function takes them: arrays of floats or integers, or numbers.
+            return_saved: whether to return a second object, which carries arguments and options to
+                `backward(dy, saved)`. The arrays must not change until then; globals may.
             out, where, stream: as in `elementwise.add`; of several results `out` is a tuple.
 
         Returns:
-            an array; a tuple where the function returns one.
+            an array; a tuple where the function returns one. With return_saved, (y, saved).
 
         Raises:
-            UnsupportedError: the function does what kernels cannot. ArgumentsError: it has other parameters. As
-            `elementwise.add` besides.
+            UnsupportedError: the function does what kernels cannot; with return_saved, it has no derivative.
+            ArgumentsError: it has other parameters. With return_saved, LayoutError: out shares memory with an argument.
+            OptionError: `where` is given. As `elementwise.add` besides.
         """
         bound = self._bound(arguments, options)
+        if return_saved is not False and saves(return_saved):
+            if where is not None:
+                raise OptionError("return_saved=True with where=: backward has no where=. Leave one of the two out")
+            saved = self._kept(bound, {}, out, handle_of(stream), self._backward)
+            return run(self._row, bound, out, None, stream), saved
         return run(self._row, bound, out, where, stream)
 
     def backward(self, dy: Any, *arguments: Any, out: Any = None, stream: Any = None, **options: Any) -> Any:
@@ -182,7 +200,8 @@ class Kernel(Own):
 
         Args:
             dy: an array of the result's shape; a tuple of them where there are several results.
-            arguments, options: those of the call.
+            arguments, options: those of the call; or the saved object of a call with return_saved=True instead of all.
+                It has the gradient of that call: globals and closures count as they were then.
             out: a tuple of arrays for the gradients, with None where these are.
             stream: as everywhere.
 
@@ -191,14 +210,19 @@ class Kernel(Own):
             repeated gets the sum.
 
         Raises:
-            UnsupportedError: no derivative is known. As `elementwise.add` besides.
+            UnsupportedError: no derivative is known. OptionError: another kernel returned the saved object, or an
+            argument differs from it. As `elementwise.add` besides.
         """
-        bound = self._bound(arguments, options)
+        if arguments and type(arguments[0]) is Saved:
+            bound, gradient = self._opened(arguments[0], arguments[1:], options)
+        else:
+            bound = self._bound(arguments, options)
+            gradient = self._backward
         seeds = tuple(dy) if isinstance(dy, (tuple, list)) else (dy,)
-        wanted = len(self._row.results or ())
+        wanted = gradient.gradients[0]
         if len(seeds) != wanted:
             raise OptionError(f"dy is {len(seeds)} arrays; {self.__name__} has {wanted} results")
-        return run_backward(self._backward, (*seeds, *bound), out, stream)
+        return run_backward(gradient, (*seeds, *bound), out, stream)
 
     def plan(self, *arguments: Any, out: Any = None, where: Any = None, **options: Any) -> ElementwisePlan:
         """The plan of a call with these arguments: call it with all of them in order, options too."""

@@ -29,9 +29,10 @@ from ..kernels.inspection import Inspection, inspected
 from ..kernels.reduce import functions
 from ..kernels.reduce.launch import ReduceTask
 from ..plan.base import outs_of
+from ..plan.saved import Saved, saves
 from ..runtime.streams import handle_of
 from . import reduction_plan
-from .caching import plans
+from .calling import plans
 from .gradients import run_backward
 from .measuring import Benchmark, benchmark
 from .operation import run as run_map
@@ -378,7 +379,7 @@ def run_gradient(
         parts = memory(shape)
         run_map(row, arguments, parts if len(parts) > 1 else parts[0], None, stream)
         for slope, part in zip(slopes if 0 not in shape else (), parts, strict=False):
-            found = reduction_plan.totals(f"{gradient.extreme}_ties", part, axes, None, stream)
+            found = reduction_plan.total(f"{gradient.extreme}_ties", part, axes, None, stream)
             run_map(EXTREME, (slope, part, *found), part, None, stream)
         slopes = list(parts)
     return run_backward(gradient.map, (*slopes, *arguments), out, stream)
@@ -426,8 +427,6 @@ _MERGES: dict[str, tuple[Callable[..., tuple[Any, ...]], float, np.ufunc]] = {
     "min": (functions.smaller, math.inf, np.minimum),
 }
 _EXTREMES = ("max", "min")
-#: What calls take beside a reduction's own options.
-_RESERVED = ("axis", "keepdims", "out", "stream")
 #: The shape of arrays that need not exist.
 _USUAL_SHAPE = (4096, 4096)
 
@@ -457,7 +456,8 @@ def reduction(
 
     Raises:
         OptionError: something is not a Python function, merge is unknown, start is missing or too much, options of the
-            two functions have the same name and other defaults, or one that calls have: axis, keepdims, out, stream.
+            two functions have the same name and other defaults, or one that calls have: axis, keepdims, return_saved,
+            out, stream.
         UnsupportedError: when it is called, not here: a function does what kernels cannot; the message names the line.
 
     Example:
@@ -481,6 +481,7 @@ class Reduction(Own):
     """
 
     _kind = "reduction"
+    _reserved = ("axis", "keepdims", "return_saved", "out", "stream")
 
     def __init__(
         self,
@@ -498,8 +499,6 @@ class Reduction(Own):
                     f"{name} is {shown(own[name])} by default in the map and {shown(more[name])} in after"
                 )
         super().__init__(function, more)
-        if taken := [name for name in self._signature.parameters if name in _RESERVED]:
-            raise OptionError(f"{taken[0]} is a parameter of {self.__name__}, and of every call: name it otherwise")
         if isinstance(merge, str) and merge not in _MERGES:
             raise unknown("merge", merge, _MERGES, f"it is {', '.join(_MERGES)}, or a function")
         self._merge = merge if isinstance(merge, str) else python_function(merge, "merge")
@@ -599,6 +598,7 @@ class Reduction(Own):
         *arguments: Any,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
+        return_saved: bool = False,
         out: Any = None,
         stream: Any = None,
         **options: Any,
@@ -610,6 +610,8 @@ class Reduction(Own):
                 taken for float64), or numbers. Rank 0 to 8, any strides.
             axis: the axes of the broadcast shape that are reduced: None for all, an integer, or a tuple of integers.
             keepdims: True if these axes stay, with length 1.
+            return_saved: whether to return a second object, which carries arguments and options, axis and keepdims to
+                `backward(dy, saved)`. The arrays must not change until then; globals may.
             out: array for the result, of its shape and device, its dtype or another float; it shares no memory with the
                 arguments. Of several results a tuple.
             stream: where the work is queued; the default stream if None. Nothing waits for it.
@@ -617,17 +619,22 @@ class Reduction(Own):
         Returns:
             an array of the dtype in which the arguments meet, bool where a truth value is returned; of rank 0 where all
             axes are reduced. A tuple where there are several. Floats of 16 bits are computed in float32 and rounded
-            once. Of no elements it is what follows the start.
+            once. Of no elements it is what follows the start. With return_saved, (y, saved).
 
         Raises:
             ShapeError: shapes that do not broadcast, rank, axis, shape of out.
             DTypeError: complex numbers, not an array, numbers alone.
             OptionError: keepdims, stream, an option that is an array. ArgumentsError: other parameters.
-            UnsupportedError: a function does what kernels cannot.
+            UnsupportedError: a function does what kernels cannot; with return_saved, there is no gradient.
             LayoutError: out is read-only, overlaps an argument, or has elements that share memory.
             DeviceError: arrays on different devices; not enough memory.
         """
         bound = self._bound(arguments, options)
+        if return_saved is not False and saves(return_saved):
+            axis, keepdims = checked(axis, keepdims)
+            more, gradient = {"axis": axis, "keepdims": keepdims}, (self._reducer, self._gradient)
+            saved = self._kept(bound, more, out, handle_of(stream), gradient)
+            return run(self._reducer, bound, axis, keepdims, out, stream), saved
         return run(self._reducer, bound, axis, keepdims, out, stream)
 
     def backward(
@@ -646,7 +653,8 @@ class Reduction(Own):
 
         Args:
             dy: an array of the result's shape; a tuple of them where there are several results.
-            arguments, axis, keepdims, options: those of the call.
+            arguments, axis, keepdims, options: those of the call; or the saved object of a call with return_saved=True
+                instead of all. It has the gradient of that call: globals and closures count as they were then.
             out: a tuple of arrays for the gradients, with None where these are.
             stream: as everywhere.
 
@@ -655,11 +663,20 @@ class Reduction(Own):
             repeated gets the sum.
 
         Raises:
-            UnsupportedError: no derivative is known, or merge is "prod" or a function. As the call besides.
+            UnsupportedError: no derivative is known, or merge is "prod" or a function. OptionError: another
+            reduction returned the saved object, or an argument differs from it. As the call besides.
         """
-        bound = self._bound(arguments, options)
-        reducer = self._reducer
-        return run_gradient(reducer, self._gradient, opened(dy, reducer), bound, axis, keepdims, out, stream)
+        if arguments and type(arguments[0]) is Saved:
+            saved = arguments[0]
+            axis, keepdims = checked(axis, keepdims)
+            more = {} if axis is None else {"axis": axis}
+            more |= {"keepdims": True} if keepdims else {}
+            bound, (reducer, gradient) = self._opened(saved, arguments[1:], options, more)
+            axis, keepdims = saved.options["axis"], saved.options["keepdims"]
+        else:
+            bound = self._bound(arguments, options)
+            reducer, gradient = self._reducer, self._gradient
+        return run_gradient(reducer, gradient, opened(dy, reducer), bound, axis, keepdims, out, stream)
 
     def plan(
         self,

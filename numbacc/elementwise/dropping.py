@@ -17,14 +17,90 @@ from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError
 from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.other_launches import dropout_order
 from ..plan.base import outs_of
-from ..plan.saved import Saved, saves
+from ..plan.calls import planned
+from ..plan.saved import Saved
 from ..plan.tasks import MapPlan
-from ..reference import dropping as reference
+from ..reference import random as reference
 from ..runtime.streams import handle_of
-from .caching import plans
-from .calling import outputs_of
+from .calling import found, plans
+from .planning import outputs_of
 
 
+class DropoutPlan(MapPlan):
+    """A planned dropout: probability, seed and offset are given to each run."""
+
+    def __call__(  # type: ignore[override]
+        self, x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None, stream: Any = None
+    ) -> Any:
+        """Run on arrays laid out as those that the plan was made for, with any numbers.
+
+        Raises:
+            LayoutError: an array is laid out otherwise. As `dropout` besides.
+        """
+        handle = handle_of(stream)
+        inputs, numbers = _arrays(x, offset, handle), _numbers(p, seed, offset)
+        outs = outs_of(out, handle)
+        self._check_fit(inputs, outs)
+        return self.run(inputs, outs, out, handle, self.passed(numbers))
+
+    def passed(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The numbers as executables, or the reference, take them."""
+        if self.device < 0:
+            return numbers
+        return tuple(word for n, name in zip(numbers, self.task.scalars, strict=True) for word in words(n, name))
+
+
+def _arrays(x: Any, offset: Any, handle: int) -> list[Any]:
+    found = [operands.as_input(x, "x", handle)]
+    return found if isinstance(offset, (int, np.integer)) else [*found, operands.as_input(offset, "offset", handle)]
+
+
+def _numbers(p: Any, seed: Any, offset: Any) -> tuple[int, int, int, float]:
+    """(seed, first group of words, the least word that is kept, 1 / (1 - p))."""
+    dropped = checks.real(p, "p")
+    if not 0.0 <= dropped <= 1.0:
+        raise OptionError(f"p={p} is not a probability: it must be from 0 to 1")
+    start = checks.integer(offset, "offset", 0, 2**62) if isinstance(offset, (int, np.integer)) else 0
+    if start % 4:
+        raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
+    key = checks.integer(seed, "seed", 0, 2**64 - 1)
+    return key, start // 4, round(dropped * 2**32), 1.0 / (1.0 - dropped) if dropped < 1.0 else 0.0
+
+
+def _plan(name: str, out: Layout | None, *inputs: Layout) -> DropoutPlan:
+    x = inputs[0]
+    check_rank(x.shape or (1,), "x")
+    row = info(x.dtype, "x")
+    if not row.is_float:
+        raise DTypeError(f"x has dtype {row.name}; it must be one of {', '.join(FLOATS)}")
+    for each in inputs[1:]:
+        check_same_device(each, "offset", x, "x")
+        if each.dtype != np.int64:
+            raise DTypeError(f"offset has dtype {each.dtype}; an array of it is of int64")
+        if each.size != 1:
+            raise ShapeError(f"offset has shape {each.shape}; it must have one element")
+    outputs = outputs_of(dense_like(x, x.shape), out)
+    compute = str(row.compute)
+    nowhere = (0,) * x.ndim
+    spec = MapTask(
+        op=f"elementwise.{name}",
+        formula=None,
+        reference=partial(reference.dropout, compute=compute),
+        names=("x", *("offset",) * (len(inputs) - 1), "out"),
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        reads=(view(0, 0, x.strides, x.shape), *(view(1, 0, nowhere, x.shape) for _ in inputs[1:])),
+        writes=(view(0, 0, outputs[0].strides, x.shape),),
+        out_given=out is not None,
+        order=dropout_order,
+        compute=compute,
+        scalars=("uint64", "uint64", "uint64", compute),
+    )
+    return DropoutPlan(spec)
+
+
+@planned(plans, "DropoutPlan", "x", short=False, keep="p seed offset", call="plan(x, p, seed=..., offset=...)")
 def dropout(
     x: Any,
     p: float = 0.5,
@@ -61,10 +137,9 @@ def dropout(
         >>> elementwise.dropout(np.ones(8), 0.5, seed=3)
         array([2., 0., 2., 2., 0., 2., 2., 0.])
     """
-    keeps, handle = saves(return_saved), handle_of(stream)
-    plan, inputs, outs, scalars = _found(x, p, seed, offset, out, handle)
-    y: Array = plan.run(inputs, outs, out, handle, scalars)
-    return (y, Saved("elementwise.dropout", {}, {"p": p, "seed": seed, "offset": offset})) if keeps else y
+    arrays = {"x": x} if isinstance(offset, (int, np.integer)) else {"x": x, "offset": offset}
+    plan, inputs, outs, handle, _ = found(_plan, "dropout", arrays, (), out, stream)
+    return plan, inputs, outs, handle, plan.passed(_numbers(p, seed, offset))
 
 
 def dropout_backward(
@@ -96,101 +171,7 @@ def dropout_backward(
     return dx
 
 
-def dropout_plan(x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None) -> DropoutPlan:
-    """The plan that `dropout` runs for these arrays: call it as `plan(x, p, seed=..., offset=...)`.
-
-    Example:
-        >>> plan = elementwise.dropout_plan(np.ones(2), seed=0)
-        >>> plan(np.ones(2), 1.0, seed=1)
-        array([0., 0.])
-    """
-    plan, inputs, outs, _ = _found(x, p, seed, offset, out, handle_of(None))
-    plan.prepare(inputs, outs)
-    return plan
-
-
-class DropoutPlan(MapPlan):
-    """A planned dropout: probability, seed and offset are given to each run."""
-
-    def __call__(  # type: ignore[override]
-        self, x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None, stream: Any = None
-    ) -> Any:
-        """Run on arrays laid out as those that the plan was made for, with any numbers.
-
-        Raises:
-            LayoutError: an array is laid out otherwise. As `dropout` besides.
-        """
-        handle = handle_of(stream)
-        inputs, numbers = _arrays(x, offset, handle), _numbers(p, seed, offset)
-        outs = outs_of(out, handle)
-        self._check_fit(inputs, outs)
-        return self.run(inputs, outs, out, handle, self.passed(numbers))
-
-    def passed(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The numbers as executables, or the reference, take them."""
-        if self.device < 0:
-            return numbers
-        return tuple(word for n, name in zip(numbers, self.task.scalars, strict=True) for word in words(n, name))
-
-
 def everyday_blocks(matrix: Layout) -> Iterator[DropoutPlan]:
     """Plans of calls whose offset is a number, or on the GPU."""
     offset = layout((1,), (8,), np.dtype(np.int64), matrix.device)
-    yield from (_plan((matrix,), None), _plan((matrix, offset), None))
-
-
-def _found(x: Any, p: Any, seed: Any, offset: Any, out: Any, handle: int) -> tuple[DropoutPlan, Any, Any, Any]:
-    inputs, outs = _arrays(x, offset, handle), outs_of(out, handle)
-    own = None if outs is None else tuple(operands.layout_of(each) for each in outs)
-    plan = plans.find((_plan, tuple(operands.layout_of(each) for each in inputs), own))
-    return plan, inputs, outs, plan.passed(_numbers(p, seed, offset))
-
-
-def _arrays(x: Any, offset: Any, handle: int) -> list[Any]:
-    found = [operands.as_input(x, "x", handle)]
-    return found if isinstance(offset, (int, np.integer)) else [*found, operands.as_input(offset, "offset", handle)]
-
-
-def _numbers(p: Any, seed: Any, offset: Any) -> tuple[int, int, int, float]:
-    """(seed, first group of words, the least word that is kept, 1 / (1 - p))."""
-    dropped = checks.real(p, "p")
-    if not 0.0 <= dropped <= 1.0:
-        raise OptionError(f"p={p} is not a probability: it must be from 0 to 1")
-    start = checks.integer(offset, "offset", 0, 2**62) if isinstance(offset, (int, np.integer)) else 0
-    if start % 4:
-        raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
-    key = checks.integer(seed, "seed", 0, 2**64 - 1)
-    return key, start // 4, round(dropped * 2**32), 1.0 / (1.0 - dropped) if dropped < 1.0 else 0.0
-
-
-def _plan(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None) -> DropoutPlan:
-    x = inputs[0]
-    check_rank(x.shape or (1,), "x")
-    row = info(x.dtype, "x")
-    if not row.is_float:
-        raise DTypeError(f"x has dtype {row.name}; it must be one of {', '.join(FLOATS)}")
-    for each in inputs[1:]:
-        check_same_device(each, "offset", x, "x")
-        if each.dtype != np.int64:
-            raise DTypeError(f"offset has dtype {each.dtype}; an array of it is of int64")
-        if each.size != 1:
-            raise ShapeError(f"offset has shape {each.shape}; it must have one element")
-    outputs = outputs_of(dense_like(x, x.shape), outs)
-    compute = str(row.compute)
-    nowhere = (0,) * x.ndim
-    spec = MapTask(
-        op="elementwise.dropout",
-        formula=None,
-        reference=partial(reference.dropout, compute=compute),
-        names=("x", *("offset",) * (len(inputs) - 1), "out"),
-        inputs=inputs,
-        outputs=outputs,
-        shape=x.shape,
-        reads=(view(0, 0, x.strides, x.shape), *(view(1, 0, nowhere, x.shape) for _ in inputs[1:])),
-        writes=(view(0, 0, outputs[0].strides, x.shape),),
-        out_given=outs is not None,
-        order=dropout_order,
-        compute=compute,
-        scalars=("uint64", "uint64", "uint64", compute),
-    )
-    return DropoutPlan(spec)
+    yield from (_plan("dropout", None, matrix), _plan("dropout", None, matrix, offset))

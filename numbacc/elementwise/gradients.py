@@ -26,7 +26,7 @@ from ..runtime.streams import handle_of
 from .casting import astype
 from .operation import run
 from .planning import has_gradient, lacking, with_none, without_none
-from .public import WHOLE_FUNCTIONS, make_functions
+from .public import WHOLE_FUNCTIONS, make_function
 from .reductions import sum as sum_of
 from .rows import NAMED, Meaning, Row
 from .scalars import with_rank_0
@@ -158,15 +158,15 @@ def _reduced(full: Any, array: Any, out: Any, stream: Any) -> Any:
     return astype(total, array.dtype, copy=False, out=out, stream=stream)
 
 
-def functions_of(name: str) -> dict[str, Callable[..., Any]]:
-    """The public functions of a function's gradients: `<name>_backward` and its plan's."""
+def function_of(name: str) -> Callable[..., Any]:
+    """The public function of a function's gradients, `<name>_backward`."""
     entry = TABLE[name]
     row = gradient_row(entry.row)
     NAMED[row.name] = row
     if name in WHOLE_FUNCTIONS:
         meaning = row.meanings["f"]
         give_gradients(WHOLE_FUNCTIONS[name], meaning.scalar, meaning.numpy, [each - 1 for each in row.gradients])
-    return make_functions(row, entry.options, partial(_text, name, entry), run_backward)
+    return make_function(row, entry.options, partial(_text, name, entry), run_backward)
 
 
 def _text(name: str, entry: Entry) -> str:

@@ -20,14 +20,16 @@ from ..base.dtypes import FLOATS, info
 from ..base.layout import MAX_RANK, Layout, check_same_device, layout, lengths_of, normalize_axis, row_major_strides
 from ..errors import ArgumentsError, DTypeError, ShapeError
 from ..kernels.gather_scatter.launch import Scatter, ScatterExecutable, ScatterTask
+from ..plan import calls
 from ..plan.saved import Saved
 from ..plan.tasks import TaskPlan
 from ..reference import indexing as reference
 from ..runtime.streams import handle_of
-from .calling import call, find, outputs_of
-from .planning import broadcast_strides, check_indices
+from .calling import found, plans
+from .planning import broadcast_strides, check_indices, outputs_of
 
 
+@calls.planned(plans, "ScatterPlan", "dy indices", call="plan(dy, indices, out=None, stream=None)", short=False)
 def take_backward(
     dy: Any, x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stream: Any = None
 ) -> Array:
@@ -56,7 +58,7 @@ def take_backward(
 
     Rows of dy are added up in their order, in float32 or float64, and rounded once. On a GPU the list of more than 32
     indices is sorted first, with scratch memory of some 16 bytes an index, 4 for each element of the axis, and a 64th
-    of dy's numbers: `take_backward_plan(...).info.workspace_bytes`. Nothing depends on what the indices are, so that a
+    of dy's numbers: `take_backward.plan(...).info.workspace_bytes`. Nothing depends on what the indices are, so that a
     graph may be launched again after they have changed.
 
     Example:
@@ -65,21 +67,11 @@ def take_backward(
                [0., 0.],
                [4., 6.]])
     """
-    shape = _shape_of(x, dy, stream)
-    return call(_take, _NAMES, (dy, indices), (shape, _axis(axis)), out, stream)
+    options = _shape_of(x, dy, stream), None if axis is None else checks.integer(axis, "axis")
+    return found(_take, "take_backward", {"dy": dy, "indices": indices}, options, out, stream)
 
 
-def take_backward_plan(dy: Any, x: Any, indices: Any, *, axis: int | None = None, out: Any = None) -> ScatterPlan:
-    """The plan that `take_backward` runs: call it as `plan(dy, indices, out=None, stream=None)`, without x.
-
-    Example:
-        >>> dy, indices = np.ones(3), np.array([1, 1, 0])
-        >>> elementwise.take_backward_plan(dy, (2,), indices, axis=0)(dy, indices)
-        array([1., 2.])
-    """
-    return find(_take, _NAMES, (dy, indices), (_shape_of(x, dy, None), _axis(axis)), out)
-
-
+@calls.planned(plans, "ScatterPlan", "dy indices", call="plan(dy, indices, out=None, stream=None)", short=False)
 def take_along_axis_backward(
     dy: Any, x: Any, indices: Any = None, *, axis: int = -1, out: Any = None, stream: Any = None
 ) -> Array:
@@ -121,22 +113,8 @@ def take_along_axis_backward(
             "indices is missing: call take_along_axis_backward(dy, saved), with saved from take_along_axis(..., "
             "return_saved=True); or give x, indices and axis as to take_along_axis"
         )
-    shape = _shape_of(x, dy, stream)
-    return call(_along, _NAMES, (dy, indices), (shape, checks.integer(axis, "axis")), out, stream)
-
-
-def take_along_axis_backward_plan(dy: Any, x: Any, indices: Any, *, axis: int = -1, out: Any = None) -> ScatterPlan:
-    """The plan that `take_along_axis_backward` runs: call it as `plan(dy, indices, out=None, stream=None)`, without x.
-
-    Example:
-        >>> dy, indices = np.ones(3), np.array([1, 1, 0])
-        >>> elementwise.take_along_axis_backward_plan(dy, (2,), indices)(dy, indices)
-        array([1., 2.])
-    """
-    return find(_along, _NAMES, (dy, indices), (_shape_of(x, dy, None), checks.integer(axis, "axis")), out)
-
-
-_NAMES = ("dy", "indices")
+    options = _shape_of(x, dy, stream), checks.integer(axis, "axis")
+    return found(_along, "take_along_axis_backward", {"dy": dy, "indices": indices}, options, out, stream)
 
 
 class ScatterPlan(TaskPlan, ScatterExecutable):
@@ -145,9 +123,9 @@ class ScatterPlan(TaskPlan, ScatterExecutable):
 
 def everyday_blocks(matrix: Layout, tokens: Layout, places: Layout) -> Iterator[ScatterPlan]:
     """Plans of calls that bring rows back to a table by tokens, and by `places` an element to each of its rows."""
-    yield _take((matrix, tokens), None, matrix.shape, 0)
+    yield _take("take_backward", matrix.shape, 0, None, matrix, tokens)
     column = layout(places.shape, row_major_strides(places.shape, matrix.itemsize), matrix.dtype, matrix.device)
-    yield _along((column, places), None, matrix.shape, 1)
+    yield _along("take_along_axis_backward", matrix.shape, 1, None, column, places)
 
 
 def _shape_of(x: Any, dy: Any, stream: Any) -> tuple[int, ...]:
@@ -163,14 +141,9 @@ def _shape_of(x: Any, dy: Any, stream: Any) -> tuple[int, ...]:
     return own.shape
 
 
-def _axis(axis: Any) -> int | None:
-    return None if axis is None else checks.integer(axis, "axis")
-
-
 def _take(
-    inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, shape: tuple[int, ...], axis: int | None
+    name: str, shape: tuple[int, ...], axis: int | None, out: Layout | None, dy: Layout, indices: Layout
 ) -> ScatterPlan:
-    dy, indices = inputs
     _check(dy, indices, shape)
     number = None if axis is None else normalize_axis(axis, len(shape), "x")
     # Where there is no axis x is one row.
@@ -192,13 +165,12 @@ def _take(
         beside=(own, none, numbers),
     )
     meaning = partial(reference.take_backward, shape=shape, axis=number)
-    return _plan("take_backward", meaning, inputs, outs, shape, length, (listed, listed))
+    return _plan(name, meaning, (dy, indices), out, shape, length, (listed, listed))
 
 
 def _along(
-    inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, shape: tuple[int, ...], axis: int
+    name: str, shape: tuple[int, ...], axis: int, out: Layout | None, dy: Layout, indices: Layout
 ) -> ScatterPlan:
-    dy, indices = inputs
     _check(dy, indices, shape)
     number, rank = normalize_axis(axis, len(shape), "x"), len(shape)
     if indices.ndim != rank:
@@ -235,7 +207,7 @@ def _along(
         beside=(own, theirs, _only(number, shape)),
     )
     meaning = partial(reference.take_along_axis_backward, shape=shape, axis=number)
-    return _plan("take_along_axis_backward", meaning, inputs, outs, shape, shape[number], (line, every))
+    return _plan(name, meaning, (dy, indices), out, shape, shape[number], (line, every))
 
 
 def _only(axis: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -270,8 +242,8 @@ def _check_shape(dy: Layout, wanted: tuple[int, ...], length: int) -> None:
 def _plan(
     name: str,
     meaning: Any,
-    inputs: tuple[Layout, ...],
-    outs: tuple[Layout, ...] | None,
+    inputs: tuple[Layout, Layout],
+    out: Layout | None,
     shape: tuple[int, ...],
     length: int,
     lists: tuple[Scatter, Scatter],
@@ -284,10 +256,10 @@ def _plan(
         ScatterTask(
             op=f"elementwise.{name}",
             reference=partial(meaning, compute=compute),
-            names=(*_NAMES, "out"),
+            names=("dy", "indices", "out"),
             inputs=inputs,
-            outputs=outputs_of(result, outs),
-            out_given=outs is not None,
+            outputs=outputs_of(result, out),
+            out_given=out is not None,
             compute=compute,
             length=length,
             line=line,

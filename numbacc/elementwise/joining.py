@@ -21,13 +21,30 @@ from ..base.layout import (
     row_major_strides,
 )
 from ..errors import DTypeError, LayoutError, ShapeError
+from ..plan.calls import planned
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .casting import planned_copy
-from .composite_plan import SeveralPlan
+from .composite_plan import SeveralPlan, prepared, run_several
 from .type_promotion import promoted
 
 
+def _found(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> Any:
+    """(the plan, the arrays, out as an array or None, out, the stream)."""
+    given = _listed(arrays)
+    if not given:
+        raise ShapeError("arrays is empty; pass one array or more")
+    found = [operands.as_input(each, name, handle) for each, name in zip(given, _names(len(given)), strict=True)]
+    target = None if out is None else operands.as_array(out, "out", handle)
+    own = None if target is None else operands.layout_of(target)
+    layouts = tuple(map(operands.layout_of, found))
+    # In one form: 1.0 and True would be found in the cache under 1.
+    is_ready = type(axis) is int or (axis is None and op == "concatenate")
+    number = axis if is_ready else normalize_axis(axis, layouts[0].ndim + (op == "stack"), "the result")
+    return plans.find((_made, op, layouts, number, own)), found, target, out, handle
+
+
+@planned(plans, "JoinPlan", "arrays", short=False, run=run_several, prepare=prepared)
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None, stream: Any = None) -> Array:
     """Arrays one behind the other along an axis that they have.
 
@@ -49,21 +66,10 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None,
         >>> elementwise.concatenate([np.array([1, 2]), np.array([3.5])])
         array([1. , 2. , 3.5])
     """
-    return _run("concatenate", arrays, axis, out, stream)
+    return _found("concatenate", arrays, axis, out, handle_of(stream))
 
 
-def concatenate_plan(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None) -> JoinPlan:
-    """The plan that `concatenate` runs for arrays like these: call it as `plan(arrays, out=None, stream=None)`.
-
-    Arguments and errors are those of `concatenate`.
-
-    Example:
-        >>> elementwise.concatenate_plan([np.ones(1), np.ones(2)])([np.zeros(1), np.ones(2)])
-        array([0., 1., 1.])
-    """
-    return _find("concatenate", arrays, axis, out)
-
-
+@planned(plans, "JoinPlan", "arrays", short=False, run=run_several, prepare=prepared)
 def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any = None) -> Array:
     """Arrays of one shape side by side along a new axis.
 
@@ -80,19 +86,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any 
         array([[1, 3],
                [2, 4]])
     """
-    return _run("stack", arrays, axis, out, stream)
-
-
-def stack_plan(arrays: Sequence[Any], axis: int = 0, *, out: Any = None) -> JoinPlan:
-    """The plan that `stack` runs for arrays like these: call it as `plan(arrays, out=None, stream=None)`.
-
-    Arguments and errors are those of `stack`.
-
-    Example:
-        >>> elementwise.stack_plan([np.ones(2), np.ones(2)]).info.dtypes
-        ('float64', 'float64', 'float64')
-    """
-    return _find("stack", arrays, axis, out)
+    return _found("stack", arrays, axis, out, handle_of(stream))
 
 
 class JoinPlan(SeveralPlan):
@@ -159,34 +153,6 @@ class JoinPlan(SeveralPlan):
             plan.run((array,), (part,), part, handle)
             start = end
         return target
-
-
-def _run(op: str, arrays: Any, axis: Any, out: Any, stream: Any) -> Any:
-    handle = handle_of(stream)
-    plan, found, target = _planned(op, arrays, axis, out, handle)
-    result = plan.run(found, target, handle)
-    return result if out is None else out
-
-
-def _find(op: str, arrays: Any, axis: Any, out: Any) -> JoinPlan:
-    plan, _, _ = _planned(op, arrays, axis, out, handle_of(None))
-    plan.prepare()
-    return plan
-
-
-def _planned(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> tuple[JoinPlan, list[Any], Any]:
-    """(the plan, the arrays, out as an array or None)."""
-    given = _listed(arrays)
-    if not given:
-        raise ShapeError("arrays is empty; pass one array or more")
-    found = [operands.as_input(each, name, handle) for each, name in zip(given, _names(len(given)), strict=True)]
-    target = None if out is None else operands.as_array(out, "out", handle)
-    own = None if target is None else operands.layout_of(target)
-    layouts = tuple(map(operands.layout_of, found))
-    # In one form: 1.0 and True would be found in the cache under 1.
-    is_ready = type(axis) is int or (axis is None and op == "concatenate")
-    number = axis if is_ready else normalize_axis(axis, layouts[0].ndim + (op == "stack"), "the result")
-    return plans.find((_made, op, layouts, number, own)), found, target
 
 
 def _listed(arrays: Any) -> Sequence[Any]:

@@ -33,25 +33,44 @@ from ..kernels.reduce.logsumexp import EXPONENTS
 from ..kernels.rows.functions import LOSSES, ROW_FORMULAS
 from ..kernels.rows.launch import RowExecutable, RowTask
 from ..plan.base import Plan
+from ..plan.calls import planned
 from ..plan.rows import RowPlan
-from ..plan.saved import Saved, saves
+from ..plan.saved import Saved
 from ..reference import blocks as reference
 from ..reference import reductions as numpy_reductions
 from ..reference.indexing import take_along_axis
 from ..runtime.launch_order import VECTOR_BYTES
 from ..runtime.streams import handle_of
 from . import indexing, operation, reduction_plan
-from .caching import plans
-from .calling import NumberedPlan, outputs_of
-from .composite_plan import SeveralPlan
-from .planning import broadcast_strides, check_indices
+from .calling import plans
+from .composite_plan import SeveralPlan, prepared, run_several
+from .planning import NumberedPlan, broadcast_strides, check_indices, outputs_of
 from .reduction_plan import ReducePlan
 from .table import TABLE
 
-#: The options that must be the same in `cross_entropy` and in its gradient, with their defaults.
-_SHARED = {"axis": -1, "reduction": "mean", "ignore_index": -100, "label_smoothing": 0.0}
+
+def _keep(x: Any, target: Any, return_stats: Any, **more: Any) -> tuple[Any, ...]:
+    """Return the loss, stats if they are asked for, and the saved object of `cross_entropy` with these arguments."""
+    with_stats = checks.boolean(return_stats, "return_stats")
+    loss, stats = cross_entropy(x, target, return_stats=True, **more)
+    saved = Saved(
+        "elementwise.cross_entropy",
+        {"x": x, "target": target, "stats": stats},
+        {each: more[each] for each in ("axis", "reduction", "ignore_index", "label_smoothing")},
+    )
+    return (loss, stats, saved) if with_stats else (loss, saved)
 
 
+@planned(
+    plans,
+    "LossPlan",
+    "x target",
+    call="plan(x, target, stream=None)",
+    short=False,
+    keep=_keep,
+    run=run_several,
+    prepare=prepared,
+)
 def cross_entropy(
     x: Any,
     target: Any,
@@ -102,44 +121,21 @@ def cross_entropy(
         1.3863
     """
     handle = handle_of(stream)
-    given = (axis, reduction, ignore_index, label_smoothing)
-    keeps = saves(return_saved)
-    with_stats = checks.boolean(return_stats, "return_stats")
-    plan, arrays = _forward(x, target, given, with_stats or keeps, handle)
-    found: Array | tuple[Array, Array] = plan.run(arrays, None, handle)
-    if not keeps:
-        return found
-    loss, stats = found
-    kept = {"x": x, "target": target, "stats": stats}
-    saved = Saved("elementwise.cross_entropy", kept, dict(zip(_SHARED, given, strict=True)))
-    return (loss, stats, saved) if with_stats else (loss, saved)
+    arrays = [operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)]
+    options = *_options(axis, reduction, ignore_index, label_smoothing), checks.boolean(return_stats, "return_stats")
+    return plans.find((LossPlan, *map(operands.layout_of, arrays), *options)), arrays, None, None, handle
 
 
-def cross_entropy_plan(
-    x: Any,
-    target: Any,
-    *,
-    axis: int = -1,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    return_stats: bool = False,
-) -> LossPlan:
-    """The plan that `cross_entropy` runs for these arrays: call it as `plan(x, target, stream=None)`.
-
-    Arguments and errors are those of `cross_entropy`.
-
-    Example:
-        >>> x, target = np.zeros((2, 4)), np.array([1, 3])
-        >>> float(elementwise.cross_entropy_plan(x, target)(x, target).round(4))
-        1.3863
-    """
-    given = (axis, reduction, ignore_index, label_smoothing)
-    plan, _ = _forward(x, target, given, return_stats, handle_of(None))
-    plan.prepare()
-    return plan
-
-
+@planned(
+    plans,
+    "LossGradientPlan",
+    "dy x target",
+    call="plan(dy, x, target, stats=None, out=None, stream=None)",
+    short=False,
+    opens="x target stats axis reduction ignore_index label_smoothing",
+    run=run_several,
+    prepare=prepared,
+)
 def cross_entropy_backward(
     dy: Any,
     x: Any,
@@ -177,69 +173,20 @@ def cross_entropy_backward(
         >>> elementwise.cross_entropy_backward(1.0, saved)
         array([[ 0.25, -0.75,  0.25,  0.25]])
     """
-    handle = handle_of(stream)
-    given: tuple[Any, ...] = (axis, reduction, ignore_index, label_smoothing)
-    if isinstance(x, Saved):
-        more = {"target": target, "stats": stats, **dict(zip(_SHARED, given, strict=True))}
-        defaults = {"target": None, "stats": None, **_SHARED}
-        x, target, stats, *options = x.opened("elementwise.cross_entropy", more, defaults)
-        given = tuple(options)
     if target is None:
         raise ArgumentsError(
             "target is missing: call cross_entropy_backward(dy, saved), or give x, target and the options of "
             "cross_entropy"
         )
-    plan, arrays, target_of_result = _backward(dy, x, target, stats, given, out, stream)
-    found = plan.run(arrays, target_of_result, handle)
-    return found if out is None else out
-
-
-def cross_entropy_backward_plan(
-    dy: Any,
-    x: Any,
-    target: Any,
-    *,
-    axis: int = -1,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    stats: Any = None,
-    out: Any = None,
-) -> LossGradientPlan:
-    """The plan that `cross_entropy_backward` runs: call it as `plan(dy, x, target, stats=None, out=None, stream=None)`.
-
-    Arguments and errors are those of `cross_entropy_backward`.
-
-    Example:
-        >>> x, target = np.zeros((1, 4)), np.array([1])
-        >>> elementwise.cross_entropy_backward_plan(1.0, x, target)(2.0, x, target)
-        array([[ 0.5, -1.5,  0.5,  0.5]])
-    """
-    given = (axis, reduction, ignore_index, label_smoothing)
-    plan, _, _ = _backward(dy, x, target, stats, given, out, None)
-    plan.prepare()
-    return plan
-
-
-def _forward(x: Any, target: Any, given: tuple[Any, ...], return_stats: Any, handle: int) -> tuple[LossPlan, list[Any]]:
-    arrays = [operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)]
-    layouts, more = map(operands.layout_of, arrays), checks.boolean(return_stats, "return_stats")
-    return plans.find((LossPlan, *layouts, *_options(*given), more)), arrays
-
-
-def _backward(
-    dy: Any, x: Any, target: Any, stats: Any, given: tuple[Any, ...], out: Any, stream: Any
-) -> tuple[LossGradientPlan, list[Any], Any]:
-    """(the plan, the arrays, out as an array or None)."""
     handle = handle_of(stream)
     logits, places = operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)
-    own = operands.layout_of(logits)
-    arrays = [operands.as_input(as_slope(dy, own, stream), "dy", handle), logits, places]
+    arrays = [operands.as_input(as_slope(dy, operands.layout_of(logits), stream), "dy", handle), logits, places]
     arrays += [] if stats is None else [operands.as_input(stats, "stats", handle)]
     made = None if out is None else operands.as_array(out, "out", handle)
     layouts = [*map(operands.layout_of, arrays), None][:4]
-    into = None if made is None else operands.layout_of(made)
-    return plans.find((LossGradientPlan, *layouts, *_options(*given), into)), arrays, made
+    options = _options(axis, reduction, ignore_index, label_smoothing)
+    key = (LossGradientPlan, *layouts, *options, None if made is None else operands.layout_of(made))
+    return plans.find(key), arrays, made, out, handle
 
 
 def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[int, str, int, float]:
@@ -355,7 +302,7 @@ class LossGradientPlan(SeveralPlan):
             count = count_of((places,), None, ignored, total.dtype)
             share = [count, operation.planned(TABLE["divide"].row, (slope, *count.outputs))]
             (slope,) = share[-1].outputs
-        last = slopes((x, total, slope, places), None if out is None else (out,), axis, ignored, smoothing)
+        last = slopes((x, total, slope, places), out, axis, ignored, smoothing)
         self._reduction, self._before, self._share = reduction, before, share
         names = ("dy", "x", "target", "stats")[: 3 + len(known)]
         super().__init__(
@@ -674,13 +621,11 @@ def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, f
     return ReducePlan(task, dtypes.words(ignored, compute))
 
 
-def slopes(
-    inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int, ignored: int, smoothing: float
-) -> NumberedPlan:
+def slopes(inputs: tuple[Layout, ...], out: Layout | None, axis: int, ignored: int, smoothing: float) -> NumberedPlan:
     """The plan of the gradient, of x, `stats`, dy and targets."""
     x, stats, *rows = inputs
     result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
-    outputs = outputs_of(result, outs)
+    outputs = outputs_of(result, out)
     spec = MapTask(
         op="elementwise.cross_entropy_backward",
         formula=BLOCKS["loss_slope"],
@@ -695,7 +640,7 @@ def slopes(
             *(view(2 + k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(rows)),
         ),
         writes=(view(0, 0, outputs[0].strides, x.shape),),
-        out_given=outs is not None,
+        out_given=out is not None,
         compute=compute,
         scalars=("int64", "int64", compute, compute),
         counters=(tuple(int(d == axis) for d in range(x.ndim)),),

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -48,33 +47,66 @@ from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.reduce.launch import ReduceTask
 from ..kernels.rows.functions import GRADIENTS, ROW_FORMULAS, SUMS, unit_of
 from ..kernels.rows.launch import RowTask
+from ..plan import calls
 from ..plan.base import Plan, check_out, outs_of
 from ..plan.rows import GradientPlan, RowPlan
-from ..plan.saved import Saved, check_kept, saves
+from ..plan.saved import Saved, check_kept
 from ..reference import normalization as reference
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 
 __all__ = [
     "layer_norm",
     "layer_norm_backward",
-    "layer_norm_backward_plan",
-    "layer_norm_plan",
     "log_softmax",
     "log_softmax_backward",
-    "log_softmax_backward_plan",
-    "log_softmax_plan",
     "rms_norm",
     "rms_norm_backward",
-    "rms_norm_backward_plan",
-    "rms_norm_plan",
     "softmax",
     "softmax_backward",
-    "softmax_backward_plan",
-    "softmax_plan",
 ]
 
 
+#: Function -> the names of its arrays, those that are not needed last.
+_NAMES = {
+    "softmax": ("x",),
+    "log_softmax": ("x",),
+    "softmax_backward": ("dy", "y"),
+    "log_softmax_backward": ("dy", "y"),
+    "rms_norm": ("x", "weight"),
+    "layer_norm": ("x", "weight", "bias"),
+    "rms_norm_backward": ("dy", "x", "weight"),
+    "layer_norm_backward": ("dy", "x", "weight"),
+}
+
+
+def _rows_of(name: str) -> int:
+    """How many of a function's arrays have rows that are normalized, or gradients of them; the others are weights."""
+    return 2 if name.endswith("_backward") else 1
+
+
+def made(name: str, *given: Any) -> Plan:
+    """The plan of a key: options, the layouts of `out`, or None, of the weights, and of what has rows."""
+    count, rows = len(_NAMES[name]), _rows_of(name)
+    *options, outs = given[:-count]
+    weights, inputs = given[-count:-rows], given[-rows:]
+    axis, eps = (options[0], None) if "softmax" in name else (-1, options[-1])
+    bias = len(options) > 1 and bool(options[0])
+    outs = (outs,) if isinstance(outs, Layout) else outs
+    return _plan(name, (*inputs, *[each for each in weights if each is not None]), axis, eps, bias, outs)
+
+
+_rows = partial(calls.planned, plans, "Plan", make=made)
+
+
+def _keep_layer_norm(x: Any, weight: Any, bias: Any, eps: float, out: Any, stream: Any) -> tuple[Array, Saved]:
+    """Return y and the saved object of `layer_norm` with these arguments."""
+    check_kept(("x", "weight"), (x, weight), out, handle_of(stream))
+    y = layer_norm(x, weight, bias, eps=eps, out=out, stream=stream)
+    return y, Saved("elementwise.layer_norm", {"x": x, "weight": weight}, {"bias": bias is not None, "eps": eps})
+
+
+@_rows("x", keep="y axis")
 def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None) -> Array:
     """Softmax: e^(x - max) / Σ e^(x - max), along an axis.
 
@@ -100,22 +132,10 @@ def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = No
         >>> elementwise.softmax(np.array([0.0, 0.0]))
         array([0.5, 0.5])
     """
-    keeps = saves(return_saved)
-    y: Array = run("softmax", (x,), out, stream, axis)
-    return (y, Saved("elementwise.softmax", {"y": y}, {"axis": axis})) if keeps else y
+    return _found("softmax", {"x": x}, out, stream, axis=axis)
 
 
-def softmax_plan(x: Any, *, axis: int = -1, out: Any = None) -> Plan:
-    """The plan that `softmax` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([0.0, 0.0])
-        >>> elementwise.softmax_plan(x)(x)
-        array([0.5, 0.5])
-    """
-    return find("softmax", (x,), out, axis)
-
-
+@_rows("x", keep="y axis")
 def log_softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The logarithm of softmax: x - max - log Σ e^(x - max), along an axis.
 
@@ -141,22 +161,10 @@ def log_softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any 
         >>> elementwise.log_softmax(np.array([0.0, 0.0]))
         array([-0.69314718, -0.69314718])
     """
-    keeps = saves(return_saved)
-    y: Array = run("log_softmax", (x,), out, stream, axis)
-    return (y, Saved("elementwise.log_softmax", {"y": y}, {"axis": axis})) if keeps else y
+    return _found("log_softmax", {"x": x}, out, stream, axis=axis)
 
 
-def log_softmax_plan(x: Any, *, axis: int = -1, out: Any = None) -> Plan:
-    """The plan that `log_softmax` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([0.0, 0.0])
-        >>> elementwise.log_softmax_plan(x)(x)
-        array([-0.69314718, -0.69314718])
-    """
-    return find("log_softmax", (x,), out, axis)
-
-
+@_rows("dy y", opens="y axis")
 def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
     """The gradient with respect to x, given dy, that with respect to y = softmax(x): y (dy - Σ dy y).
 
@@ -183,22 +191,10 @@ def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream
         >>> elementwise.softmax_backward(np.array([1.0, 0.0]), saved)
         array([ 0.25, -0.25])
     """
-    if isinstance(y, Saved):
-        y, axis = y.opened("elementwise.softmax", {"axis": axis}, {"axis": -1})
-    return run("softmax_backward", (dy, y), out, stream, axis)
+    return _found("softmax_backward", {"dy": dy, "y": y}, out, stream, axis=axis)
 
 
-def softmax_backward_plan(dy: Any, y: Any, *, axis: int = -1, out: Any = None) -> Plan:
-    """The plan that `softmax_backward` runs for these arrays: call it as `plan(dy, y, out=None, stream=None)`.
-
-    Example:
-        >>> dy, y = np.array([1.0, 0.0]), np.array([0.5, 0.5])
-        >>> elementwise.softmax_backward_plan(dy, y)(dy, y)
-        array([ 0.25, -0.25])
-    """
-    return find("softmax_backward", (dy, y), out, axis)
-
-
+@_rows("dy y", opens="y axis")
 def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
     """The gradient with respect to x, given dy, that with respect to y = log_softmax(x): dy - e^y Σ dy.
 
@@ -225,22 +221,10 @@ def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, st
         >>> elementwise.log_softmax_backward(np.array([1.0, 0.0]), saved)
         array([ 0.5, -0.5])
     """
-    if isinstance(y, Saved):
-        y, axis = y.opened("elementwise.log_softmax", {"axis": axis}, {"axis": -1})
-    return run("log_softmax_backward", (dy, y), out, stream, axis)
+    return _found("log_softmax_backward", {"dy": dy, "y": y}, out, stream, axis=axis)
 
 
-def log_softmax_backward_plan(dy: Any, y: Any, *, axis: int = -1, out: Any = None) -> Plan:
-    """The plan that `log_softmax_backward` runs for these arrays: call it as `plan(dy, y, out=None, stream=None)`.
-
-    Example:
-        >>> dy, y = np.array([1.0, 0.0]), np.log([0.5, 0.5])
-        >>> elementwise.log_softmax_backward_plan(dy, y)(dy, y)
-        array([ 0.5, -0.5])
-    """
-    return find("log_softmax_backward", (dy, y), out, axis)
-
-
+@_rows("x", optional="weight", keep="x weight eps")
 def rms_norm(
     x: Any,
     weight: Any = None,
@@ -276,24 +260,10 @@ def rms_norm(
         >>> elementwise.rms_norm(np.array([[2.0, -2.0]]), eps=0)
         array([[ 1., -1.]])
     """
-    keeps = saves(return_saved)
-    if keeps:
-        check_kept(("x", "weight"), (x, weight), out, handle_of(stream))
-    y: Array = run("rms_norm", (x, weight), out, stream, eps=eps_of(eps))
-    return (y, Saved("elementwise.rms_norm", {"x": x, "weight": weight}, {"eps": eps})) if keeps else y
+    return _found("rms_norm", {"x": x, "weight": weight}, out, stream, eps=eps)
 
 
-def rms_norm_plan(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None) -> Plan:
-    """The plan that `rms_norm` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[2.0, -2.0]])
-        >>> elementwise.rms_norm_plan(x, eps=0)(x)
-        array([[ 1., -1.]])
-    """
-    return find("rms_norm", (x, weight), out, eps=eps_of(eps))
-
-
+@_rows("x", optional="weight bias", keep=_keep_layer_norm)
 def layer_norm(
     x: Any,
     weight: Any = None,
@@ -331,26 +301,10 @@ def layer_norm(
         >>> elementwise.layer_norm(np.array([[2.0, 6.0]]), eps=0)
         array([[-1.,  1.]])
     """
-    keeps = saves(return_saved)
-    if keeps:
-        check_kept(("x", "weight"), (x, weight), out, handle_of(stream))
-    y: Array = run("layer_norm", (x, weight, bias), out, stream, eps=eps_of(eps))
-    if not keeps:
-        return y
-    return y, Saved("elementwise.layer_norm", {"x": x, "weight": weight}, {"bias": bias is not None, "eps": eps})
+    return _found("layer_norm", {"x": x, "weight": weight, "bias": bias}, out, stream, eps=eps)
 
 
-def layer_norm_plan(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5, out: Any = None) -> Plan:
-    """The plan that `layer_norm` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[2.0, 6.0]])
-        >>> elementwise.layer_norm_plan(x, eps=0)(x)
-        array([[-1.,  1.]])
-    """
-    return find("layer_norm", (x, weight, bias), out, eps=eps_of(eps))
-
-
+@_rows("dy x", optional="weight", opens="x weight eps")
 def rms_norm_backward(
     dy: Any, x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None, stream: Any = None
 ) -> Array | tuple[Array, ...]:
@@ -379,23 +333,10 @@ def rms_norm_backward(
         >>> elementwise.rms_norm_backward(np.array([[1.0, 0.0]]), saved)[1]
         array([1., 0.])
     """
-    if isinstance(x, Saved):
-        given, defaults = {"weight": weight, "eps": eps}, {"weight": None, "eps": 1e-6}
-        x, weight, eps = x.opened("elementwise.rms_norm", given, defaults)
-    return run("rms_norm_backward", (dy, x, weight), out, stream, eps=eps_of(eps))
+    return _found("rms_norm_backward", {"dy": dy, "x": x, "weight": weight}, out, stream, eps=eps)
 
 
-def rms_norm_backward_plan(dy: Any, x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None) -> Plan:
-    """The plan that `rms_norm_backward` runs for these arrays: call it as `plan(dy, x, weight, out=None, stream=None)`.
-
-    Example:
-        >>> dy, x, weight = np.array([[1.0, 0.0]]), np.array([[2.0, -2.0]]), np.ones(2)
-        >>> elementwise.rms_norm_backward_plan(dy, x, weight, eps=0)(dy, x, weight)[1]
-        array([1., 0.])
-    """
-    return find("rms_norm_backward", (dy, x, weight), out, eps=eps_of(eps))
-
-
+@_rows("dy x", optional="weight", opens="x weight bias eps")
 def layer_norm_backward(
     dy: Any, x: Any, weight: Any = None, *, bias: bool = False, eps: float = 1e-5, out: Any = None, stream: Any = None
 ) -> Array | tuple[Array, ...]:
@@ -425,80 +366,10 @@ def layer_norm_backward(
         >>> elementwise.layer_norm_backward(np.array([[1.0, 0.0]]), saved)[1]
         array([-1.,  0.])
     """
-    if isinstance(x, Saved):
-        given, defaults = {"weight": weight, "bias": bias, "eps": eps}, {"weight": None, "bias": False, "eps": 1e-5}
-        x, weight, bias, eps = x.opened("elementwise.layer_norm", given, defaults)
-    return run("layer_norm_backward", (dy, x, weight), out, stream, eps=eps_of(eps), bias=bias)
-
-
-def layer_norm_backward_plan(
-    dy: Any, x: Any, weight: Any = None, *, bias: bool = False, eps: float = 1e-5, out: Any = None
-) -> Plan:
-    """The plan that `layer_norm_backward` runs for these arrays: call it as `plan(dy, x, weight)`, out and stream too.
-
-    Example:
-        >>> dy, x, weight = np.array([[1.0, 0.0]]), np.array([[2.0, 6.0]]), np.ones(2)
-        >>> elementwise.layer_norm_backward_plan(dy, x, weight, eps=0)(dy, x, weight)[1]
-        array([-1.,  0.])
-    """
-    return find("layer_norm_backward", (dy, x, weight), out, eps=eps_of(eps), bias=bias)
+    return _found("layer_norm_backward", {"dy": dy, "x": x, "weight": weight}, out, stream, bias=bias, eps=eps)
 
 
 # ---------------------------------------------------------------- how a call becomes a plan
-
-#: Function -> the names of its arrays, those that are not needed last.
-_NAMES = {
-    "softmax": ("x",),
-    "log_softmax": ("x",),
-    "softmax_backward": ("dy", "y"),
-    "log_softmax_backward": ("dy", "y"),
-    "rms_norm": ("x", "weight"),
-    "layer_norm": ("x", "weight", "bias"),
-    "rms_norm_backward": ("dy", "x", "weight"),
-    "layer_norm_backward": ("dy", "x", "weight"),
-}
-_layout = attrgetter("_numbacc_layout")
-
-
-def run(
-    name: str,
-    arrays: tuple[Any, ...],
-    out: Any,
-    stream: Any,
-    axis: Any = -1,
-    eps: float | None = None,
-    bias: Any = False,
-) -> Any:
-    """The results of a function.
-
-    Args:
-        name: a key of `_NAMES`.
-        arrays: as the names say, None for what there is not.
-        out, stream, axis, bias: as the function's docstring says.
-        eps: `eps_of` what it says of that.
-    """
-    handle = handle_of(stream)
-    given = _present(name, arrays)
-    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
-    if type(axis) is int and type(bias) is bool:
-        try:
-            own = None if out is None else (_layout(out),)
-            plan = plans.hit((_plan, name, tuple(map(_layout, given)), axis, eps, bias, own))
-        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
-            plan = None
-        if plan is not None:
-            return plan.run(given, None if out is None else (out,), out, handle)
-    plan, inputs, outs = _find(name, given, out, handle, axis, eps, bias)
-    return plan.run(inputs, outs, out, handle)
-
-
-def find(
-    name: str, arrays: tuple[Any, ...], out: Any, axis: Any = -1, eps: float | None = None, bias: Any = False
-) -> Plan:
-    """The plan that `run` runs."""
-    plan, inputs, outs = _find(name, _present(name, arrays), out, handle_of(None), axis, eps, bias)
-    plan.prepare(inputs, outs)
-    return plan
 
 
 def eps_of(value: Any) -> float:
@@ -506,31 +377,34 @@ def eps_of(value: Any) -> float:
     return checks.at_least_0(value, "eps")
 
 
-def _present(name: str, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arrays that a call has."""
-    # What is normalized must be there, and what is a gradient of it: that is checked where they are taken.
-    needed = 2 if name.endswith("_backward") else 1
-    given = tuple([array for k, array in enumerate(arrays) if array is not None or k < needed])
-    if len(given) < len(arrays) and arrays[-1] is not None and given:
-        missing = next(own for own, array in zip(_NAMES[name], arrays, strict=True) if array is None)
+def _found(name: str, given: dict[str, Any], out: Any, stream: Any, **options: Any) -> Any:
+    """The plan of a call, and what it runs on, for `plan.calls.planned`.
+
+    Args:
+        name: a key of `_NAMES`.
+        given: the arrays by name, None for what there is not.
+        out, stream, options: as the function's docstring says, in the order of its signature.
+    """
+    handle, rows = handle_of(stream), _rows_of(name)
+    arrays = {own: array for k, (own, array) in enumerate(given.items()) if array is not None or k < rows}
+    if len(arrays) < len(given) and _NAMES[name][-1] in arrays:
+        missing = next(own for own in given if own not in arrays)
         raise OptionError(f"{missing} is None; {_NAMES[name][-1]} is given, and needs it")
-    return given
-
-
-def _find(
-    name: str, arrays: Sequence[Any], out: Any, handle: int, axis: Any, eps: float | None, bias: Any
-) -> tuple[Plan, list[Any], list[Any] | None]:
-    inputs = [operands.as_input(array, own, handle) for array, own in zip(arrays, _NAMES[name], strict=False)]
+    if "eps" in options:
+        options["eps"] = eps_of(options["eps"])
+    inputs = [operands.as_input(array, own, handle) for own, array in arrays.items()]
     outs = outs_of(out, handle)
     if outs is not None and len(outs) > 1:
         inputs[:2] = [_apart(array, outs[0], handle) for array in inputs[:2]]
-    layouts = tuple([operands.layout_of(array) for array in inputs])
+    layouts = [operands.layout_of(array) for array in inputs]
     own = None if outs is None else tuple([operands.layout_of(array) for array in outs])
-    if not isinstance(bias, (bool, np.bool_)):
-        raise OptionError(f"bias={shown(bias)} is not True or False")
-    if type(axis) is not int:  # 1.0 and True would be found in the cache under 1
-        axis = normalize_axis(axis, max(layouts[-1].ndim, 1), _NAMES[name][-1])
-    return plans.find((_plan, name, layouts, axis, eps, bool(bias), own)), inputs, outs
+    if not isinstance(options.get("bias", False), (bool, np.bool_)):
+        raise OptionError(f"bias={shown(options['bias'])} is not True or False")
+    if "axis" in options and type(options["axis"]) is not int:  # 1.0 and True would be found in the cache under 1
+        options["axis"] = normalize_axis(options["axis"], max(layouts[-1].ndim, 1), _NAMES[name][-1])
+    weights = (*layouts[rows:], *[None] * (len(given) - len(arrays)))
+    target = own[0] if own is not None and len(own) == 1 else own
+    return plans.find((made, name, *options.values(), target, *weights, *layouts[:rows])), inputs, outs, handle, ()
 
 
 def _apart(array: Any, out: Any, handle: int) -> Any:
@@ -576,7 +450,7 @@ def _plan(
 ) -> Plan:
     """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
     names, backward = _NAMES[name][: len(inputs)], name.endswith("_backward")
-    rows = 2 if backward else 1
+    rows = _rows_of(name)
     x = _check(names, inputs, rows)
     axis = normalize_axis(axis, x.ndim, names[rows - 1])
     weights = inputs[rows:]

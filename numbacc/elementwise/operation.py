@@ -1,6 +1,6 @@
 """How a call of an elementwise function becomes a plan: dtypes, broadcasting, numbers beside arrays, `where=`.
 
-`run` is what all public functions call, `find` what their plans come from.
+`run` is what public functions call where the short path in their text does not help; `find` makes their plans.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import LayoutError, OptionError
 from ..plan.base import outs_of
 from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
-from .caching import plans
+from .calling import plans
 from .planning import Planned, lacking, plan_of, with_none, without_none
 from .rows import Row
 from .scalars import DoesNotFit, WithNumbers, sorted_out
@@ -70,46 +70,9 @@ def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any)
     return answer if answer is out and type(out) in (tuple, list) else plan.answered(answer)
 
 
-def run_one(row: Row, x: Any, out: Any, where: Any, stream: Any) -> Any:
-    """`run` for one array, the short way written out."""
-    if where is None:
-        try:
-            plan = _known.get((_made, row, None, None if out is None else out._numbacc_layout, x._numbacc_layout))
-        except Exception:  # of what is foreign an attribute may raise anything
-            plan = None
-        if plan is not None:
-            # As `PlanCache.hit`.
-            plans.hits = plan.used = plans.hits + 1
-            return plan.run((x,), None if out is None else (out,), out, handle_of(stream))
-    return run(row, (x,), out, where, stream)
-
-
-def run_two(row: Row, x: Any, y: Any, out: Any, where: Any, stream: Any) -> Any:
-    """`run` for two arrays, or an array and a number behind it, likewise."""
-    if where is None:
-        kind = type(y)
-        is_number = kind is float or kind is int
-        try:
-            own = None if out is None else out._numbacc_layout
-            plan = _known.get((_made, row, None, own, x._numbacc_layout, kind if is_number else y._numbacc_layout))
-        except Exception:
-            plan = None
-        if plan is not None:
-            plans.hits = plan.used = plans.hits + 1
-            outs = None if out is None else (out,)
-            if not is_number:
-                return plan.run((x, y), outs, out, handle_of(stream))
-            try:
-                scalars = plan.scalars((y,))
-            except DoesNotFit:
-                return run(row, (x, y), out, where, stream)
-            return plan.run((x,), outs, out, handle_of(stream), scalars)
-    return run(row, (x, y), out, where, stream)
-
-
-def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any) -> ElementwisePlan:
+def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any = None) -> ElementwisePlan:
     """The plan of a call."""
-    plan, arrays, outs, _ = _find(row, arguments, out, where, handle_of(None))
+    plan, arrays, outs, _ = _find(row, arguments, out, where, handle_of(stream))
     plan.prepare(arrays, outs)
     return plan
 
@@ -122,7 +85,7 @@ class ElementwisePlan(WithNumbers, MapPlan):
         masked: True where it was made with `where`.
 
     Example:
-        >>> plan = elementwise.add_plan(np.ones(2), 1.0)
+        >>> plan = elementwise.add.plan(np.ones(2), 1.0)
         >>> plan(np.ones(2), 3.0)
         array([4., 4.])
     """
@@ -212,6 +175,5 @@ def _made(row: Row, mask: Layout | None, outs: Layout | tuple[Layout, ...] | Non
     return ElementwisePlan(row, plan_of(row, given, mask, (outs,) if isinstance(outs, Layout) else outs))
 
 
-_known = plans.known
-
-__all__ = ["ElementwisePlan", "find", "planned", "run", "run_one", "run_two"]
+#: What keys of these plans begin with.
+KEY = _made

@@ -4,12 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from . import adamw_plan
 from .adamw_plan import ONE, Options, StepPlan, counted
+from .calling import plans
 from .operation import run
 
+_EXAMPLE = """
+>>> p, g = ([np.ones(3), np.ones(2)] for _ in range(2))
+>>> m, v = ([np.zeros(3), np.zeros(2)] for _ in range(2))
+>>> elementwise.adamw_step.plan(p, g, m, v, 1)(p, g, m, v, 1, rate=0.5)[0][1].round(4)
+array([0.495, 0.495])
+"""
 
+
+def _run(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> tuple[Any, Any, Any]:
+    """Make the step, in place."""
+    p, _, m, v = given
+    if isinstance(p, (list, tuple)):
+        adamw_plan.run(given, t, options, stream)
+    elif type(t) is int and isinstance(options.rate, float):
+        run(ONE, (*given, *options.at(t)), (p, m, v), None, stream)
+    else:
+        adamw_plan.run(tuple([each] for each in given), t, options, stream, alone=True)
+    return p, m, v
+
+
+def _find(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> StepPlan:
+    """Return the plan of a step."""
+    alone = not isinstance(given[0], (list, tuple))
+    return adamw_plan.find(tuple([each] for each in given) if alone else given, t, options, alone=alone)
+
+
+@planned(
+    plans,
+    "StepPlan",
+    "p g m v",
+    call="plan(p, g, m, v, step)",
+    note="Options may be others at each call.",
+    short=False,
+    run=_run,
+    prepare=_find,
+    example=_EXAMPLE,
+)
 def adamw_step(
     p: Any,
     g: Any,
@@ -66,40 +104,4 @@ def adamw_step(
     """
     handle = handle_of(stream)
     t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
-    if isinstance(p, (list, tuple)):
-        adamw_plan.run((p, g, m, v), t, options, stream)
-    elif type(t) is int and isinstance(options.rate, float):
-        run(ONE, (p, g, m, v, *options.at(t)), (p, m, v), None, stream)
-    else:
-        adamw_plan.run(([p], [g], [m], [v]), t, options, stream, alone=True)
-    return p, m, v
-
-
-def adamw_step_plan(
-    p: Any,
-    g: Any,
-    m: Any,
-    v: Any,
-    step: Any,
-    *,
-    rate: Any = 1e-3,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> StepPlan:
-    """The plan that `adamw_step` runs for lists like these: call it as `plan(p, g, m, v, step)`, with its options.
-
-    Arguments and errors are those of `adamw_step`; numbers may be others at each call.
-
-    Example:
-        >>> p, g = ([np.ones(3), np.ones(2)] for _ in range(2))
-        >>> m, v = ([np.zeros(3), np.zeros(2)] for _ in range(2))
-        >>> elementwise.adamw_step_plan(p, g, m, v, 1)(p, g, m, v, 1, rate=0.5)[0][1].round(4)
-        array([0.495, 0.495])
-    """
-    handle = handle_of(None)
-    t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
-    if isinstance(p, (list, tuple)):
-        return adamw_plan.find((p, g, m, v), t, options, alone=False)
-    return adamw_plan.find(([p], [g], [m], [v]), t, options, alone=True)
+    return (p, g, m, v), t, options, stream  # type: ignore[return-value]

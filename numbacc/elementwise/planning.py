@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.dtypes import TABLE, info
+from ..base.dtypes import TABLE, info, words
 from ..base.layout import (
     MAX_RANK,
     Layout,
@@ -20,6 +20,7 @@ from ..base.layout import (
 from ..errors import DTypeError, OptionError, ShapeError
 from ..kernels.elementwise.launch import MapTask
 from ..plan.base import check_out
+from ..plan.tasks import MapPlan
 from .rows import Arrangement, Row, formula_of
 from .type_promotion import Types, is_stored_as, kind_of
 
@@ -276,3 +277,27 @@ def check_indices(indices: Layout, name: str) -> None:
     """Raise DTypeError unless an array is of integers."""
     if kind_of(info(indices.dtype, name).name) not in "iu":
         raise DTypeError(f"{name} has dtype {indices.dtype}; indices are integers: elementwise.astype converts")
+
+
+class NumberedPlan(MapPlan):
+    """A planned map whose scalar arguments are its own.
+
+    Args:
+        spec: the map. Its reference knows these numbers by itself.
+        numbers: one for each of its scalars.
+    """
+
+    def __init__(self, spec: MapTask, numbers: Sequence[Any]):
+        pairs = zip(numbers, spec.scalars, strict=True)
+        super().__init__(spec, [word for number, name in pairs for word in words(number, name)])
+
+
+def outputs_of(result: Layout, out: Layout | None) -> tuple[Layout]:
+    """Where the one result of a plan goes: to an array like it, or to one that is given.
+
+    Raises:
+        ShapeError, DTypeError, DeviceError: they do not fit.
+    """
+    outputs = (result if out is None else out,)
+    check_out(outputs, (result,), ("out",))
+    return outputs

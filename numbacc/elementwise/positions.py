@@ -15,10 +15,10 @@ from ..base.layout import Layout, dense_like, layout, lengths_of, normalize_axis
 from ..errors import DTypeError, OptionError, ShapeError
 from ..functions.positions import POSITIONS
 from ..kernels.elementwise.launch import MapTask
+from ..plan import calls
 from ..runtime.streams import handle_of, target_of
-from .caching import plans
-from .calling import NumberedPlan, call, find, outputs_of
-from .planning import check_indices
+from .calling import found, plans
+from .planning import NumberedPlan, check_indices, outputs_of
 from .type_promotion import kind_of
 
 
@@ -132,99 +132,6 @@ def eye(
     return plan.run((), None, None, handle_of(stream))
 
 
-def one_hot(
-    indices: Any, num_classes: int, *, axis: int = -1, dtype: Any = "float32", out: Any = None, stream: Any = None
-) -> Array:
-    """1 at the place of a new axis that an index names, 0 at all others.
-
-    Args:
-        indices: array of integers, rank 0 to 7, any strides. One that is negative, or `num_classes` and more, gives
-            zeros alone.
-        num_classes: the length of the new axis.
-        axis: where that is in the result.
-        dtype: the result's, any with arithmetic.
-        out: array for the result.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Raises:
-        DTypeError: indices are no integers; a dtype without arithmetic. ShapeError: axis, rank, shape of out.
-        OptionError: `num_classes` is not an integer of 0 or more.
-
-    Example:
-        >>> elementwise.one_hot(np.array([1, 0]), 3, dtype="int8")
-        array([[0, 1, 0],
-               [1, 0, 0]], dtype=int8)
-    """
-    return call(_one_hot, ("indices",), (indices,), _one_hot_options(num_classes, axis, dtype), out, stream)
-
-
-def one_hot_plan(
-    indices: Any, num_classes: int, *, axis: int = -1, dtype: Any = "float32", out: Any = None
-) -> NumberedPlan:
-    """The plan that `one_hot` runs for these arrays: call it as `plan(indices, out=None, stream=None)`.
-
-    Example:
-        >>> elementwise.one_hot_plan(np.array([1, 0]), 3).info.dtypes
-        ('int64', 'float32')
-    """
-    return find(_one_hot, ("indices",), (indices,), _one_hot_options(num_classes, axis, dtype), out)
-
-
-def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
-    """The lower triangles of matrices: 0 above diagonal k.
-
-    Args:
-        x: array of rank 2 to 8 of any dtype with arithmetic, any strides; its last two axes are matrices.
-        k: the highest diagonal that stays: 0 the main one, positive ones are above it.
-        out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Raises:
-        ShapeError: rank, shape of out. DTypeError: float8. OptionError: k is not an integer. LayoutError: out overlaps
-        x in part, or is read-only.
-
-    Example:
-        >>> elementwise.tril(np.ones((2, 2)))
-        array([[1., 0.],
-               [1., 1.]])
-    """
-    return call(_triangle, ("x",), (x,), ("up_to_diagonal", _diagonal(k)), out, stream)
-
-
-def tril_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
-    """The plan that `tril` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> elementwise.tril_plan(np.ones((2, 2))).info.op
-        'elementwise.tril'
-    """
-    return find(_triangle, ("x",), (x,), ("up_to_diagonal", _diagonal(k)), out)
-
-
-def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
-    """The upper triangles of matrices: 0 below diagonal k. Arguments and errors are those of `tril`.
-
-    Example:
-        >>> elementwise.triu(np.ones((2, 2)))
-        array([[1., 1.],
-               [0., 1.]])
-    """
-    return call(_triangle, ("x",), (x,), ("from_diagonal", _diagonal(k)), out, stream)
-
-
-def triu_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
-    """The plan that `triu` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> elementwise.triu_plan(np.ones((2, 2))).info.op
-        'elementwise.triu'
-    """
-    return find(_triangle, ("x",), (x,), ("from_diagonal", _diagonal(k)), out)
-
-
-# ---------------------------------------------------------------- plans
-
-
 def _number(value: Any, name: str) -> Any:
     """An integer of 64 bits, or a finite float."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -305,29 +212,27 @@ def _eye(made: Layout, k: int) -> NumberedPlan:
     )
 
 
-def _triangle(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, formula: str, k: int) -> NumberedPlan:
-    (x,) = inputs
-    name = "tril" if formula == "up_to_diagonal" else "triu"
+def _triangle(name: str, k: int, out: Layout | None, x: Layout) -> NumberedPlan:
     if not 2 <= x.ndim <= 8:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); {name} takes matrices, of rank 2 to 8")
     row = info(x.dtype, "x")
     if row.compute is None:
         raise DTypeError(f"x has dtype {row.name}, which is not computed with: elementwise.astype converts it")
-    outputs = outputs_of(dense_like(x, x.shape), outs)
+    outputs = outputs_of(dense_like(x, x.shape), out)
     function = np.tril if name == "tril" else np.triu
     compute = str(row.compute)
     return NumberedPlan(
         MapTask(
             op=f"elementwise.{name}",
-            formula=POSITIONS[formula],
+            formula=POSITIONS["up_to_diagonal" if name == "tril" else "from_diagonal"],
             reference=lambda seen: (function(seen, k),),
             names=("x", "out"),
-            inputs=inputs,
+            inputs=(x,),
             outputs=outputs,
             shape=x.shape,
             reads=(view(0, 0, x.strides, x.shape),),
             writes=(view(0, 0, outputs[0].strides, x.shape),),
-            out_given=outs is not None,
+            out_given=out is not None,
             compute=compute,
             scalars=("int64", compute),
             counters=((*(0,) * (x.ndim - 2), -1, 1),),
@@ -342,14 +247,9 @@ def _diagonal(k: Any) -> int:
     return max(-(2**62), min(checks.integer(k, "k"), 2**62))
 
 
-def _one_hot_options(num_classes: Any, axis: Any, asked: Any) -> tuple[Any, ...]:
-    return checks.integer(num_classes, "num_classes", 0), checks.integer(axis, "axis"), dtypes.dtype(asked)
-
-
 def _one_hot(
-    inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, classes: int, axis: int, asked: np.dtype[Any]
+    name: str, classes: int, axis: int, asked: np.dtype[Any], out: Layout | None, indices: Layout
 ) -> NumberedPlan:
-    (indices,) = inputs
     check_indices(indices, "indices")
     if indices.ndim > 7:
         raise ShapeError(f"indices has rank {indices.ndim}; one to 7 leaves room for the new axis")
@@ -359,7 +259,7 @@ def _one_hot(
     shape = (*indices.shape[:where], classes, *indices.shape[where:])
     lengths_of(shape, row.itemsize, "num_classes, and indices' shape,")
     result = layout(shape, row_major_strides(shape, row.itemsize), row.numpy, indices.device)
-    outputs, compute = outputs_of(result, outs), str(row.compute)
+    outputs, compute = outputs_of(result, out), str(row.compute)
 
     def reference(seen: Any) -> tuple[Any, ...]:
         column = np.arange(classes).reshape(-1, *(1,) * (indices.ndim - where))
@@ -367,16 +267,16 @@ def _one_hot(
 
     return NumberedPlan(
         MapTask(
-            op="elementwise.one_hot",
+            op=f"elementwise.{name}",
             formula=POSITIONS["one_hot"],
             reference=reference,
             names=("indices", "out"),
-            inputs=inputs,
+            inputs=(indices,),
             outputs=outputs,
             shape=shape,
             reads=(view(0, 0, (*indices.strides[:where], 0, *indices.strides[where:]), shape),),
             writes=(view(0, 0, outputs[0].strides, shape),),
-            out_given=outs is not None,
+            out_given=out is not None,
             compute=compute,
             scalars=(compute, compute),
             counters=(tuple(int(d == where) for d in range(len(shape))),),
@@ -386,10 +286,72 @@ def _one_hot(
     )
 
 
+@calls.planned(plans, "NumberedPlan", "indices", make=_one_hot, forms={"dtype": dtypes.dtype})
+def one_hot(
+    indices: Any, num_classes: int, *, axis: int = -1, dtype: Any = "float32", out: Any = None, stream: Any = None
+) -> Array:
+    """1 at the place of a new axis that an index names, 0 at all others.
+
+    Args:
+        indices: array of integers, rank 0 to 7, any strides. One that is negative, or `num_classes` and more, gives
+            zeros alone.
+        num_classes: the length of the new axis.
+        axis: where that is in the result.
+        dtype: the result's, any with arithmetic.
+        out: array for the result.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Raises:
+        DTypeError: indices are no integers; a dtype without arithmetic. ShapeError: axis, rank, shape of out.
+        OptionError: `num_classes` is not an integer of 0 or more.
+
+    Example:
+        >>> elementwise.one_hot(np.array([1, 0]), 3, dtype="int8")
+        array([[0, 1, 0],
+               [1, 0, 0]], dtype=int8)
+    """
+    options = checks.integer(num_classes, "num_classes", 0), checks.integer(axis, "axis"), dtypes.dtype(dtype)
+    return found(_one_hot, "one_hot", {"indices": indices}, options, out, stream)
+
+
+@calls.planned(plans, "NumberedPlan", "x", make=_triangle)
+def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
+    """The lower triangles of matrices: 0 above diagonal k.
+
+    Args:
+        x: array of rank 2 to 8 of any dtype with arithmetic, any strides; its last two axes are matrices.
+        k: the highest diagonal that stays: 0 the main one, positive ones are above it.
+        out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Raises:
+        ShapeError: rank, shape of out. DTypeError: float8. OptionError: k is not an integer. LayoutError: out overlaps
+        x in part, or is read-only.
+
+    Example:
+        >>> elementwise.tril(np.ones((2, 2)))
+        array([[1., 0.],
+               [1., 1.]])
+    """
+    return found(_triangle, "tril", {"x": x}, (_diagonal(k),), out, stream)
+
+
+@calls.planned(plans, "NumberedPlan", "x", make=_triangle)
+def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
+    """The upper triangles of matrices: 0 below diagonal k. Arguments and errors are those of `tril`.
+
+    Example:
+        >>> elementwise.triu(np.ones((2, 2)))
+        array([[1., 1.],
+               [0., 1.]])
+    """
+    return found(_triangle, "triu", {"x": x}, (_diagonal(k),), out, stream)
+
+
 def everyday_blocks(matrix: Layout, tokens: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls that give a matrix like this one, of indices of its rows, or a range of its dtype."""
-    yield from (_triangle((matrix,), None, formula, 0) for formula in ("up_to_diagonal", "from_diagonal"))
-    yield from (_eye(matrix, 0), _one_hot((tokens,), None, matrix.shape[-1], -1, matrix.dtype))
+    yield from (_triangle(name, 0, None, matrix) for name in ("tril", "triu"))
+    yield from (_eye(matrix, 0), _one_hot("one_hot", matrix.shape[-1], -1, matrix.dtype, None, tokens))
     row = layout((matrix.size,), (matrix.itemsize,), matrix.dtype, matrix.device)
     whole = layout((matrix.size,), (8,), np.dtype(np.int64), matrix.device)
     yield from (_range("stepped", made, True, (0, 1), "") for made in (whole, row))

@@ -11,9 +11,10 @@ from ..errors import ArgumentsError, OptionError
 from ..functions.symbolic.opaque_functions import whole
 from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
-from .operation import ElementwisePlan, find, run, run_one, run_two
+from .calling import plans
+from .operation import KEY, ElementwisePlan, find, run
 from .rows import Row
-from .scalars import is_number
+from .scalars import DoesNotFit, is_number
 from .table import TABLE, Entry
 from .type_promotion import KINDS
 
@@ -30,15 +31,15 @@ _RULES = {
 }
 
 
-def functions_of(name: str, entry: Entry) -> dict[str, Callable[..., Any]]:
-    """The public functions of a row, by name: the function, and its plan's."""
-    return make_functions(entry.row, entry.options, partial(_text, name, entry), None)
+def function_of(name: str, entry: Entry) -> Callable[..., Any]:
+    """The public function of a row."""
+    return make_function(entry.row, entry.options, partial(_text, name, entry), None)
 
 
-def make_functions(
+def make_function(
     row: Row, options: Mapping[str, Any], text: Callable[[], str], through: Callable[..., Any] | None
-) -> dict[str, Callable[..., Any]]:
-    """The function of a row and that of its plan.
+) -> Callable[..., Any]:
+    """The function of a row, with its plan's.
 
     They are written as text, so that their signatures are what they say, and calls cost as little as they can.
 
@@ -54,58 +55,99 @@ def make_functions(
     called = f"({', '.join(row.names)},)"
     takes = f"{', '.join(f'{each}: Any' for each in arrays)}, *, {given}out: Any = None"
     returned = "tuple[Array, ...]" if row.is_tuple else "Array"
-    before = ""
+    before = opening = ""
     if through is None:
-        short = {1: "run_one", 2: "run_two"}.get(len(row.names))
-        given_to = f"{short}(row, {called[1:-2]}" if short else f"run(row, {called}"
-        call = f"{given_to}, out, where, stream)"
-        if name == "prelu":
-            call = call.replace("weight", "of_rank(weight, x)")
-        takes_mask, takes_all = f"{takes}, where: Any = None", f"{takes}, where: Any = None, stream: Any = None"
+        takes_plan, takes_all = f"{takes}, where: Any = None", f"{takes}, where: Any = None, stream: Any = None"
         if options:
             saving = f"saving(row, {called}, {len(options)}, out, where, stream)"
             before = f"    if return_saved is not False and saves(return_saved):\n        return {saving}\n"
             takes_all = takes_all.replace("out: Any", "return_saved: bool = False, out: Any", 1)
-        source = _function(name, takes_all, returned, before, call)
-        source += _function(f"{name}_plan", takes_mask, "ElementwisePlan", "", f"find(row, {called}, out, where)")
+        if name == "prelu":
+            before += "    weight = of_rank(weight, x)\n"
+        before += _short(row)
+        call, planned = f"run(row, {called}, out, where, stream)", f"find(row, {called}, out, where)"
     else:
-        call = f"through(row, {called}, out, stream)"
-        takes_all = f"{takes}, stream: Any = None"
         if options:
-            before = _opening(arrays[1:], options)
+            before = opening = _opening(arrays[1:], options)
             # If x is a saved object, it holds the other arrays.
             for each in arrays[2:]:
-                takes_all = takes_all.replace(f"{each}: Any", f"{each}: Any = None", 1)
-        source = _function(name, takes_all, returned, before, call)
-        source += _function(f"{name}_plan", takes, "ElementwisePlan", "", f"find(row, {called}, out, None)")
+                takes = takes.replace(f"{each}: Any", f"{each}: Any = None", 1)
+        takes_plan, takes_all = takes, f"{takes}, stream: Any = None"
+        call, planned = f"through(row, {called}, out, stream)", f"find(row, {called}, out, None)"
+    source = _function(name, name, takes_all, returned, before, call)
+    source += _function("plan", f"{name}.plan", takes_plan, "ElementwisePlan", opening, planned)
     space = compiled(name, source, {
-        "row": row, "run": run, "run_one": run_one, "run_two": run_two, "find": find, "through": through,
-        "ElementwisePlan": ElementwisePlan, "wrong": keywords.wrong, "of_rank": _of_rank,
+        "row": row, "run": run, "find": find, "through": through, "key": KEY, "cache": plans,
+        "known": plans.known, "handle_of": handle_of,
+        "DoesNotFit": DoesNotFit, "ElementwisePlan": ElementwisePlan, "wrong": keywords.wrong, "of_rank": _of_rank,
         "saves": saves, "saving": _saving, "Saved": Saved, "missing": _missing,
         "defaults": {**dict.fromkeys(arrays[2:]), **options},
         "of": f"elementwise.{name.removesuffix('_backward')}",
     })  # fmt: skip
-    function, plan = space[name], space[f"{name}_plan"]
+    function, plan = space[name], space["plan"]
     for each in (function, plan):
-        space[f"_{each.__name__}_"] = each  # arguments may have the function's own name
         keywords.hidden(each)
-    function.__doc__ = text()
+    # Arguments may have the function's own name.
+    space["_self"], space["_plan"] = function, plan
+    plan.__qualname__ = f"{name}.plan"
+    function.plan, function.__doc__ = plan, text()
     if "f" in row.meanings and "h" not in row.meanings and not row.results:
         # What it is of numbers, whatever their dtype: for kernels of one's own that call it.
         function.py_func = _of_numbers(row, options)
     call = ", ".join([*arrays, *options])
     plan.__doc__ = (
-        f"The plan that `{name}` runs for these arguments: call it as `plan({call})`.\n\n"
+        f"Return the plan that `{name}` runs for these arguments, ready to run. Call it as `plan({call})`.\n\n"
         f"Arguments and errors are those of `{name}`; pass what of `out` and `where` it is to be called with.\n\n"
         f"Example:\n    >>> {_example(row, options)}.info.backend\n    'numpy'\n"
     )
-    return {name: function, f"{name}_plan": plan}
+    return function  # type: ignore[no-any-return]
 
 
-def _function(name: str, takes: str, returned: str, before: str, call: str) -> str:
+def _function(name: str, called: str, takes: str, returned: str, before: str, call: str) -> str:
     """The text of a public function. It takes all keywords, and says which of them it does not have."""
-    check = f"    if others:\n        raise wrong(_{name}_, others)\n"
+    own = "_plan" if called != name else "_self"
+    check = f"    if others:\n        raise wrong({own}, others, {called!r})\n"
     return f"def {name}({takes}, **others: Any) -> {returned}:\n{check}{before}    return {call}\n"
+
+
+def _short(row: Row) -> str:
+    """The text of the short path, for a device array and others or Python's numbers; all else, and all that is wrong,
+    is checked in `run`.
+
+    Other families' functions have no numbers beside arrays, so that this is not the path of `plan.calls.planned`.
+    """
+    names, rest = row.names, range(1, len(row.names))
+    keys = [f"{each}._numbacc_layout" for each in names]
+    keys[1:] = [f"type{k} if is{k} else {keys[k]}" for k in rest]
+    answer = "return plan.answered(plan.run({}))" if row.is_tuple else "return plan.run({})"
+    straight = answer.format(f"({', '.join(names)},), outs, out, handle_of(stream)")
+    lines = [
+        "if where is None:",
+        *(f"    type{k} = type({names[k]})\n        is{k} = type{k} is float or type{k} is int" for k in rest),
+        "    try:",
+        "        own = None if out is None else out._numbacc_layout",
+        f"        plan = known.get((key, row, None, own, {', '.join(keys)}))",
+        "    except Exception:  # NumPy's arrays have no such layout, and foreign ones may raise anything",
+        "        plan = None",
+        "    if plan is not None:",
+        "        cache.hits = plan.used = cache.hits + 1  # as `PlanCache.hit`",
+        "        outs = None if out is None else (out,)",
+    ]
+    if not rest:
+        return "".join(f"    {line}\n" for line in [*lines, f"        {straight}"])
+    lines += [f"        if not ({' or '.join(f'is{k}' for k in rest)}):\n                {straight}"]
+    if len(rest) == 1:
+        lines += [f"        arrays, numbers = ({names[0]},), ({names[1]},)"]
+    else:
+        lines += [f"        arrays, numbers = [{names[0]}], []"]
+        lines += [f"        (numbers if is{k} else arrays).append({names[k]})" for k in rest]
+    lines += [
+        "        try:",
+        f"            {answer.format('arrays, outs, out, handle_of(stream), plan.scalars(numbers)')}",
+        "        except DoesNotFit:",
+        "            pass",
+    ]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def _opening(arrays: list[str], options: Mapping[str, Any]) -> str:
@@ -190,7 +232,7 @@ def _example(row: Row, options: Mapping[str, Any]) -> str:
     of = row.name if row.name in TABLE else row.name.removesuffix("_backward")
     arguments, _ = TABLE[of].function.example
     dy = f"np.ones(elementwise.{of}({arguments}).shape), " if row.gradients else ""
-    return f"elementwise.{row.name}_plan({dy}{arguments})"
+    return f"elementwise.{row.name}.plan({dy}{arguments})"
 
 
 def _text(name: str, entry: Entry) -> str:

@@ -6,6 +6,7 @@ computed in: as results they may have been rounded to 16 bits.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -47,7 +48,7 @@ class _Reduced(NamedTuple):
 
     def pair(self, name: str, option: Any = None) -> tuple[Any, ...]:
         """Two totals that x is read for once."""
-        return reduction_plan.totals(name, self.x, self.axes, option, self.stream)
+        return tuple(reduction_plan.total(name, self.x, self.axes, option, self.stream))
 
     def own(self, reduction: Any, results: int, *more: Any) -> Any:
         """Totals of one's own, as `total`: so many."""
@@ -91,16 +92,23 @@ def _spread_and_std(given: _Reduced) -> tuple[Any, ...]:
     return *given.pair("mean_std", given.option), given.divisor()
 
 
+def _described(name: str, slope: slopes.Slope) -> _Gradient:
+    """The gradient that a public function's description has."""
+    more = list(inspect.signature(slope.function).parameters)[2:]
+    totals = [each for each in more if each != "count"]
+    row = slope_row(name, slope.function, " ".join(totals), "count" if "count" in more else "")
+
+    def found(given: _Reduced) -> tuple[Any, ...]:
+        count = [float(given.size)] * ("count" in more)
+        return *(given.total(name if each == "y" else each) for each in totals), *count
+
+    return _Gradient(row, found, slope.says, slope.example)
+
+
 _SHARED = "; all that are equal share it, as torch.amax has it"
 #: Function, or function and order -> its gradient.
 _GRADIENTS: dict[Any, _Gradient] = {
-    "sum": _Gradient(slope_row("sum", slopes.of_sum), lambda given: (), "dy", ("[1.0, 2.0]", "array([1., 1.])")),
-    "mean": _Gradient(
-        slope_row("mean", slopes.of_mean, numbers="count"),
-        lambda given: (float(given.size),),
-        "dy / n",
-        ("[1.0, 2.0]", "array([0.5, 0.5])"),
-    ),
+    **{name: _described(name, each.slope) for name, each in slopes.FUNCTIONS.items() if each.slope is not None},
     "var": _Gradient(
         slope_row("var", slopes.of_var, "mean", "divisor"),
         _Reduced.spread,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import dtypes
 from ..base.dtypes import DTypeInfo, info, real_of
@@ -22,14 +23,18 @@ from ..base.layout import (
     normalize_axis,
     view,
 )
-from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..kernels.reduce.functions import REDUCTIONS
+from ..errors import OptionError, ShapeError, shown
+from ..kernels.reduce.functions import FUNCTIONS, REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..plan.base import check_out
 from ..plan.tasks import TaskPlan
-from ..reference.reductions import FUNCTIONS, PAIRS
-from .calling import OfOneArray
+from ..reference.reductions import FUNCTIONS as IN_NUMPY
+from ..reference.reductions import PAIRS, of_rows
+from ..runtime.streams import handle_of
+from . import calling
+from .calling import plans
+from .type_promotion import INDICES, types_of
 
 
 class ReducePlan(TaskPlan, ReduceExecutable):
@@ -37,44 +42,40 @@ class ReducePlan(TaskPlan, ReduceExecutable):
 
 
 _FORMULAS = REDUCTIONS | EXPONENTS
-#: What has no value of nothing.
-_EXTREMES = ("max", "min", "argmax", "argmin")
-_INDICES = ("argmax", "argmin")
+#: Function -> its meaning in NumPy.
+_IN_NUMPY = IN_NUMPY | {name: of_rows(each.numpy) for name, each in FUNCTIONS.items() if each.numpy}
+#: Functions that need elements.
+_EXTREMES = (*INDICES, *(name for name, each in FUNCTIONS.items() if each.needs_elements))
+#: The functions that have an option dtype.
+WITH_DTYPE = (*(name for name, each in FUNCTIONS.items() if each.rule in ("total", "mean")), "var", "std")
 #: Order -> the formula of its own; all others have one together.
 _NORMS = {0: "norm_0", 1: "norm_1", 2: "norm_2", math.inf: "norm_inf", -math.inf: "norm_least"}
 
 
-def run(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, stream: Any) -> Array:
-    """The result of a reduction.
+def found(name: str, x: Any, axis: Any, keepdims: Any, out: Any, stream: Any, *options: Any) -> Any:
+    """The plan of a reduction, and what it runs on, for `plan.calls.planned`.
 
     Args:
-        name: a key of `reference.reductions.FUNCTIONS`.
+        name: the function's.
         x, axis, keepdims, out, stream: as the function's docstring says.
-        option: `dtype_of`, `spread_of` or `order_of` what it says of others; None where there is nothing to say.
+        options: its others, in one form each, in the order of its signature.
     """
-    is_usual = type(keepdims) is bool and (axis is None or type(axis) is int)
-    return _CALLS.run(name, x, (axis, keepdims, option), is_usual, out, stream)
+    axis, keepdims = checked(axis, keepdims)
+    return calling.found(made, name, {"x": x}, (axis, *options, keepdims), out, stream)
 
 
-def find(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any) -> ReducePlan:
-    """The plan that `run` runs."""
-    return _CALLS.find(name, x, (axis, keepdims, option), out)
+def made(name: str, axis: Any, *given: Any) -> ReducePlan:
+    """The plan of a key: options in the order of the signature, then the layouts of `out`, or None, and of x."""
+    *options, keepdims, out, x = given
+    asked = options.pop(0) if name in WITH_DTYPE else None
+    return _plan(name, x, axis, keepdims, asked, options[0] if options else None, out)
 
 
 def total(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, stream: Any) -> Array:
-    """The same with the axes that are reduced, of length 1, and in the dtype that is computed in: not rounded."""
-    return _TOTALS_OF.run(name, x, (axis, True, option), True, None, stream)
-
-
-def totals(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, stream: Any) -> tuple[Array, ...]:
-    """`total` of a pair of totals, which x is read for once: a key of `reference.reductions.PAIRS`."""
-    found: Any = _TOTALS_OF.run(name, x, (axis, True, option), True, None, stream)
-    return tuple(found)
-
-
-def dtype_of(spec: Any) -> Any:
-    """The option `dtype` in one form: None, or a NumPy dtype."""
-    return None if spec is None else dtypes.dtype(spec)
+    """The same of an array, with the axes that are reduced, of length 1, and in the dtype that is computed in: not
+    rounded. A pair of totals, which x is read for once, of a key of `reference.reductions.PAIRS`."""
+    plan = plans.find((_plan_of_totals, name, operands.layout_of(x), axis, option))
+    return plan.run((x,), None, None, handle_of(stream))
 
 
 def correction_of(value: Any) -> float:
@@ -84,12 +85,6 @@ def correction_of(value: Any) -> float:
     if not math.isfinite(value):
         raise OptionError(f"correction={shown(value)} is not finite")
     return float(value)
-
-
-def spread_of(correction: Any, dtype: Any) -> Any:
-    """The options of variances in one form: `correction`, or a pair of it and a dtype that is asked for."""
-    number = correction_of(correction)
-    return number if dtype is None else (number, dtype_of(dtype))
 
 
 def order_of(value: Any) -> float:
@@ -102,62 +97,6 @@ def order_of(value: Any) -> float:
     if math.isnan(order):
         raise OptionError(f"ord={shown(value)} is no number that float64 has; norms of matrices are not here")
     return order
-
-
-def _kind(row: DTypeInfo) -> str:
-    """What a dtype is of: "float", "complex", "integer" or "bool"."""
-    if row.parts == 2:
-        return "complex"
-    return "float" if row.is_float else "bool" if row.name == "bool" else "integer"
-
-
-#: What is real of complex numbers, too.
-_REAL = ("var", "std", "norm")
-#: What adds up or multiplies.
-_TOTALS = ("sum", "prod", "cumsum", "cumprod", "cumsum_backward")
-
-
-def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.dtype[Any], str]:
-    """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
-
-    Raises:
-        DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
-    """
-    kind = _kind(row) if row.compute is not None else None
-    takes_complex = name in (*_TOTALS, *_REAL, "mean", "any", "all")
-    if kind is None or (kind == "complex" and not takes_complex):
-        raise DTypeError(
-            f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
-            f"{', complex numbers' if takes_complex else ''} and bool"
-        )
-    if name in ("any", "all"):
-        return np.dtype(bool), str(row.compute)
-    if name in _INDICES:
-        return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
-    if name in ("max", "min"):
-        return row.numpy, str(row.compute)
-    if kind == "complex" and name in _REAL:
-        if asked is not None:
-            raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
-        return np.dtype(real_of(str(row.compute))), str(row.compute)
-    if asked is None:
-        asked = row.numpy
-        if name in _TOTALS:
-            wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
-        else:
-            wide = "float64" if kind in ("bool", "integer") else None
-        asked = row.numpy if wide is None else np.dtype(wide)
-    wanted = info(asked, "dtype")
-    known = {"mean": ("float", "complex"), "var": ("float",), "std": ("float",)}.get(
-        name, ("float", "complex", "integer")
-    )
-    if wanted.compute is None or _kind(wanted) not in known:
-        raise DTypeError(
-            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
-        )
-    if kind == "complex" and _kind(wanted) != "complex":
-        raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")
-    return wanted.numpy, str(wanted.compute)
 
 
 def checked(axis: Any, keepdims: Any) -> tuple[int | tuple[int, ...] | None, bool]:
@@ -212,17 +151,16 @@ def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
 
 
 def _plan(
-    name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Layout | None, *, rounds: bool = True
+    name: str, x: Layout, axis: Any, keepdims: bool, asked: Any, option: Any, out: Layout | None, *, rounds: bool = True
 ) -> ReducePlan:
     """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
-    asked = option if name in ("sum", "prod", "mean") else None
-    if name in ("var", "std") and type(option) is tuple:
-        option, asked = option
-    dtype, compute = types_of(name, row, asked)
-    if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
+    described = FUNCTIONS.get(name)
+    known = (described.rule, described.takes_complex) if described else None
+    dtype, compute = types_of(name, row, asked, known=known)
+    if name in INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
     axes = axes_in(axis, x.ndim, "x")
     is_extreme = name in _EXTREMES or (name == "norm" and option == -math.inf)
@@ -258,12 +196,12 @@ def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., t
     """What it means in NumPy, of what is reduced."""
     if name in PAIRS:
         return lambda seen: PAIRS[name](seen, axes, *given)
-    return lambda seen: (FUNCTIONS[name](seen, axes, *given),)
+    return lambda seen: (_IN_NUMPY[name](seen, axes, *given),)
 
 
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:
     """A plan for an array that need not exist, in no cache."""
-    return _plan(name, x, axis, False, option, None)
+    return _plan(name, x, axis, False, None, option, None)
 
 
 #: Functions that are reduced in all floats, and their option.
@@ -280,12 +218,5 @@ def everyday_reductions(matrix: Layout) -> Iterator[ReducePlan]:
     yield from (planned(name, matrix, axis, option) for axis in (0, 1, None) for name, option in _EVERYDAY.items())
 
 
-def _plan_of_totals(*given: Any) -> ReducePlan:
-    return _plan(*given, rounds=False)
-
-
-def _checked(name: str, x: Layout, axis: Any, keepdims: Any, option: Any) -> tuple[Any, ...]:
-    return *checked(axis, keepdims), option
-
-
-_CALLS, _TOTALS_OF = OfOneArray(_plan, _checked), OfOneArray(_plan_of_totals, _checked)
+def _plan_of_totals(name: str, x: Layout, axis: Any, option: Any) -> ReducePlan:
+    return _plan(name, x, axis, True, None, option, None, rounds=False)

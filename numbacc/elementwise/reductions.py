@@ -5,217 +5,91 @@
 `axis` is None for all axes, an integer, or a tuple of them; an axis that is reduced goes, or with `keepdims` has length
 1. The order in which numbers are merged is fixed by shapes and strides: the same inputs give the same bits on every
 run. Sums are merged as a tree, so that their error grows with the logarithm of the length.
+
+The functions with options of their own are written here. The others are made of `kernels.reduce.functions.FUNCTIONS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..arrays.operands import Array
-from ..plan.saved import Saved, saves
-from .reduction_plan import ReducePlan, dtype_of, find, order_of, run, spread_of
+from ..kernels.reduce.functions import FUNCTIONS, Function
+from ..plan.calls import planned
+from .calling import plans
+from .public import compiled
+from .reduction_plan import WITH_DTYPE, correction_of, found, made, order_of
+from .type_promotion import dtype_of
 
-__all__ = [
-    "all",
-    "all_plan",
-    "any",
-    "any_plan",
-    "argmax",
-    "argmax_plan",
-    "argmin",
-    "argmin_plan",
-    "logsumexp",
-    "logsumexp_plan",
-    "max",
-    "max_plan",
-    "mean",
-    "mean_plan",
-    "min",
-    "min_plan",
-    "norm",
-    "norm_plan",
-    "prod",
-    "prod_plan",
-    "std",
-    "std_plan",
-    "sum",
-    "sum_plan",
-    "var",
-    "var_plan",
-]
+__all__ = [*FUNCTIONS, "argmax", "argmin", "logsumexp", "norm", "std", "var"]
+
+_reduced = partial(planned, plans, "ReducePlan", "x", make=made, forms={"dtype": dtype_of})
+
+_DTYPES = {"total": "int64, of unsigned ones uint64", "mean": "float64"}
+_RETURNED = {"keep": "of x's dtype", "bool": "bool"}
 
 
-# ---------------------------------------------------------------- sums, products, norms, log Σ e^x
+def _function(described: Function) -> Any:
+    """The public function of a description."""
+    name, has_dtype = described.name, described.name in WITH_DTYPE
+    source = (
+        f"def {name}(\n    x: Any, *, axis: int | Sequence[int] | None = None, "
+        f"{'dtype: Any = None, ' if has_dtype else ''}keepdims: bool = False, out: Any = None, stream: Any = None\n"
+        ") -> Array:\n"
+        f"    return found({name!r}, x, axis, keepdims, out, stream{', dtype_of(dtype)' if has_dtype else ''})\n"
+    )
+    body = compiled(name, source, {"found": found, "dtype_of": dtype_of})[name]
+    body.__doc__ = _text(described)
+    return _reduced()(body)
 
 
-def sum(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Σ x, the sum; 0 of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers int64, of unsigned ones uint64.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the sum, a device array if x is one, a NumPy array if x is; `out` if given.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Integers wrap. 16-bit floats are added in float32 and rounded once.
-
-    Example:
-        >>> elementwise.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
-        array([3., 7.])
-    """
-    return run("sum", x, axis, keepdims, dtype_of(dtype), out, stream)
-
-
-def sum_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `sum` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.sum_plan(x, axis=0)(x)
-        array([4., 6.])
-    """
-    return find("sum", x, axis, keepdims, dtype_of(dtype), out)
+def _text(described: Function) -> str:
+    """The docstring of a description."""
+    kinds = "integers, complex numbers or bool" if described.takes_complex else "integers or bool"
+    arguments, printed = described.example
+    lines = [
+        described.says,
+        "",
+        "Args:",
+        f"    x: array of floats of 16 bits and more, {kinds}, rank 0 to 8, any strides.",
+        "    axis: the axes that are reduced: None for all, an integer, or a tuple of integers.",
+        "    keepdims: True if these axes stay, with length 1.",
+    ]
+    if described.name in WITH_DTYPE:
+        lines += [
+            "    dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default",
+            f"        x's; of bool and integers {_DTYPES[described.rule]}.",
+        ]
+    returned = f", {_RETURNED[described.rule]}" if described.rule in _RETURNED else ""
+    lines += [
+        "    out: array for the result, of its shape, dtype and device; it shares no memory with x.",
+        "    stream: where the work is queued; the default stream if None. Nothing waits for it.",
+        "",
+        "Returns:",
+        f"    the result{returned}: a device array if x is one, a NumPy array if x is; `out` if given.",
+        "",
+        "Raises:",
+        "    ShapeError: rank, axis, shape of out" + ("; no elements." if described.needs_elements else "."),
+        "    DTypeError: a dtype not named above, not an array.",
+        "    OptionError: keepdims or stream.",
+        "    LayoutError: out is read-only, overlaps x, or has elements that share memory.",
+        "    DeviceError: arrays on different devices; not enough memory.",
+        "",
+        *([described.more, ""] if described.more else []),
+        "Example:",
+        f"    >>> elementwise.{described.name}({arguments})",
+        *(f"    {line}" for line in printed.splitlines()),
+    ]
+    return "\n".join(lines) + "\n"
 
 
-def mean(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Σ x / n, the mean; NaN of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers float64.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the mean, as `sum` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Example:
-        >>> elementwise.mean(np.array([[1.0, 2.0], [3.0, 4.0]]))
-        array(2.5)
-    """
-    return run("mean", x, axis, keepdims, dtype_of(dtype), out, stream)
+globals().update({name: _function(described) for name, described in FUNCTIONS.items()})
+sum: Any  # other modules import it
 
 
-def mean_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `mean` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.mean_plan(x, axis=0)(x)
-        array([2., 3.])
-    """
-    return find("mean", x, axis, keepdims, dtype_of(dtype), out)
-
-
-def prod(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Π x, the product; 1 of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers int64, of unsigned ones uint64.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the product, as `sum` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Example:
-        >>> elementwise.prod(np.array([[1.0, 2.0], [3.0, 4.0]]))
-        array(24.)
-    """
-    return run("prod", x, axis, keepdims, dtype_of(dtype), out, stream)
-
-
-def prod_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `prod` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.prod_plan(x, axis=0)(x)
-        array([3., 8.])
-    """
-    return find("prod", x, axis, keepdims, dtype_of(dtype), out)
-
-
+@_reduced(keep="x axis correction keepdims")
 def var(
     x: Any,
     *,
@@ -260,31 +134,10 @@ def var(
         >>> elementwise.var(np.array([[1.0, 2.0], [3.0, 4.0]]), correction=1, axis=1)
         array([0.5, 0.5])
     """
-    keeps = saves(return_saved)
-    y: Array = run("var", x, axis, keepdims, spread_of(correction, dtype), out, stream)
-    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
-    return (y, Saved("elementwise.var", {"x": x}, options)) if keeps else y
+    return found("var", x, axis, keepdims, out, stream, dtype_of(dtype), correction_of(correction))
 
 
-def var_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    correction: float = 0,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `var` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.var_plan(x, axis=0)(x)
-        array([1., 1.])
-    """
-    return find("var", x, axis, keepdims, spread_of(correction, dtype), out)
-
-
+@_reduced(keep="x axis correction keepdims")
 def std(
     x: Any,
     *,
@@ -326,31 +179,10 @@ def std(
         >>> elementwise.std(np.array([[1.0, 2.0], [3.0, 6.0]]))
         array(1.87082869)
     """
-    keeps = saves(return_saved)
-    y: Array = run("std", x, axis, keepdims, spread_of(correction, dtype), out, stream)
-    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
-    return (y, Saved("elementwise.std", {"x": x}, options)) if keeps else y
+    return found("std", x, axis, keepdims, out, stream, dtype_of(dtype), correction_of(correction))
 
 
-def std_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    correction: float = 0,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `std` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
-        >>> elementwise.std_plan(x, axis=0)(x)
-        array([1., 2.])
-    """
-    return find("std", x, axis, keepdims, spread_of(correction, dtype), out)
-
-
+@_reduced(keep="x axis ord keepdims")
 def norm(
     x: Any,
     *,
@@ -393,29 +225,10 @@ def norm(
         >>> elementwise.norm(np.array([3.0, -4.0]), ord=1)
         array(7.)
     """
-    keeps = saves(return_saved)
-    y: Array = run("norm", x, axis, keepdims, order_of(ord), out, stream)
-    return (y, Saved("elementwise.norm", {"x": x}, {"axis": axis, "ord": ord, "keepdims": keepdims})) if keeps else y
+    return found("norm", x, axis, keepdims, out, stream, order_of(ord))
 
 
-def norm_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    ord: float = 2,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `norm` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[3.0, 4.0], [5.0, 12.0]])
-        >>> elementwise.norm_plan(x, axis=1)(x)
-        array([ 5., 13.])
-    """
-    return find("norm", x, axis, keepdims, order_of(ord), out)
-
-
+@_reduced(keep="x axis keepdims")
 def logsumexp(
     x: Any,
     *,
@@ -446,132 +259,10 @@ def logsumexp(
         >>> elementwise.logsumexp(np.array([1000.0, 1000.0]))
         array(1000.69314718)
     """
-    keeps = saves(return_saved)
-    y: Array = run("logsumexp", x, axis, keepdims, None, out, stream)
-    return (y, Saved("elementwise.logsumexp", {"x": x}, {"axis": axis, "keepdims": keepdims})) if keeps else y
+    return found("logsumexp", x, axis, keepdims, out, stream)
 
 
-def logsumexp_plan(
-    x: Any, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: Any = None
-) -> ReducePlan:
-    """The plan that `logsumexp` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> elementwise.logsumexp_plan(np.zeros((2, 3)), axis=0)(np.zeros((2, 3))).round(4)
-        array([0.6931, 0.6931, 0.6931])
-    """
-    return find("logsumexp", x, axis, keepdims, None, out)
-
-
-# ---------------------------------------------------------------- extremes, where they are, truth
-
-
-def max(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """The largest number.
-
-    Args:
-        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the maximum, of x's dtype, a device array if x is one, a NumPy array if x is; `out` if given.
-
-    Raises:
-        ShapeError: rank, axis, shape of out; nothing is reduced, which has no maximum.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    NaN is the result where there is one.
-
-    Example:
-        >>> elementwise.max(np.array([[1.0, 5.0], [3.0, 4.0]]), axis=1)
-        array([5., 4.])
-    """
-    return run("max", x, axis, keepdims, None, out, stream)
-
-
-def max_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `max` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
-        >>> elementwise.max_plan(x, axis=0)(x)
-        array([3., 5.])
-    """
-    return find("max", x, axis, keepdims, None, out)
-
-
-def min(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """The smallest number.
-
-    Args:
-        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the minimum, as `max` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out; nothing is reduced, which has no minimum.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    NaN is the result where there is one.
-
-    Example:
-        >>> elementwise.min(np.array([[1.0, 5.0], [3.0, 4.0]]), axis=1)
-        array([1., 3.])
-    """
-    return run("min", x, axis, keepdims, None, out, stream)
-
-
-def min_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `min` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
-        >>> elementwise.min_plan(x, axis=0)(x)
-        array([1., 4.])
-    """
-    return find("min", x, axis, keepdims, None, out)
-
-
+@_reduced()
 def argmax(
     x: Any,
     *,
@@ -605,26 +296,10 @@ def argmax(
         >>> elementwise.argmax(np.array([[1.0, 5.0], [3.0, 4.0]]))
         array(1)
     """
-    return run("argmax", x, axis, keepdims, None, out, stream)
+    return found("argmax", x, axis, keepdims, out, stream)
 
 
-def argmax_plan(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `argmax` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
-        >>> elementwise.argmax_plan(x, axis=0)(x)
-        array([1, 0])
-    """
-    return find("argmax", x, axis, keepdims, None, out)
-
-
+@_reduced()
 def argmin(
     x: Any,
     *,
@@ -658,127 +333,4 @@ def argmin(
         >>> elementwise.argmin(np.array([[1.0, 5.0], [3.0, 4.0]]))
         array(0)
     """
-    return run("argmin", x, axis, keepdims, None, out, stream)
-
-
-def argmin_plan(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `argmin` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
-        >>> elementwise.argmin_plan(x, axis=0)(x)
-        array([0, 1])
-    """
-    return find("argmin", x, axis, keepdims, None, out)
-
-
-def any(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Whether some number is not 0; False of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the truth, bool, as `max` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    NaN is not 0.
-
-    Example:
-        >>> elementwise.any(np.array([0.0, 2.0]))
-        array(True)
-    """
-    return run("any", x, axis, keepdims, None, out, stream)
-
-
-def any_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `any` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[0, 1], [0, 2]])
-        >>> elementwise.any_plan(x, axis=0)(x)
-        array([False,  True])
-    """
-    return find("any", x, axis, keepdims, None, out)
-
-
-def all(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Whether no number is 0; True of nothing.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the truth, bool, as `max` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    NaN is not 0.
-
-    Example:
-        >>> elementwise.all(np.array([0.0, 2.0]))
-        array(False)
-    """
-    return run("all", x, axis, keepdims, None, out, stream)
-
-
-def all_plan(
-    x: Any,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-) -> ReducePlan:
-    """The plan that `all` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[0, 1], [3, 2]])
-        >>> elementwise.all_plan(x, axis=0)(x)
-        array([False,  True])
-    """
-    return find("all", x, axis, keepdims, None, out)
+    return found("argmin", x, axis, keepdims, out, stream)

@@ -14,16 +14,67 @@ from ..base.layout import Layout, check_rank, check_same_device, dense_like, vie
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError
 from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.transformer import BLOCKS
-from ..plan.saved import Saved, saves
+from ..plan import calls
 from ..reference import blocks as reference
-from .calling import NumberedPlan, call, find, outputs_of
+from .calling import found, plans
 from .casting import astype
 from .operation import run
-from .planning import broadcast_shapes, broadcast_strides
+from .planning import NumberedPlan, broadcast_shapes, broadcast_strides, outputs_of
 from .positions import arange
 from .table import TABLE
 
 
+def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout, sin: Layout) -> NumberedPlan:
+    inputs, name = (x, cos, sin), "x" if op == "rope" else "dy"
+    check_rank(x.shape, name)
+    for array, own in zip(inputs, (name, "cos", "sin"), strict=True):
+        check_same_device(array, own, x, name)
+        if not info(array.dtype, own).is_float:
+            raise DTypeError(f"{own} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
+    if x.shape[-1] % 2:
+        raise ShapeError(f"{name} has shape {x.shape}: rows of odd length have no pairs")
+    half = x.shape[-1] // 2
+    shape = (*x.shape[:-1], half)
+    for array, own in ((cos, "cos"), (sin, "sin")):
+        if broadcast_shapes([(own, array), (name, _half(x, shape))]) != shape:
+            raise ShapeError(f"{own} has shape {array.shape}; it must broadcast to {shape}, the pairs of {name}")
+    result = dense_like(x, x.shape)
+    outputs = outputs_of(result, out)
+    compute = str(info(x.dtype).compute)
+    halves, targets = _pairs(x, half, interleaved), _pairs(outputs[0], half, interleaved)
+    spec = MapTask(
+        op=f"elementwise.{op}",
+        formula=BLOCKS[op],
+        reference=partial(getattr(reference, op), compute=compute),
+        names=(name, "cos", "sin", "out"),
+        inputs=inputs,
+        outputs=outputs,
+        shape=shape,
+        reads=(
+            *(view(0, offset, strides, shape) for offset, strides in halves),
+            *(view(k, 0, broadcast_strides(inputs[k], shape), shape) for k in (1, 2)),
+        ),
+        writes=tuple(view(0, offset, strides, shape) for offset, strides in targets),
+        out_given=out is not None,
+        compute=compute,
+    )
+    return NumberedPlan(spec, ())
+
+
+def _half(x: Layout, shape: tuple[int, ...]) -> Layout:
+    """The layout of one element of each pair, for messages."""
+    return Layout(shape, x.strides, x.dtype, x.device)
+
+
+def _pairs(x: Layout, half: int, interleaved: bool) -> list[tuple[int, tuple[int, ...]]]:
+    """(offset, strides) of the first elements of all pairs, and of the second ones."""
+    step = x.strides[-1]
+    if interleaved:
+        return [(offset, (*x.strides[:-1], 2 * step)) for offset in (0, step)]
+    return [(offset, x.strides) for offset in (0, half * step)]
+
+
+@calls.planned(plans, "NumberedPlan", "x cos sin", make=_rope, keep="cos sin interleaved")
 def rope(
     x: Any,
     cos: Any,
@@ -62,21 +113,11 @@ def rope(
         >>> elementwise.rope(np.array([1.0, 0.0]), np.array([0.0]), np.array([1.0]))
         array([0., 1.])
     """
-    keeps = saves(return_saved)
-    y: Array = call(_rope, _NAMES, (x, cos, sin), _options("rope", interleaved), out, stream)
-    return (y, Saved("elementwise.rope", {"cos": cos, "sin": sin}, {"interleaved": interleaved})) if keeps else y
+    options = (checks.boolean(interleaved, "interleaved"),)
+    return found(_rope, "rope", {"x": x, "cos": cos, "sin": sin}, options, out, stream)
 
 
-def rope_plan(x: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any = None) -> NumberedPlan:
-    """The plan that `rope` runs for these arrays: call it as `plan(x, cos, sin, out=None, stream=None)`.
-
-    Example:
-        >>> elementwise.rope_plan(np.ones(2), np.ones(1), np.ones(1)).info.op
-        'elementwise.rope'
-    """
-    return find(_rope, _NAMES, (x, cos, sin), _options("rope", interleaved), out)
-
-
+@calls.planned(plans, "NumberedPlan", "dy cos sin", make=_rope, opens="cos sin interleaved")
 def rope_backward(
     dy: Any, cos: Any, sin: Any = None, *, interleaved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
@@ -95,22 +136,10 @@ def rope_backward(
         >>> elementwise.rope_backward(np.array([0.0, 1.0]), saved)
         array([1., 0.])
     """
-    if isinstance(cos, Saved):
-        given = {"sin": sin, "interleaved": interleaved}
-        cos, sin, interleaved = cos.opened("elementwise.rope", given, {"sin": None, "interleaved": False})
     if sin is None:
         raise ArgumentsError("sin is missing: call rope_backward(dy, saved), or give cos, sin and interleaved")
-    return call(_rope, ("dy", *_NAMES[1:]), (dy, cos, sin), _options("rope_backward", interleaved), out, stream)
-
-
-def rope_backward_plan(dy: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any = None) -> NumberedPlan:
-    """The plan that `rope_backward` runs for these arrays: call it as `plan(dy, cos, sin, out=None, stream=None)`.
-
-    Example:
-        >>> elementwise.rope_backward_plan(np.ones(2), np.ones(1), np.ones(1)).info.op
-        'elementwise.rope_backward'
-    """
-    return find(_rope, ("dy", *_NAMES[1:]), (dy, cos, sin), _options("rope_backward", interleaved), out)
+    options = (checks.boolean(interleaved, "interleaved"),)
+    return found(_rope, "rope_backward", {"dy": dy, "cos": cos, "sin": sin}, options, out, stream)
 
 
 def rope_tables(
@@ -157,65 +186,7 @@ def rope_tables(
     return astype(cos, dtype, copy=False, stream=stream), astype(sin, dtype, copy=False, stream=stream)
 
 
-_NAMES = ("x", "cos", "sin")
-
-
 def everyday_blocks(queries: Layout, angles: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls forward and backward, by both kinds of pairs."""
     for op in ("rope", "rope_backward"):
-        yield from (_rope((queries, angles, angles), None, op, interleaved) for interleaved in (False, True))
-
-
-def _options(name: str, interleaved: Any) -> tuple[str, bool]:
-    return name, checks.boolean(interleaved, "interleaved")
-
-
-def _rope(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, op: str, interleaved: bool) -> NumberedPlan:
-    x, cos, sin = inputs
-    name = "x" if op == "rope" else "dy"
-    check_rank(x.shape, name)
-    for array, own in zip(inputs, (name, *_NAMES[1:]), strict=True):
-        check_same_device(array, own, x, name)
-        if not info(array.dtype, own).is_float:
-            raise DTypeError(f"{own} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
-    if x.shape[-1] % 2:
-        raise ShapeError(f"{name} has shape {x.shape}: rows of odd length have no pairs")
-    half = x.shape[-1] // 2
-    shape = (*x.shape[:-1], half)
-    for array, own in ((cos, "cos"), (sin, "sin")):
-        if broadcast_shapes([(own, array), (name, _half(x, shape))]) != shape:
-            raise ShapeError(f"{own} has shape {array.shape}; it must broadcast to {shape}, the pairs of {name}")
-    result = dense_like(x, x.shape)
-    outputs = outputs_of(result, outs)
-    compute = str(info(x.dtype).compute)
-    halves, targets = _pairs(x, half, interleaved), _pairs(outputs[0], half, interleaved)
-    spec = MapTask(
-        op=f"elementwise.{op}",
-        formula=BLOCKS[op],
-        reference=partial(getattr(reference, op), compute=compute),
-        names=(name, *_NAMES[1:], "out"),
-        inputs=inputs,
-        outputs=outputs,
-        shape=shape,
-        reads=(
-            *(view(0, offset, strides, shape) for offset, strides in halves),
-            *(view(k, 0, broadcast_strides(inputs[k], shape), shape) for k in (1, 2)),
-        ),
-        writes=tuple(view(0, offset, strides, shape) for offset, strides in targets),
-        out_given=outs is not None,
-        compute=compute,
-    )
-    return NumberedPlan(spec, ())
-
-
-def _half(x: Layout, shape: tuple[int, ...]) -> Layout:
-    """The layout of one element of each pair, for messages."""
-    return Layout(shape, x.strides, x.dtype, x.device)
-
-
-def _pairs(x: Layout, half: int, interleaved: bool) -> list[tuple[int, tuple[int, ...]]]:
-    """(offset, strides) of the first elements of all pairs, and of the second ones."""
-    step = x.strides[-1]
-    if interleaved:
-        return [(offset, (*x.strides[:-1], 2 * step)) for offset in (0, step)]
-    return [(offset, x.strides) for offset in (0, half * step)]
+        yield from (_rope(op, interleaved, None, queries, angles, angles) for interleaved in (False, True))

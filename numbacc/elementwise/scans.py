@@ -39,279 +39,23 @@ from ..base.views import is_contiguous
 from ..errors import ArgumentsError, DTypeError, LayoutError, OptionError, ShapeError, shown
 from ..kernels.scan.launch import ScanExecutable, ScanTask
 from ..kernels.scan.spec import SCANS
+from ..plan import calls
 from ..plan.base import check_out
-from ..plan.saved import Saved, check_kept, saves
+from ..plan.saved import Saved
 from ..plan.tasks import TaskPlan
 from ..reference import scans as reference
 from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
-from .caching import plans
-from .calling import OfOneArray, one_out
-from .reduction_plan import dtype_of, types_of
+from . import calling
+from .calling import plans
+from .type_promotion import dtype_of, types_of
 
 __all__ = [
     "cumprod",
     "cumprod_backward",
-    "cumprod_backward_plan",
-    "cumprod_plan",
     "cumsum",
     "cumsum_backward",
-    "cumsum_backward_plan",
-    "cumsum_plan",
 ]
-
-
-def cumsum(
-    x: Any,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    reverse: bool = False,
-    return_saved: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Cumulative sum: y[i] = Σ x[j] of all j <= i, or with reverse=True of all j >= i.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axis along which elements are added up; None for all of them, in C order.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers int64, of unsigned ones uint64.
-        reverse: True to go from the last element to the first.
-        return_saved: whether to return a second object, which carries x's shape and dtype and the options to
-            `cumsum_backward(dy, saved)`.
-        out: array for the result, of its shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the sums, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x is;
-        `out` if given. With return_saved, (y, saved).
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: reverse, return_saved or stream.
-        LayoutError: out is read-only, overlaps x in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Integers wrap. 16-bit floats are added in float32 and rounded once. As NumPy's `cumsum`.
-
-    Example:
-        >>> elementwise.cumsum(np.array([1.0, 2.0, 3.0]))
-        array([1., 3., 6.])
-    """
-    if not saves(return_saved):
-        return run("cumsum", x, axis, dtype_of(dtype), reverse, out, stream)
-    # Before x may be overwritten in place, which changes neither; DLPack's arrays have neither until they are imported.
-    x = operands.as_input(x, "x", handle_of(stream))
-    options = {"axis": axis, "dtype": info(x.dtype, "x").name, "reverse": reverse, "x_shape": tuple(x.shape)}
-    return run("cumsum", x, axis, dtype_of(dtype), reverse, out, stream), Saved("elementwise.cumsum", {}, options)
-
-
-def cumsum_plan(
-    x: Any, *, axis: int | None = None, dtype: Any = None, reverse: bool = False, out: Any = None
-) -> ScanPlan:
-    """The plan that `cumsum` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.cumsum_plan(x, axis=0)(x)
-        array([[1., 2.],
-               [4., 6.]])
-    """
-    return find("cumsum", x, axis, dtype_of(dtype), reverse, out)
-
-
-def cumprod(
-    x: Any,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    reverse: bool = False,
-    return_saved: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """Cumulative product: y[i] = Π x[j] of all j <= i, or with reverse=True of all j >= i.
-
-    Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axis along which elements are multiplied; None for all of them, in C order.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers int64, of unsigned ones uint64.
-        reverse: True to go from the last element to the first.
-        return_saved: whether to return a second object, which carries x and the options to
-            `cumprod_backward(dy, saved)`. x must not change until then.
-        out: array for the result, of its shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the products, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x
-        is; `out` if given. With return_saved, (y, saved).
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: reverse, return_saved or stream.
-        LayoutError: out is read-only, overlaps x in part, or has elements that share memory; with return_saved, out
-            shares memory with x.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Integers wrap. 16-bit floats are multiplied in float32 and rounded once. As NumPy's `cumprod`; but where what lies
-    behind a 0 overflows by itself, products with it may be NaN.
-
-    Example:
-        >>> elementwise.cumprod(np.array([1.0, 2.0, 3.0]))
-        array([1., 2., 6.])
-    """
-    keeps = saves(return_saved)
-    if keeps:
-        check_kept(("x",), (x,), out, handle_of(stream))
-    y: Array = run("cumprod", x, axis, dtype_of(dtype), reverse, out, stream)
-    return (y, Saved("elementwise.cumprod", {"x": x}, {"axis": axis, "reverse": reverse})) if keeps else y
-
-
-def cumprod_plan(
-    x: Any, *, axis: int | None = None, dtype: Any = None, reverse: bool = False, out: Any = None
-) -> ScanPlan:
-    """The plan that `cumprod` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> elementwise.cumprod_plan(x, axis=0)(x)
-        array([[1., 2.],
-               [3., 8.]])
-    """
-    return find("cumprod", x, axis, dtype_of(dtype), reverse, out)
-
-
-def cumsum_backward(
-    dy: Any,
-    saved: Any = None,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    reverse: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """The gradient with respect to x, given dy, that with respect to y = cumsum(x): dx[i] = Σ dy[j] of all j >= i.
-
-    Args:
-        dy: array of floats of 16 bits and more, or complex numbers, rank 1 to 8, any strides.
-        saved: the object that `cumsum(..., return_saved=True)` returned, as in `cumsum_backward(dy, saved)`. It holds
-            axis, reverse, and x's shape and dtype. Or None, with
-        axis: that of the forward call. Where that was None, x was flattened: 0, and the result in x's shape is
-            `dx.reshape(x.shape)`.
-        dtype: x's dtype, where it is not dy's.
-        reverse: that of the forward call. If it is forgotten, the gradient is wrong and nothing reports it.
-        out: array for the result, of its shape, dtype and device. It may be dy itself: in place. C-contiguous where
-            `saved` is from a call with axis=None.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the gradient, of dy's shape, as `cumsum` returns it. With `saved`, of x's shape.
-
-    Raises:
-        ArgumentsError: neither saved nor axis.
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array; with `saved`, x was of integers or bool.
-        OptionError: an argument that differs from the saved one, reverse or stream.
-        LayoutError: out is read-only, overlaps dy in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    Example:
-        >>> y, saved = elementwise.cumsum(np.ones(3), return_saved=True)
-        >>> elementwise.cumsum_backward(np.array([1.0, 2.0, 3.0]), saved)
-        array([6., 5., 3.])
-    """
-    dtype = dtype_of(dtype)
-    if saved is None:
-        if axis is None:
-            raise missing("cumsum")
-        return run("cumsum_backward", dy, axis, dtype, reverse, out, stream)
-    axis, dtype, reverse, shape = opened(saved, axis, dtype, reverse)
-    if axis is not None:
-        return run("cumsum_backward", dy, axis, dtype, reverse, out, stream)
-    flat = None if out is None else flattened_out(out, shape, handle_of(stream))
-    dx = run("cumsum_backward", dy, 0, dtype, reverse, flat, stream)
-    return dx.reshape(shape) if out is None else out
-
-
-def cumsum_backward_plan(dy: Any, *, axis: int, dtype: Any = None, reverse: bool = False, out: Any = None) -> ScanPlan:
-    """The plan that `cumsum_backward` runs for these arrays: call it as `plan(dy, out=None, stream=None)`.
-
-    Example:
-        >>> dy = np.array([1.0, 2.0, 3.0])
-        >>> elementwise.cumsum_backward_plan(dy, axis=0)(dy)
-        array([6., 5., 3.])
-    """
-    return find("cumsum_backward", dy, axis, dtype_of(dtype), reverse, out)
-
-
-def cumprod_backward(
-    dy: Any, x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, stream: Any = None
-) -> Array:
-    """The gradient with respect to x, given dy, that with respect to y = cumprod(x): dx[j] = Σ dy[i] y[i] / x[j] of all
-    i >= j, also where x is 0.
-
-    Args:
-        dy: array of float32, float64, float16 or bfloat16, of x's shape and dtype, any strides.
-        x: the saved object of `cumprod(..., return_saved=True)`, as in `cumprod_backward(dy, saved)`. It holds x, axis
-            and reverse. Or x itself: array of dy's dtype, rank 1 to 8, any strides, with
-        axis: that of the forward call. Where that was None, pass x.reshape(-1) and 0.
-        reverse: that of the forward call. If it is forgotten, the gradient is wrong and nothing reports it.
-        out: array for the result, of x's shape, dtype and device. It may be dy or x itself: in place. C-contiguous
-            where a saved object is from a call with axis=None; then x is copied unless it is contiguous, too.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
-
-    Returns:
-        the gradient, of x's shape, a device array if x is one, a NumPy array if x is; `out` if given.
-
-    Raises:
-        ArgumentsError: neither a saved object nor axis.
-        ShapeError: rank, axis, unequal shapes.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: an argument that differs from the saved one, reverse or stream.
-        LayoutError: out is read-only, overlaps dy or x in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
-
-    What lies before an element is multiplied with dy[j] + x[j+1] (dy[j+1] + x[j+2] (dy[j+2] + ...)): nothing is
-    divided. Where a product of some elements overflows by itself, results may be NaN.
-
-    Example:
-        >>> y, saved = elementwise.cumprod(np.array([2.0, 0.0, 3.0]), return_saved=True)
-        >>> elementwise.cumprod_backward(np.ones(3), saved)
-        array([1., 8., 0.])
-    """
-    if not isinstance(x, Saved):
-        if axis is None:
-            raise missing("cumprod")
-        return run_gradient(dy, x, axis, reverse, out, stream)
-    given, defaults = {"axis": axis, "reverse": reverse}, {"axis": None, "reverse": False}
-    x, axis, reverse = x.opened("elementwise.cumprod", given, defaults)
-    if axis is not None:
-        return run_gradient(dy, x, axis, reverse, out, stream)
-    handle = handle_of(stream)
-    x = operands.as_input(x, "x", handle)
-    flat = None if out is None else flattened_out(out, tuple(x.shape), handle)
-    dx = run_gradient(dy, x.ravel(), 0, reverse, flat, stream)
-    return dx.reshape(x.shape) if out is None else out
-
-
-def cumprod_backward_plan(dy: Any, x: Any, *, axis: int, reverse: bool = False, out: Any = None) -> ProductGradientPlan:
-    """The plan that `cumprod_backward` runs for these arrays: call it as `plan(dy, x, out=None, stream=None)`.
-
-    Example:
-        >>> dy, x = np.ones(3), np.array([2.0, 0.0, 3.0])
-        >>> elementwise.cumprod_backward_plan(dy, x, axis=0)(dy, x)
-        array([1., 8., 0.])
-    """
-    return find_gradient(dy, x, axis, reverse, out)
-
-
-# ---------------------------------------------------------------- plans
 
 
 class ScanPlan(TaskPlan, ScanExecutable):
@@ -358,37 +102,344 @@ class ProductGradientPlan(TaskPlan):
         return Steps(steps, scratch, self.close, partial(self._fits, key))
 
 
-# ---------------------------------------------------------------- calls
-
 _BACKWARD = "_backward"
 
 
-def run(name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, stream: Any) -> Array:
-    """The result of a scan.
+def made(name: str, axis: int | None, asked: Any, reverse: bool, out: Layout | None, x: Layout) -> ScanPlan:
+    """The plan of a key: validation, and how the operands lie. Everything here depends on layouts and options alone."""
+    backward = name.endswith(_BACKWARD)
+    own = "dy" if backward else "x"
+    if x.ndim > MAX_RANK:
+        raise ShapeError(f"{own} has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
+    row = info(x.dtype, own)
+    if backward and not (row.is_float or row.parts == 2):
+        raise DTypeError(f"{own} has dtype {row.name}; gradients are floats of 16 bits and more, or complex")
+    dtype, compute = types_of(name, row, asked, own)
+    if axis is None:
+        axes = tuple(range(x.ndim))
+        result = layout((x.size,), (dtype.itemsize,), dtype, x.device)
+    else:
+        axes = (normalize_axis(axis, x.ndim, own),)
+        result = dense_like(layout(x.shape, x.strides, dtype, x.device), x.shape)
+    outputs = (result if out is None else out,)
+    check_out(outputs, (result,), ("out",))
+    steps = outputs[0].strides
+    if axis is None:
+        steps = tuple(steps[0] * n for n in row_major_strides(x.shape, 1))
+    function = reference.FUNCTIONS[name.removesuffix(_BACKWARD)]
+    # What a sum up to an element is given goes to all that are in it.
+    direction = reverse != backward
+    return ScanPlan(
+        ScanTask(
+            op=f"elementwise.{name}",
+            formula=SCANS[name.removesuffix(_BACKWARD)],
+            reference=lambda seen: function(seen, axes, compute, direction),
+            names=(own, "out"),
+            inputs=(x,),
+            outputs=outputs,
+            shape=x.shape,
+            axes=axes,
+            reads=(view(0, 0, x.strides, x.shape),),
+            writes=(view(0, 0, steps, x.shape),),
+            out_given=out is not None,
+            compute=compute,
+            reverse=direction,
+        )
+    )
+
+
+def made_gradient(
+    name: str, axis: int, reverse: bool, out: Layout | None, dy: Layout, x: Layout
+) -> ProductGradientPlan:
+    """As `made`, of the gradient of products."""
+    check_same_device(dy, "dy", x, "x")
+    row = info(x.dtype, "x")
+    if not row.is_float:
+        raise DTypeError(f"x has dtype {row.name}; it must be one of {', '.join(FLOATS)}")
+    check_rank(x.shape, "x")
+    if dy.shape != x.shape:
+        raise ShapeError(f"dy has shape {dy.shape}; x has shape {x.shape}")
+    if dy.dtype != x.dtype:
+        raise DTypeError(f"dy has dtype {dy.dtype} but x has {x.dtype}; convert one of them")
+    axis = normalize_axis(axis, x.ndim, "x")
+    result, compute = dense_like(x, x.shape), str(row.compute)
+    outputs = (result if out is None else out,)
+    check_out(outputs, (result,), ("out",))
+    before = dense_like(layout(x.shape, x.strides, info(np.dtype(compute)).numpy, x.device), x.shape)
+    views = [view(k, 0, array.strides, x.shape) for k, array in enumerate((dy, x, before, outputs[0]))]
+    first = ScanTask(
+        op=f"elementwise.{name}",
+        formula=SCANS["cumprod_before"],
+        reference=lambda dy, x: reference.cumprod_backward(dy, x, axis, compute, reverse),
+        names=("x", "before"),
+        inputs=(x,),
+        outputs=(before,),
+        shape=x.shape,
+        axes=(axis,),
+        reads=(views[1]._replace(argument=0),),
+        writes=(views[2]._replace(argument=0),),
+        out_given=out is not None,
+        compute=compute,
+        reverse=reverse,
+    )
+    second = first.replace(
+        formula=SCANS["cumprod_backward"],
+        names=("dy", "x", "before", "out"),
+        inputs=(dy, x, before),
+        outputs=outputs,
+        reads=(views[1], views[0], views[2]),
+        writes=(views[3]._replace(argument=0),),
+        reverse=not reverse,
+    )
+    return ProductGradientPlan(first, second)
+
+
+def _found(name: str, x: Any, axis: Any, out: Any, stream: Any, dtype: Any, reverse: Any) -> Any:
+    """The plan of a scan, and what it runs on, for `plan.calls.planned`.
 
     Args:
         name: a key of `reference.scans.FUNCTIONS`, or of a gradient.
-        x, axis, reverse, out, stream: as the function's docstring says.
+        x, axis, out, stream, reverse: as the function's docstring says.
         dtype: `dtype_of` what it says of that.
     """
-    is_usual = type(reverse) is bool and (axis is None or type(axis) is int)
-    return _CALLS.run(name, x, (axis, dtype, reverse), is_usual, out, stream)
+    own = "dy" if name.endswith(_BACKWARD) else "x"
+    x = operands.as_input(x, own, handle_of(stream))
+    where = None if axis is None else _axis(axis, operands.layout_of(x), own)
+    return calling.found(made, name, {own: x}, (where, dtype, _is_reversed(reverse)), out, stream)
 
 
-def find(name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any) -> ScanPlan:
-    """The plan that `run` runs."""
-    return _CALLS.find(name, x, (axis, dtype, reverse), out)
+def _keep_cumsum(x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, stream: Any) -> tuple[Array, Saved]:
+    """Return y and the saved object of `cumsum` with these arguments."""
+    # Before x may be overwritten in place, which changes neither; DLPack's arrays have neither until they are imported.
+    x = operands.as_input(x, "x", handle_of(stream))
+    options = {"axis": axis, "dtype": info(x.dtype, "x").name, "reverse": reverse, "x_shape": tuple(x.shape)}
+    y = cumsum(x, axis=axis, dtype=dtype, reverse=reverse, out=out, stream=stream)
+    return y, Saved("elementwise.cumsum", {}, options)
 
 
-def _name(name: str) -> str:
-    """What a function calls its array."""
-    return "dy" if name.endswith(_BACKWARD) else "x"
+_FLAT = "If x was flattened, so are dy and the plan's result."
 
 
-def _checked(name: str, x: Layout, axis: Any, dtype: Any, reverse: Any) -> tuple[Any, ...]:
-    """The options, each in one form."""
-    where = None if axis is None and not name.endswith(_BACKWARD) else _axis(axis, x, _name(name))
-    return where, dtype, _is_reversed(reverse)
+def _flattened(axis: Any, out: Any, shape: tuple[int, ...] | None, stream: Any) -> Any:
+    """Return where a gradient is written: of a flattened array of this shape to a view of `out` in one dimension."""
+    return out if axis is not None or shape is None or out is None else flattened_out(out, shape, handle_of(stream))
+
+
+def _in_shape(call: calls.PlannedCall, out: Any, shape: tuple[int, ...] | None) -> Array:
+    """Run a plan. The result gets this shape, unless it is None."""
+    plan, inputs, outs, handle, _ = call
+    dx = plan.run(inputs, outs, out, handle)
+    return dx if out is not None or shape is None else dx.reshape(shape)
+
+
+def _prepared(call: calls.PlannedCall, out: Any, shape: Any) -> Any:
+    """Make a plan ready."""
+    plan, inputs, outs, _, _ = call
+    plan.prepare(inputs, outs)
+    return plan
+
+
+@calls.planned(plans, "ScanPlan", "x", make=made, forms={"dtype": dtype_of}, keep=_keep_cumsum)
+def cumsum(
+    x: Any,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    reverse: bool = False,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Cumulative sum: y[i] = Σ x[j] of all j <= i, or with reverse=True of all j >= i.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axis along which elements are added up; None for all of them, in C order.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers int64, of unsigned ones uint64.
+        reverse: True to go from the last element to the first.
+        return_saved: whether to return a second object, which carries x's shape and dtype and the options to
+            `cumsum_backward(dy, saved)`.
+        out: array for the result, of its shape, dtype and device. It may be x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the sums, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x is;
+        `out` if given. With return_saved, (y, saved).
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: reverse, return_saved or stream.
+        LayoutError: out is read-only, overlaps x in part, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Integers wrap. 16-bit floats are added in float32 and rounded once. As NumPy's `cumsum`.
+
+    Example:
+        >>> elementwise.cumsum(np.array([1.0, 2.0, 3.0]))
+        array([1., 3., 6.])
+    """
+    return _found("cumsum", x, axis, out, stream, dtype_of(dtype), reverse)
+
+
+@calls.planned(plans, "ScanPlan", "x", make=made, forms={"dtype": dtype_of}, keep="x axis reverse")
+def cumprod(
+    x: Any,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    reverse: bool = False,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Cumulative product: y[i] = Π x[j] of all j <= i, or with reverse=True of all j >= i.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axis along which elements are multiplied; None for all of them, in C order.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers int64, of unsigned ones uint64.
+        reverse: True to go from the last element to the first.
+        return_saved: whether to return a second object, which carries x and the options to
+            `cumprod_backward(dy, saved)`. x must not change until then.
+        out: array for the result, of its shape, dtype and device. It may be x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the products, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x
+        is; `out` if given. With return_saved, (y, saved).
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: reverse, return_saved or stream.
+        LayoutError: out is read-only, overlaps x in part, or has elements that share memory; with return_saved, out
+            shares memory with x.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Integers wrap. 16-bit floats are multiplied in float32 and rounded once. As NumPy's `cumprod`; but where what lies
+    behind a 0 overflows by itself, products with it may be NaN.
+
+    Example:
+        >>> elementwise.cumprod(np.array([1.0, 2.0, 3.0]))
+        array([1., 2., 6.])
+    """
+    return _found("cumprod", x, axis, out, stream, dtype_of(dtype), reverse)
+
+
+@calls.planned(
+    plans,
+    "ScanPlan",
+    "dy",
+    make=made,
+    defaults="saved",
+    forms={"dtype": dtype_of},
+    run=_in_shape,
+    prepare=_prepared,
+    note=_FLAT,
+)
+def cumsum_backward(
+    dy: Any,
+    saved: Any = None,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    reverse: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The gradient with respect to x, given dy, that with respect to y = cumsum(x): dx[i] = Σ dy[j] of all j >= i.
+
+    Args:
+        dy: array of floats of 16 bits and more, or complex numbers, rank 1 to 8, any strides.
+        saved: the object that `cumsum(..., return_saved=True)` returned, as in `cumsum_backward(dy, saved)`. It holds
+            axis, reverse, and x's shape and dtype. Or None, with
+        axis: that of the forward call. Where that was None, x was flattened: 0, and the result in x's shape is
+            `dx.reshape(x.shape)`.
+        dtype: x's dtype, where it is not dy's.
+        reverse: that of the forward call. If it is forgotten, the gradient is wrong and nothing reports it.
+        out: array for the result, of its shape, dtype and device. It may be dy itself: in place. C-contiguous where
+            `saved` is from a call with axis=None.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the gradient, of dy's shape, as `cumsum` returns it. With `saved`, of x's shape.
+
+    Raises:
+        ArgumentsError: neither saved nor axis.
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array; with `saved`, x was of integers or bool.
+        OptionError: an argument that differs from the saved one, reverse or stream.
+        LayoutError: out is read-only, overlaps dy in part, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Example:
+        >>> y, saved = elementwise.cumsum(np.ones(3), return_saved=True)
+        >>> elementwise.cumsum_backward(np.array([1.0, 2.0, 3.0]), saved)
+        array([6., 5., 3.])
+    """
+    dtype, shape = dtype_of(dtype), None
+    if saved is not None:
+        axis, dtype, reverse, shape = opened(saved, axis, dtype, reverse)
+    elif axis is None:
+        raise missing("cumsum")
+    flat = _flattened(axis, out, shape, stream)
+    call = _found("cumsum_backward", dy, 0 if axis is None else axis, flat, stream, dtype, reverse)
+    return call, out, shape if axis is None else None
+
+
+@calls.planned(plans, "ProductGradientPlan", "dy x", make=made_gradient, run=_in_shape, prepare=_prepared, note=_FLAT)
+def cumprod_backward(
+    dy: Any, x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, stream: Any = None
+) -> Array:
+    """The gradient with respect to x, given dy, that with respect to y = cumprod(x): dx[j] = Σ dy[i] y[i] / x[j] of all
+    i >= j, also where x is 0.
+
+    Args:
+        dy: array of float32, float64, float16 or bfloat16, of x's shape and dtype, any strides.
+        x: the saved object of `cumprod(..., return_saved=True)`, as in `cumprod_backward(dy, saved)`. It holds x, axis
+            and reverse. Or x itself: array of dy's dtype, rank 1 to 8, any strides, with
+        axis: that of the forward call. Where that was None, pass x.reshape(-1) and 0.
+        reverse: that of the forward call. If it is forgotten, the gradient is wrong and nothing reports it.
+        out: array for the result, of x's shape, dtype and device. It may be dy or x itself: in place. C-contiguous
+            where a saved object is from a call with axis=None; then x is copied unless it is contiguous, too.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the gradient, of x's shape, a device array if x is one, a NumPy array if x is; `out` if given.
+
+    Raises:
+        ArgumentsError: neither a saved object nor axis.
+        ShapeError: rank, axis, unequal shapes.
+        DTypeError: a dtype not named above, unequal dtypes, not an array.
+        OptionError: an argument that differs from the saved one, reverse or stream.
+        LayoutError: out is read-only, overlaps dy or x in part, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    What lies before an element is multiplied with dy[j] + x[j+1] (dy[j+1] + x[j+2] (dy[j+2] + ...)): nothing is
+    divided. Where a product of some elements overflows by itself, results may be NaN.
+
+    Example:
+        >>> y, saved = elementwise.cumprod(np.array([2.0, 0.0, 3.0]), return_saved=True)
+        >>> elementwise.cumprod_backward(np.ones(3), saved)
+        array([1., 8., 0.])
+    """
+    shape = None
+    if isinstance(x, Saved):
+        given, defaults = {"axis": axis, "reverse": reverse}, {"axis": None, "reverse": False}
+        x, axis, reverse = x.opened("elementwise.cumprod", given, defaults)
+        if axis is None:
+            x = operands.as_input(x, "x", handle_of(stream))
+            x, shape = x.ravel(), tuple(x.shape)
+    elif axis is None:
+        raise missing("cumprod")
+    handle, flat = handle_of(stream), _flattened(axis, out, shape, stream)
+    x = operands.as_input(x, "x", handle)
+    where = _axis(0 if axis is None else axis, operands.layout_of(x), "x")
+    options = where, _is_reversed(reverse)
+    return calling.found(made_gradient, "cumprod_backward", {"dy": dy, "x": x}, options, flat, stream), out, shape
 
 
 def _axis(axis: Any, array: Layout, own: str) -> int:
@@ -444,123 +495,9 @@ def flattened_out(out: Any, shape: tuple[int, ...], handle: int) -> Array:
     return array.reshape(-1)
 
 
-def run_gradient(dy: Any, x: Any, axis: Any, reverse: Any, out: Any, stream: Any) -> Array:
-    """The result of `cumprod_backward`: arguments as its docstring says."""
-    handle = handle_of(stream)
-    plan, inputs, outs = _find_gradient(dy, x, axis, reverse, out, handle)
-    return plan.run(inputs, outs, out, handle)
-
-
-def find_gradient(dy: Any, x: Any, axis: Any, reverse: Any, out: Any) -> ProductGradientPlan:
-    """The plan that `run_gradient` runs."""
-    plan, inputs, outs = _find_gradient(dy, x, axis, reverse, out, handle_of(None))
-    plan.prepare(inputs, outs)
-    return plan
-
-
-def _find_gradient(
-    dy: Any, x: Any, axis: Any, reverse: Any, out: Any, handle: int
-) -> tuple[ProductGradientPlan, list[Any], list[Any] | None]:
-    inputs = [operands.as_input(array, own, handle) for array, own in ((dy, "dy"), (x, "x"))]
-    layouts = [operands.layout_of(array) for array in inputs]
-    outs = one_out(out, "cumprod_backward", handle)
-    own = None if outs is None else operands.layout_of(outs[0])
-    found = _axis(axis, layouts[1], "x")
-    return plans.find((_gradient, *layouts, found, _is_reversed(reverse), own)), inputs, outs
-
-
-def _gradient(dy: Layout, x: Layout, axis: int, reverse: bool, out: Layout | None) -> ProductGradientPlan:
-    """As `_plan`, of the gradient of products."""
-    check_same_device(dy, "dy", x, "x")
-    row = info(x.dtype, "x")
-    if not row.is_float:
-        raise DTypeError(f"x has dtype {row.name}; it must be one of {', '.join(FLOATS)}")
-    check_rank(x.shape, "x")
-    if dy.shape != x.shape:
-        raise ShapeError(f"dy has shape {dy.shape}; x has shape {x.shape}")
-    if dy.dtype != x.dtype:
-        raise DTypeError(f"dy has dtype {dy.dtype} but x has {x.dtype}; convert one of them")
-    axis = normalize_axis(axis, x.ndim, "x")
-    result, compute = dense_like(x, x.shape), str(row.compute)
-    outputs = (result if out is None else out,)
-    check_out(outputs, (result,), ("out",))
-    before = dense_like(layout(x.shape, x.strides, info(np.dtype(compute)).numpy, x.device), x.shape)
-    views = [view(k, 0, array.strides, x.shape) for k, array in enumerate((dy, x, before, outputs[0]))]
-    first = ScanTask(
-        op="elementwise.cumprod_backward",
-        formula=SCANS["cumprod_before"],
-        reference=lambda dy, x: reference.cumprod_backward(dy, x, axis, compute, reverse),
-        names=("x", "before"),
-        inputs=(x,),
-        outputs=(before,),
-        shape=x.shape,
-        axes=(axis,),
-        reads=(views[1]._replace(argument=0),),
-        writes=(views[2]._replace(argument=0),),
-        out_given=out is not None,
-        compute=compute,
-        reverse=reverse,
-    )
-    second = first.replace(
-        formula=SCANS["cumprod_backward"],
-        names=("dy", "x", "before", "out"),
-        inputs=(dy, x, before),
-        outputs=outputs,
-        reads=(views[1], views[0], views[2]),
-        writes=(views[3]._replace(argument=0),),
-        reverse=not reverse,
-    )
-    return ProductGradientPlan(first, second)
-
-
-def _plan(name: str, x: Layout, axis: int | None, asked: Any, reverse: bool, out: Layout | None) -> ScanPlan:
-    """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
-    own, backward = _name(name), name.endswith(_BACKWARD)
-    if x.ndim > MAX_RANK:
-        raise ShapeError(f"{own} has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
-    row = info(x.dtype, own)
-    if backward and not (row.is_float or row.parts == 2):
-        raise DTypeError(f"{own} has dtype {row.name}; gradients are floats of 16 bits and more, or complex")
-    dtype, compute = types_of(name, row, asked, own)
-    if axis is None:
-        axes = tuple(range(x.ndim))
-        result = layout((x.size,), (dtype.itemsize,), dtype, x.device)
-    else:
-        axes = (normalize_axis(axis, x.ndim, own),)
-        result = dense_like(layout(x.shape, x.strides, dtype, x.device), x.shape)
-    outputs = (result if out is None else out,)
-    check_out(outputs, (result,), ("out",))
-    steps = outputs[0].strides
-    if axis is None:
-        steps = tuple(steps[0] * n for n in row_major_strides(x.shape, 1))
-    function = reference.FUNCTIONS[name.removesuffix(_BACKWARD)]
-    # What a sum up to an element is given goes to all that are in it.
-    direction = reverse != backward
-    return ScanPlan(
-        ScanTask(
-            op=f"elementwise.{name}",
-            formula=SCANS[name.removesuffix(_BACKWARD)],
-            reference=lambda seen: function(seen, axes, compute, direction),
-            names=(own, "out"),
-            inputs=(x,),
-            outputs=outputs,
-            shape=x.shape,
-            axes=axes,
-            reads=(view(0, 0, x.strides, x.shape),),
-            writes=(view(0, 0, steps, x.shape),),
-            out_given=out is not None,
-            compute=compute,
-            reverse=direction,
-        )
-    )
-
-
-_CALLS = OfOneArray(_plan, _checked, _name)
-
-
 def planned(name: str, x: Layout, axis: int | None, *, reverse: bool = False, dtype: Any = None) -> ScanPlan:
     """A plan for an array that need not exist, in no cache."""
-    return _plan(name, x, axis, dtype, reverse, None)
+    return made(name, axis, dtype, reverse, None, x)
 
 
 def everyday_reductions(matrix: Layout) -> Iterator[ScanPlan]:
@@ -573,4 +510,4 @@ def everyday_reductions(matrix: Layout) -> Iterator[ScanPlan]:
 
 def planned_gradient(x: Layout, axis: int) -> ProductGradientPlan:
     """The same of the gradient of products, of arrays alike."""
-    return _gradient(x, x, axis, False, None)
+    return made_gradient("cumprod_backward", axis, False, None, x, x)

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 
 from ..base.layout import layout, row_major_strides
-from ..errors import ArgumentsError, OptionError, UnsupportedError, shown
+from ..errors import ArgumentsError, DTypeError, OptionError, UnsupportedError, shown
 from ..functions.symbolic.captured import Outside
 from ..functions.symbolic.derive import written
 from ..functions.symbolic.ieee_math import copied
 from ..functions.symbolic.trace import is_truth, is_whole, traced
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import on_gpu
+from ..plan.saved import Saved, check_kept
 from ..runtime.streams import handle_of
 from .rows import Meaning, Row
-from .scalars import sorted_out
+from .scalars import is_number, sorted_out
 
 _EMPTY = inspect.Parameter.empty
 _POSITIONAL = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
@@ -96,6 +97,8 @@ class Own:
     __name__: str
     __qualname__: str
     _kind = ""
+    #: Parameters of every call, which the function must not have.
+    _reserved: tuple[str, ...] = ("return_saved",)
     #: The values that the functions read from outside, once they are copied; None if they read nothing.
     _outside: Outside | None = None
 
@@ -112,6 +115,8 @@ class Own:
         kind = _KEYWORD if self._by_name else inspect.Parameter.POSITIONAL_OR_KEYWORD
         added = [inspect.Parameter(name, kind, default=more[name]) for name in more if name not in options]
         self._signature = signature.replace(parameters=[*signature.parameters.values(), *added])
+        if taken := [name for name in self._signature.parameters if name in self._reserved]:
+            raise OptionError(f"{taken[0]} is a parameter of {plain.__name__}, and of every call: name it otherwise")
 
     def __repr__(self) -> str:
         return f"<elementwise {self._kind} {self.__name__}{self._signature}>"
@@ -150,6 +155,59 @@ class Own:
             raise ArgumentsError(f"{self.__name__}{self._signature} cannot be called so: {error}") from None
         bound.apply_defaults()
         return tuple(bound.arguments.values())
+
+    # ------------------------------------------------------------ saved objects
+
+    def _kept(self, arguments: tuple[Any, ...], more: Mapping[str, Any], out: Any, handle: int, gradient: Any) -> Saved:
+        """Return the saved object of a call. Call this before anything is written.
+
+        Args:
+            arguments: all of the call, in order.
+            more: other options of the call, by name.
+            out, handle: the call's `out` and stream.
+            gradient: the gradient that `backward` computes of the saved object, even after globals have changed.
+
+        Raises:
+            LayoutError: out shares memory with an argument.
+        """
+        names, count = tuple(self._signature.parameters), self._count
+        check_kept(names, [None if is_number(each) else each for each in arguments], out, handle)
+        arrays = dict(zip(names[:count], arguments[:count], strict=True))
+        options = dict(zip(names[count:], arguments[count:], strict=True))
+        return Saved(f"elementwise.{self.__name__}", arrays, {**options, **more}, (self, gradient))
+
+    def _opened(
+        self, saved: Saved, arguments: tuple[Any, ...], options: dict[str, Any], more: Mapping[str, Any] = _NOTHING
+    ) -> tuple[tuple[Any, ...], Any]:
+        """Return (all arguments in order, the gradient) of a saved object.
+
+        Args:
+            saved: the first argument of `backward`.
+            arguments, options: the others.
+            more: other options of the call that are not their defaults, by name.
+
+        Raises:
+            DTypeError, OptionError: something else made the object. OptionError: an argument differs.
+        """
+        if saved.maker is None:
+            raise DTypeError(f"saved is what {saved.op} returned; {self.__name__}.backward needs {self._needed()}")
+        maker, gradient = saved.maker
+        if maker is not self:
+            other = maker.__name__
+            if other == self.__name__:
+                other = f"another {other}, or one from before its definition ran again,"
+            raise OptionError(f"saved is what {other} returned; {self.__name__}.backward needs {self._needed()}")
+        try:
+            bound = self._signature.bind_partial(saved, *arguments, **options).arguments
+        except TypeError as error:
+            raise ArgumentsError(f"{self.__name__}.backward(dy, saved) cannot be called so: {error}") from None
+        given = {**dict(list(bound.items())[1:]), **more}
+        saved.check(saved.op, given, dict.fromkeys(given, inspect.Parameter.empty))
+        kept = {**saved.arrays, **saved.options}
+        return tuple([kept[name] for name in self._signature.parameters]), gradient
+
+    def _needed(self) -> str:
+        return f"what {self.__name__}(..., return_saved=True) returned"
 
     # ------------------------------------------------------------ what it became
 

@@ -1,4 +1,4 @@
-"""In which dtype the arguments of an elementwise function meet, and which its result has.
+"""In which dtype the arguments of an elementwise function meet, and which its result has; and that of reductions.
 
 As NumPy has it (NEP 50): arrays by their dtypes alone, of Python's numbers only the kind. Where NumPy has no answer
 (bfloat16 beside float16 or wide integers) torch's holds.
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.dtypes import TABLE, info, real_of
-from ..errors import DTypeError
+from ..base import dtypes
+from ..base.dtypes import TABLE, DTypeInfo, info, real_of
+from ..errors import DTypeError, shown
 
 #: Python's numbers, whose dtype is that of the arrays beside them.
 WEAK = (bool, int, float, complex)
@@ -22,6 +23,12 @@ _ORDER = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _WEAK_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 #: Kind -> how messages call it.
 KINDS = {"b": "bool", "u": "unsigned integers", "i": "signed integers", "f": "floats", "c": "complex numbers"}
+#: Reductions whose results are indices.
+INDICES = ("argmax", "argmin")
+#: What is real of complex numbers, too.
+_REAL = ("var", "std", "norm")
+#: What adds up or multiplies.
+_TOTALS = ("cumsum", "cumprod", "cumsum_backward")
 
 
 class Types(NamedTuple):
@@ -189,3 +196,66 @@ def is_stored_as(result: str, out: str) -> bool:
     if "8" in (own, other) or (own, other) == ("i", "u"):
         return False
     return _ORDER[own] <= _ORDER[other]
+
+
+def dtype_of(spec: Any) -> Any:
+    """The option `dtype` in one form: None, or a NumPy dtype."""
+    return None if spec is None else dtypes.dtype(spec)
+
+
+def types_of(
+    name: str, row: DTypeInfo, asked: Any, own: str = "x", known: tuple[str, bool] | None = None
+) -> tuple[np.dtype[Any], str]:
+    """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
+
+    Args:
+        name: of the function.
+        row: of the array's dtype.
+        asked: the option dtype.
+        own: what messages call the array.
+        known: the function's rule and whether it takes complex numbers, as `kernels.reduce.functions.Function` has
+            them; None of scans, norms and the functions of deviations and indices.
+
+    Raises:
+        DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
+    """
+    kind = _kind(row) if row.compute is not None else None
+    rule, takes_complex = known or ("total" if name in _TOTALS else "mean", name in (*_TOTALS, *_REAL))
+    if kind is None or (kind == "complex" and not takes_complex):
+        raise DTypeError(
+            f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
+            f"{', complex numbers' if takes_complex else ''} and bool"
+        )
+    if rule == "bool":
+        return np.dtype(bool), str(row.compute)
+    if name in INDICES:
+        return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
+    if rule == "keep":
+        return row.numpy, str(row.compute)
+    if kind == "complex" and name in _REAL:
+        if asked is not None:
+            raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
+        return np.dtype(real_of(str(row.compute))), str(row.compute)
+    if asked is None:
+        asked = row.numpy
+        if rule == "total":
+            wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
+        else:
+            wide = "float64" if kind in ("bool", "integer") else None
+        asked = row.numpy if wide is None else np.dtype(wide)
+    wanted = info(asked, "dtype")
+    kinds = ("float", *["complex"] * (takes_complex and name not in _REAL), *["integer"] * (rule == "total"))
+    if wanted.compute is None or _kind(wanted) not in kinds:
+        raise DTypeError(
+            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(kinds)} dtypes"
+        )
+    if kind == "complex" and _kind(wanted) != "complex":
+        raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")
+    return wanted.numpy, str(wanted.compute)
+
+
+def _kind(row: DTypeInfo) -> str:
+    """What a dtype is of: "float", "complex", "integer" or "bool"."""
+    if row.parts == 2:
+        return "complex"
+    return "float" if row.is_float else "bool" if row.name == "bool" else "integer"

@@ -12,10 +12,13 @@ from ..arrays.operands import Array
 from ..base.dtypes import info
 from ..errors import DTypeError, OptionError
 from ..functions.symbolic.trace import NAMESAKES
+from ..plan.calls import planned
 from ..runtime.streams import handle_of
+from .calling import plans
 from .casting import astype
-from .operation import ElementwisePlan, find, run
+from .operation import find, run
 from .public import WHOLE_FUNCTIONS
+from .rows import Row
 from .table import TABLE
 from .type_promotion import WEAK, promoted
 
@@ -24,6 +27,22 @@ _LOWER, _UPPER = (TABLE[name].row.called(("x", bound)) for name, bound in (("max
 _FILL = _WHERE.called(("where", "value", "x"))
 
 
+def _run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
+    """As `operation.run` of `where`, of any condition."""
+    condition, *others = arguments
+    return run(row, (_truth(condition, stream), *others), out, where, stream)
+
+
+@planned(
+    plans,
+    "ElementwisePlan",
+    "condition x1 x2",
+    call="plan(condition, x1, x2)",
+    note="The condition is of bool.",
+    short=False,
+    run=_run,
+    prepare=find,
+)
 def where(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """x1 where the condition holds, else x2.
 
@@ -42,17 +61,7 @@ def where(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = Non
         >>> elementwise.where(np.array([True, False]), np.array([1.0, 2.0]), 0.0)
         array([1., 0.])
     """
-    return run(_WHERE, (_truth(condition, stream), x1, x2), out, where, stream)
-
-
-def where_plan(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
-    """The plan that `where` runs for these arguments, the condition of bool: call it as `plan(condition, x1, x2)`.
-
-    Example:
-        >>> elementwise.where_plan(np.array([True, False]), np.array([1.0, 2.0]), 0.0).info.backend
-        'numpy'
-    """
-    return find(_WHERE, (condition, x1, x2), out, where)
+    return _WHERE, (condition, x1, x2), out, where, stream
 
 
 def fill(x: Any, value: Any, *, where: Any = None, stream: Any = None) -> Array:
@@ -103,6 +112,9 @@ def _met(source: Any, dtype: np.dtype[Any], stream: Any) -> Any:
 
 def _truth(condition: Any, stream: Any) -> Any:
     """A condition as an array of bool; numbers, and what is none of both, as they are."""
+    known = getattr(condition, "_numbacc_layout", None)
+    if known is not None and known.dtype == np.bool_:
+        return condition
     found = getattr(condition, "dtype", None)
     if isinstance(condition, (*WEAK, np.generic)) or (found is not None and str(found) in ("bool", "torch.bool")):
         return condition
@@ -110,6 +122,16 @@ def _truth(condition: Any, stream: Any) -> Any:
     return array if array.dtype == np.bool_ else run(_NOT_EQUAL, (array, 0), None, None, stream)
 
 
+@planned(
+    plans,
+    "ElementwisePlan",
+    "x min max",
+    call="plan(x, min, max)",
+    note="Leave out a bound that is None.",
+    short=False,
+    run=run,
+    prepare=find,
+)
 def clamp(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """x, but at least min and at most max; max where min is above it, NaN where one of them is.
 
@@ -128,19 +150,8 @@ def clamp(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: A
         >>> elementwise.clamp(np.array([-1.0, 0.5, 2.0]), 0.0, 1.0)
         array([0. , 0.5, 1. ])
     """
-    row, arguments = _bounded(x, min, max)
-    return run(row, arguments, out, where, stream)
-
-
-def clamp_plan(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: Any = None) -> ElementwisePlan:
-    """The plan that `clamp` runs for these arguments: call it with x and the bounds that are given.
-
-    Example:
-        >>> elementwise.clamp_plan(np.array([-1.0]), 0.0, 1.0).info.op
-        'elementwise.clamp'
-    """
-    row, arguments = _bounded(x, min, max)
-    return find(row, arguments, out, where)
+    row, arguments = (_CLAMP, (x, min, max)) if min is not None and max is not None else _bounded(x, min, max)
+    return row, arguments, out, where, stream
 
 
 _INFINITY = math.inf
@@ -162,13 +173,11 @@ def of_numbers() -> None:
         return chosen(condition, x1, x2)
 
     NAMESAKES.update(WHOLE_FUNCTIONS, where=where_of_numbers, clip=clamp_of_numbers)
-    where.py_func, clamp.py_func = where_of_numbers, clamp_of_numbers  # type: ignore[attr-defined]
+    where.py_func, clamp.py_func = where_of_numbers, clamp_of_numbers
 
 
 def _bounded(x: Any, low: Any, high: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The function that keeps these bounds, and its arguments."""
+    """The function that keeps these bounds, of which at least one is None, and its arguments."""
     if low is None and high is None:
         raise OptionError("min and max are both None; pass one bound or both")
-    if low is None or high is None:
-        return (_UPPER, (x, high)) if low is None else (_LOWER, (x, low))
-    return _CLAMP, (x, low, high)
+    return (_UPPER, (x, high)) if low is None else (_LOWER, (x, low))

@@ -11,12 +11,12 @@ from ..base.layout import Layout, check_rank, dense_like, integers_of, is_sequen
 from ..errors import DTypeError, ShapeError, shown, unknown
 from ..plan.base import check_out
 from ..reference import fft as reference
-from .program import Request, with_result
+from .program import TransformRequest, with_result
 
 NORMS = ("backward", "ortho", "forward")
 
 
-class Meaning(NamedTuple):
+class CufftMeaning(NamedTuple):
     """A function in terms of cuFFT's transforms.
 
     Attributes:
@@ -35,12 +35,12 @@ class Meaning(NamedTuple):
 #: One-dimensional functions. The sum over a spectrum's conjugate is the conjugate of the sum with the other sign, so
 #: `hfft` and `ihfft` are cuFFT's transforms from and to half spectra with a conjugation.
 MEANINGS = {
-    "fft": Meaning("c2c", False, False),
-    "ifft": Meaning("c2c", True, True),
-    "rfft": Meaning("r2c", False, False),
-    "irfft": Meaning("c2r", True, True),
-    "hfft": Meaning("c2r", True, False, "before"),
-    "ihfft": Meaning("r2c", False, True, "after"),
+    "fft": CufftMeaning("c2c", False, False),
+    "ifft": CufftMeaning("c2c", True, True),
+    "rfft": CufftMeaning("r2c", False, False),
+    "irfft": CufftMeaning("c2r", True, True),
+    "hfft": CufftMeaning("c2r", True, False, "before"),
+    "ihfft": CufftMeaning("r2c", False, True, "after"),
 }
 
 
@@ -108,7 +108,7 @@ def axes_and_lengths(
     return found, tuple(lengths)
 
 
-def _scale(meaning: Meaning, norm: str | None, count: int) -> str:
+def _scale(meaning: CufftMeaning, norm: str | None, count: int) -> str:
     """The factor that a transform is multiplied with, as a key of `kernels.fft.layout.SCALES`."""
     if count == 1:
         return ""
@@ -125,7 +125,7 @@ def request(
     norm: Any,
     overwrite: bool,
     out: Layout | None,
-) -> Request:
+) -> TransformRequest:
     """A transform along axes, each named once, its arguments checked."""
     if norm is not None and (not isinstance(norm, str) or norm not in NORMS):
         raise unknown("norm", norm, NORMS, f"it is None, {', '.join(map(repr, NORMS))}")
@@ -152,7 +152,7 @@ def request(
     if out is not None:
         check_out((out,), (result,), ("out",))
         result = out
-    asked = Request(
+    asked = TransformRequest(
         function=function,
         kind=meaning.kind,
         inverse=meaning.inverse,

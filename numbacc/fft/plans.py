@@ -17,7 +17,7 @@ from ..plan.base import Plan
 from ..reference import fft as reference
 from ..runtime.steps import Scratch, Step, Steps
 from . import repacking
-from .program import Execute, Repack, Request, build
+from .program import Execute, Repack, TransformRequest, build
 
 
 class _Transform:
@@ -72,7 +72,7 @@ class _Transform:
         self.transform.check(status)
 
 
-def executable(request: Request, aligned: bool, close: Sequence[tuple[int, ...]]) -> Any:
+def executable(request: TransformRequest, aligned: bool, close: Sequence[tuple[int, ...]]) -> Any:
     """Make the executable of a transform, in the calling thread.
 
     Args:
@@ -114,7 +114,7 @@ def executable(request: Request, aligned: bool, close: Sequence[tuple[int, ...]]
     )
 
 
-def misaligned(request: Request) -> int:
+def misaligned(request: TransformRequest) -> int:
     """Bits of addresses that are 0 where cuFFT can take an array."""
     return int(np.dtype(request.math).itemsize) - 1
 
@@ -128,7 +128,7 @@ class FftPlan(Plan):
     per_thread = True
     backend = "cufft"
 
-    def __init__(self, request: Request):
+    def __init__(self, request: TransformRequest):
         super().__init__(f"fft.{request.function}", ("a", "out"), (request.array,), (request.result,))
         check_writable(request.result, "out")
         self._request = request

@@ -21,9 +21,9 @@ import numpy as np
 
 from ..base.layout import layout, repeats_elements
 from ..libraries.advanced_layout import MAX_RANK, TYPES, walk
-from .steps import ARGUMENT, RESULT, Area, Execute, Program, Repack, Request, dense, inner_axes
+from .steps import ARGUMENT, RESULT, Area, Execute, Program, Repack, TransformRequest, dense, inner_axes
 
-__all__ = ["Execute", "Program", "Repack", "Request", "build", "with_result"]
+__all__ = ["Execute", "Program", "Repack", "TransformRequest", "build", "with_result"]
 
 #: Scratch arrays start on multiples of this, as allocations do.
 _ALIGNMENT = 256
@@ -34,7 +34,7 @@ _LARGE = 1 << 20
 _REAL = {"complex64": "float32", "complex128": "float64"}
 
 
-def build(request: Request, aligned: bool) -> Program:
+def build(request: TransformRequest, aligned: bool) -> Program:
     """The program for a request.
 
     Args:
@@ -49,7 +49,7 @@ def build(request: Request, aligned: bool) -> Program:
     return min(programs, key=lambda program: program.cost)
 
 
-def with_result(request: Request) -> Request:
+def with_result(request: TransformRequest) -> TransformRequest:
     """The request with a result in the memory order that is written fastest: the argument's, or the axes innermost.
 
     Small results have the argument's.
@@ -62,7 +62,7 @@ def with_result(request: Request) -> Request:
 
 
 class _Builder:
-    def __init__(self, request: Request, aligned: bool):
+    def __init__(self, request: TransformRequest, aligned: bool):
         self.request, self.program = request, Program()
         self._complex: np.dtype[Any] = np.dtype(request.math)
         self._real: np.dtype[Any] = np.dtype(_REAL[request.math])

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.layout import Layout, layout, row_major_strides
-from ..libraries.advanced_layout import CALL_BYTES, Walk
+from ..libraries.advanced_layout import CALL_BYTES, LayoutWalk
 
 #: Buffer numbers: the argument, the result; scratch memory follows.
 ARGUMENT, RESULT = 0, 1
 
 
-class Request(NamedTuple):
+class TransformRequest(NamedTuple):
     """A transform on given layouts, its options validated.
 
     Attributes:
@@ -76,7 +76,7 @@ class Repack(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """As that of a `Walk`."""
+        """As that of a `LayoutWalk`."""
         return CALL_BYTES + (0 if self.mirrored is not None else self.source.layout.nbytes + self.target.layout.nbytes)
 
 
@@ -85,12 +85,12 @@ class Execute(NamedTuple):
 
     source: Area
     target: Area
-    walk: Walk
+    walk: LayoutWalk
     inverse: bool
 
     @property
     def cost(self) -> float:
-        """That of its `Walk`."""
+        """That of its `LayoutWalk`."""
         return self.walk.cost
 
 
@@ -114,7 +114,7 @@ class Program:
         return sum(step.cost for step in self.steps)
 
 
-def inner_axes(request: Request) -> list[int]:
+def inner_axes(request: TransformRequest) -> list[int]:
     """The transformed axes as they follow each other in the argument's memory; the halved one is the last."""
     kept = () if request.kind == "c2c" else request.axes[-1:]
     movable = request.axes[: len(request.axes) - len(kept)]

@@ -318,11 +318,11 @@ def _planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, over
         n, axes = _numbers(function, n, axes)
         plan = _plans.find((function, n, axes, norm, overwrite, target, layout))
     if plan is None:
-        plan = _Passes(function, n, axes, norm, overwrite)
+        plan = _AxisPasses(function, n, axes, norm, overwrite)
     return plan, (array,), None if result is None else (result,), handle, ()
 
 
-class _Passes(NamedTuple):
+class _AxisPasses(NamedTuple):
     """The plan of a transform that names an axis twice: there is none, it runs one pass after the other."""
 
     function: str

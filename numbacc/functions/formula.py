@@ -7,6 +7,7 @@ machine code, and a change of one compiles no other anew.
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -32,7 +33,7 @@ class Formula:
         derivative: the formula of its gradients, or None.
         heavy: bytes of an element where its arithmetic, not memory, takes the time: threads then take more elements. As
             a mapping it says how many numbers of all inputs a thread has at most, None for as many as usual then.
-        origin: (function, arguments) that make it again in another process; None where its name finds it, or nothing.
+        origin: (function, arguments) that make it again in another process; None where nothing does.
         kept: which of its operands are elements as they lie in memory. Its results are then tuples: a number, whether
             that is to be stored, and which of those elements is kept if not.
     """
@@ -299,5 +300,20 @@ def identity(x):
     return (x,)
 
 
+def _copy() -> Formula:
+    return COPY
+
+
 #: The formula of copies. It stands here, since arrays need it and none of the functions.
-COPY = Formula("copy", identity, lambda x: (x,))
+COPY = Formula("copy", identity, lambda x: (x,), origin=(_copy, ()))
+
+
+def _reduced(formula: Formula) -> tuple[Any, ...]:
+    """The pickled form of a formula: what makes it again."""
+    if formula.origin is None:
+        raise TypeError(f"{formula!r} is not one of numbacc's own formulas: it cannot be pickled")
+    return formula.origin
+
+
+copyreg.pickle(Formula, _reduced)
+copyreg.pickle(Reduction, _reduced)

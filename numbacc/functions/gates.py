@@ -10,15 +10,14 @@ Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, S
 
 from __future__ import annotations
 
-import copyreg
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..reference import epilogues, gated
+from ..reference import gated
 from .arithmetic import gaussian, magnitude, minimum, normal_tail
 from .exponentials import TANH_CUBIC, TANH_LINEAR, decay, share, sigmoid, silu, tanh_decay, tanh_gelu
-from .formula import COPY, Formula, Reduction, identity
+from .formula import Formula
 from .symbolic.derive import written
 from .symbolic.vectorized import vectorized
 
@@ -147,26 +146,11 @@ def relu(v):
     return v
 
 
-def dgelu(v, aux):
-    """v g'(aux), the gradient of GELU's tanh form, which is what gates GeGLU's."""
-    _, slope = geglu_tanh_pair(aux)
-    return (v * slope,)
-
-
 def activated(activation):
     """The map v -> (activation(v),)."""
 
     def forward(v):
         return (activation(v),)
-
-    return forward
-
-
-def activated_with_aux(activation):
-    """The map v -> (activation(v), v): what the derivative will need is kept."""
-
-    def forward(v):
-        return activation(v), v
 
     return forward
 
@@ -199,17 +183,6 @@ GATES = {
     "swiglu": smooth(swiglu_pair, swiglu),
     "geglu": smooth(geglu_pair, geglu),
     "geglu_tanh": smooth(geglu_tanh_pair, geglu_tanh),
-}
-
-_EPILOGUES = {
-    "bias": biased(identity),
-    "relu": activated(relu),
-    "relu_bias": biased(activated(relu)),
-    "gelu": activated(geglu_tanh),
-    "gelu_bias": biased(activated(geglu_tanh)),
-    "gelu_aux": activated_with_aux(geglu_tanh),
-    "gelu_aux_bias": biased(activated_with_aux(geglu_tanh)),
-    "dgelu": dgelu,
 }
 
 
@@ -248,6 +221,11 @@ def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] 
     return {"forward": Formula(f"gated.forward.{kind}", forward, ours, made), "backward": made}
 
 
+def named(name: str) -> Formula:
+    """The formula of a name."""
+    return FORMULAS[name]
+
+
 def _gated(direction: str, derivatives: dict[str, Formula]) -> dict[str, Formula]:
     return {
         kind: Formula(
@@ -255,56 +233,12 @@ def _gated(direction: str, derivatives: dict[str, Formula]) -> dict[str, Formula
             getattr(gate, direction),
             partial(getattr(gated, direction), kind=kind),
             derivatives.get(kind),
+            (named, (f"gated.{direction}.{kind}",)),
         )
         for kind, gate in GATES.items()
     }
 
 
 _BACKWARD = _gated("backward", {})
-_ALL = (
-    *_gated("forward", _BACKWARD).values(),
-    *_BACKWARD.values(),
-    *(Formula(name, _EPILOGUES[name.removeprefix("epilogue.")], map_) for name, map_ in epilogues.MAPS.items()),
-    COPY,
-)
-
-
-def part(x):
-    """x -> (x,): what a number adds to a sum."""
-    return (x,)
-
-
-def add(total, value):
-    """(total, value) -> (total + value,)."""
-    return (total + value,)
-
-
-def total(x, rows):
-    """(x,): a sum is not a mean."""
-    return (x,)
-
-
-#: The sum over rows.
-SUM = Reduction("sum", part, start=(0.0,), merge=add, finish=total)
-
 #: Formulas by name.
-FORMULAS = {formula.name: formula for formula in _ALL}
-
-
-def named(name: str) -> Formula:
-    """The formula of a name."""
-    return _NAMED[name]
-
-
-def _reduced(formula: Formula) -> tuple[Any, ...]:
-    """The pickled form of a formula: its name, for those of this module, or what makes it again."""
-    if formula.origin is not None:
-        return formula.origin
-    if _NAMED.get(formula.name) is not formula:
-        raise TypeError(f"{formula!r} is not one of numbacc's own formulas: it cannot be pickled")
-    return named, (formula.name,)
-
-
-_NAMED: dict[str, Formula] = {**FORMULAS, SUM.name: SUM}
-copyreg.pickle(Formula, _reduced)
-copyreg.pickle(Reduction, _reduced)
+FORMULAS = {formula.name: formula for formula in (*_gated("forward", _BACKWARD).values(), *_BACKWARD.values())}

@@ -2,8 +2,8 @@
 
 The library's heuristics do not look after all that its kernels need. NVIDIA wants every matrix of a float8 product, and
 each of its rows, at a multiple of 16 bytes. The rest was measured, on an H200 with cuBLASLt 13.1 (what was found is in
-docs/alignment.md, by tests/sweep_gemm_alignment.py): a 16-bit bias at 2 modulo 4 and a 16-bit GELU aux that is not at
-a multiple of 16 end the CUDA context with some kernels, as does a C whose rows are better aligned than D's; a scale
+docs/alignment.md, by tests/gemm/sweep_gemm_alignment.py): a 16-bit bias at 2 modulo 4 and a 16-bit GELU aux that is not
+at a multiple of 16 end the CUDA context with some kernels, as does a C whose rows are better aligned than D's; a scale
 that is not at a multiple of 16, and int8 matrices that are not at one of 4, are refused when the product is queued.
 """
 
@@ -20,7 +20,7 @@ from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable
 from .epilogue import Epilogue
 from .lowering import AUX, BIAS, OUT, A, B, C
-from .problem import SCALES, Problem, pitch
+from .problem import SCALES, GemmProblem, pitch
 
 #: Bytes that everything of a float8 product must start at a multiple of, scales and amax_d too; and a GELU aux.
 FLOAT8 = 16
@@ -46,12 +46,12 @@ class Copied(NamedTuple):
     executable: MapExecutable | None = None
 
 
-def is_float8(problem: Problem) -> bool:
+def is_float8(problem: GemmProblem) -> bool:
     """True if the matrices that are multiplied are of float8."""
     return info(problem.call.a.dtype).is_scaled
 
 
-def check_layouts(problem: Problem) -> None:
+def check_layouts(problem: GemmProblem) -> None:
     """Raise LayoutError where rows or matrices of a float8 product are not multiples of 16 bytes apart."""
     if not is_float8(problem) or not (problem.k and problem.matrix_out.size):
         return
@@ -76,7 +76,7 @@ def check_layouts(problem: Problem) -> None:
             )
 
 
-def check_addresses(problem: Problem, alignment: Sequence[int]) -> None:
+def check_addresses(problem: GemmProblem, alignment: Sequence[int]) -> None:
     """Raise LayoutError where a matrix of a float8 or int8 product does not start where the library takes it."""
     needed = FLOAT8 if is_float8(problem) else INT8 if problem.call.a.itemsize == 1 else 1
     for number, name in _MATRICES:
@@ -88,7 +88,7 @@ def check_addresses(problem: Problem, alignment: Sequence[int]) -> None:
             )
 
 
-def takes_aux(problem: Problem, kind: Epilogue, alignment: Sequence[int]) -> bool:
+def takes_aux(problem: GemmProblem, kind: Epilogue, alignment: Sequence[int]) -> bool:
     """False where the library would have an aux that starts where it cannot take it; `fuses` looks at its rows."""
     if not (kind.uses_aux or kind.produces_aux) or alignment[AUX] >= FLOAT8:
         return True
@@ -100,7 +100,9 @@ def loose_scales(addresses: Sequence[int]) -> tuple[int, ...]:
     return tuple(k for k, address in enumerate(addresses) if address % FLOAT8)
 
 
-def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) -> tuple[Problem, tuple[Copied, ...]]:
+def copies_of(
+    problem: GemmProblem, alignment: Sequence[int], loose: Sequence[int]
+) -> tuple[GemmProblem, tuple[Copied, ...]]:
     """The problem as the library sees it, and the arrays to be copied.
 
     Args:
@@ -151,7 +153,7 @@ def _dense(bias: Layout) -> tuple[Layout, Layout, Layout]:
     return layout(bias.shape, (*steps.values(), size), bias.dtype, bias.device), source, target
 
 
-def told(problem: Problem, alignment: Sequence[int], copies: Sequence[Copied]) -> tuple[int, ...]:
+def told(problem: GemmProblem, alignment: Sequence[int], copies: Sequence[Copied]) -> tuple[int, ...]:
     """The alignment that the library's heuristics are told: that of every bias and aux of a batch, not of the first;
     and of C and D the lesser one."""
     found = list(alignment)

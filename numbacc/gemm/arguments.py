@@ -1,12 +1,13 @@
-"""The arguments of a product as they are given: arrays, and numbers where those may stand for arrays."""
+"""The arguments of a product as they are given, arrays or numbers that stand for them, and its results as asked for."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base.dtypes import Products
 from ..errors import OptionError, shown
 from .problem import SCALES
@@ -42,3 +43,26 @@ def checked_number(value: Any, name: str, types: Products | None = None) -> floa
     if types is not None and types.accumulator == "int32" and not (number.is_integer() and abs(number) < 2**31):
         raise OptionError(f"{name}={shown(value)} must be an integer of 32 bits, as the product of int8 matrices is")
     return number
+
+
+class WithAux(NamedTuple):
+    """Result of an epilogue that also gives `aux`, what the backward product needs."""
+
+    out: Array
+    aux: Array
+
+
+class WithBiasGrad(NamedTuple):
+    """Result of an epilogue that also gives `bias_grad`."""
+
+    out: Array
+    bias_grad: Array
+
+
+def as_given(result: Any, out: Any, aux: Any) -> Any:
+    """A result with the arrays that the user gave for it, which may be another library's, instead of those returned."""
+    if isinstance(result, WithAux):
+        return WithAux(result.out if out is None else out, result.aux if aux is None else aux)
+    if isinstance(result, WithBiasGrad):
+        return result if out is None else result._replace(out=out)
+    return result if out is None else out

@@ -9,10 +9,10 @@ from ..plan.tasks import MapPlan
 from .epilogue import Epilogue
 from .epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
 from .lowering import AUX, BIAS, OUT, A, B
-from .problem import Problem
+from .problem import GemmProblem
 
 
-class Step(NamedTuple):
+class KernelStep(NamedTuple):
     """One kernel: its plan, and which of the product's arrays it reads and writes, by their number."""
 
     plan: MapPlan
@@ -25,7 +25,7 @@ class Step(NamedTuple):
 _SUM_APART = 2**22
 
 
-def ways(problem: Problem) -> list[Epilogue]:
+def ways(problem: GemmProblem) -> list[Epilogue]:
     """The parts of a problem's epilogue that the library may do, best first; our kernels do the rest."""
     kind = problem.epilogue
     if kind is Epilogue.NONE:
@@ -39,7 +39,7 @@ def ways(problem: Problem) -> list[Epilogue]:
     return found if info(problem.call.a.dtype).is_scaled else [*found, Epilogue.NONE]
 
 
-def steps_of(problem: Problem, done: Epilogue) -> list[Step]:
+def steps_of(problem: GemmProblem, done: Epilogue) -> list[KernelStep]:
     """The steps that turn the product in `out` with an epilogue that is `done` into the problem's results, in order."""
     kind, out = problem.epilogue, problem.matrix_out
     if done is kind:
@@ -51,7 +51,7 @@ def steps_of(problem: Problem, done: Epilogue) -> list[Step]:
         plan = (
             select_plan(out, aux, out) if kind.activation == "relu" else map_plan("epilogue.dgelu", (out, aux), (out,))
         )
-        steps.append(Step(plan, (OUT, AUX), (OUT,)))
+        steps.append(KernelStep(plan, (OUT, AUX), (OUT,)))
     elif (kind.activation and not done.activation) or kind.uses_bias:
         gelu_aux = kind.produces_aux and kind.activation == "gelu"
         relu_aux = kind.produces_aux and not gelu_aux
@@ -64,17 +64,17 @@ def steps_of(problem: Problem, done: Epilogue) -> list[Step]:
         if formula:
             reads, inputs = ((OUT, BIAS), (out, bias)) if bias is not None else ((OUT,), (out,))
             writes, outputs = ((OUT, AUX), (out, aux)) if gelu_aux else ((OUT,), (out,))
-            steps.append(Step(map_plan(f"epilogue.{formula}", inputs, outputs), reads, writes))
+            steps.append(KernelStep(map_plan(f"epilogue.{formula}", inputs, outputs), reads, writes))
         if relu_aux:
             # Its bits are those of z, of which ReLU would leave no sign.
             assert aux is not None
-            steps.append(Step(pack_plan(out, aux), (OUT,), (AUX,)))
-            steps.append(Step(map_plan("epilogue.relu", (out,), (out,)), (OUT,), (OUT,)))
+            steps.append(KernelStep(pack_plan(out, aux), (OUT,), (AUX,)))
+            steps.append(KernelStep(map_plan("epilogue.relu", (out,), (out,)), (OUT,), (OUT,)))
     if kind.produces_bias_grad:
         assert grad is not None
         source, array, axis = {
             Epilogue.BGRADA: (A, problem.matrix_a, -1),
             Epilogue.BGRADB: (B, problem.matrix_b, -2),
         }.get(kind, (OUT, out, -2))
-        steps.append(Step(sum_plan(array, axis, grad), (source,), (BIAS,)))
+        steps.append(KernelStep(sum_plan(array, axis, grad), (source,), (BIAS,)))
     return steps

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.dtypes import info
 from ..base.layout import Layout, View, view
-from ..functions.gates import FORMULAS, SUM
+from ..functions.epilogues import FORMULAS, SUM
 from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.other_launches import bits_order, reduction_order
 from ..plan.cache import PlanCache
@@ -43,7 +43,7 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
     """The plan of an elementwise formula.
 
     Args:
-        formula: a key of `functions.gates.FORMULAS` and of `reference.epilogues.MAPS`.
+        formula: a key of `functions.epilogues.FORMULAS` and of `reference.epilogues.MAPS`.
         inputs: layouts that broadcast, as NumPy has it, to the outputs'.
         outputs: layouts of one shape. All dtypes are the same; an output may be an input.
     """

@@ -13,8 +13,8 @@ from ..libraries.products import bits
 from ..runtime.steps import ABSENT, CopyBytes, Scratch, Step, Steps, ZeroBytes
 from . import compose
 from .alignment import alignment_of, loose_scales
-from .lowering import A, B, C, Lowered
-from .problem import SCALES, Problem
+from .lowering import A, B, C, LoweredProduct
+from .problem import SCALES, GemmProblem
 
 #: amax_d's number in a call of the library.
 _AMAX = MATMUL_ARRAYS - 1
@@ -50,7 +50,7 @@ class CallOperands:
         return tuple(map(alignment_of, found[:ARRAYS])), loose_scales(found[ARRAYS:])
 
 
-class Call:
+class LibraryCall:
     """A call of the library, with all its arrays in its own order, in the thread that made it."""
 
     direct = True
@@ -81,7 +81,7 @@ class Call:
         matmul_library().check(status)
 
 
-class Alone(Call):
+class Alone(LibraryCall):
     """A call of the library that is all that a plan does, with the plan's operands.
 
     Args:
@@ -130,11 +130,11 @@ class Alone(Call):
 
 
 def assembled(
-    problem: Problem,
+    problem: GemmProblem,
     operands: CallOperands,
-    lowered: Lowered,
-    call: Call,
-    kernels: Sequence[compose.Step],
+    lowered: LoweredProduct,
+    call: LibraryCall,
+    kernels: Sequence[compose.KernelStep],
     zeros: Sequence[int],
     measured: bool,
     **options: Any,
@@ -173,7 +173,7 @@ def assembled(
     return Steps(steps, scratch, deterministic=call.deterministic, **options)
 
 
-def map_steps(kernels: Sequence[compose.Step], operands: Sequence[int]) -> list[Step]:
+def map_steps(kernels: Sequence[compose.KernelStep], operands: Sequence[int]) -> list[Step]:
     """Our kernels on these operands, which are in the order of a call of the library."""
     return [Step(each.plan, tuple(operands[k] for k in (*each.reads, *each.writes))) for each in kernels]
 

@@ -8,7 +8,7 @@ from ..base.dispatch import runtime
 from ..base.dtypes import info
 from ..base.layout import Layout
 from ..errors import LayoutError
-from .problem import Problem, pitch, scales_rows
+from .problem import GemmProblem, pitch, scales_rows
 
 #: The lowest compute capability that rounds inputs to 10 bits.
 _OLDEST_TF32 = (8, 0)
@@ -16,7 +16,7 @@ _OLDEST_TF32 = (8, 0)
 _ANY_STORAGE = (10, 0)
 
 
-def check_hardware(problem: Problem) -> None:
+def check_hardware(problem: GemmProblem) -> None:
     """Raise the fitting error where the GPU cannot multiply the dtype, or not as the arrays are stored."""
     a, row = problem.call.a, info(problem.call.a.dtype)
     name, oldest = row.name, max(row.oldest_capability, problem.types.oldest_capability)
@@ -40,7 +40,7 @@ def check_hardware(problem: Problem) -> None:
             )
 
 
-def what_is_missing(problem: Problem, alignment: Sequence[int]) -> str:
+def what_is_missing(problem: GemmProblem, alignment: Sequence[int]) -> str:
     """Why the library may have had no algorithm for a problem, as a message."""
     call, device = problem.call, problem.call.a.device
     where = "{} (compute capability {}.{})".format(runtime().device_name(device), *runtime().capability(device))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.dtypes import dtype
 from ..reference import gemm as reference
-from .problem import SCALES, Problem
+from .problem import SCALES, GemmProblem
 
 
 class HostProduct:
@@ -19,7 +19,7 @@ class HostProduct:
         problem: what is computed.
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: GemmProblem):
         kind, call, second = problem.epilogue, problem.call, problem.second or problem.matrix_aux
         self._problem = problem
         self._has_scales = any(getattr(call, name) is not None for name in SCALES)

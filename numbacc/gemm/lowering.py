@@ -15,13 +15,13 @@ from ..base.dtypes import TABLE
 from ..base.layout import Layout, layout
 from ..libraries.products import Matrix, Product
 from .epilogue import Epilogue
-from .problem import Problem, pitch, scales_rows
+from .problem import GemmProblem, pitch, scales_rows
 
 #: The numbers of the arrays in a call of the library.
 A, B, C, OUT, BIAS, AUX = range(6)
 
 
-class Lowered(NamedTuple):
+class LoweredProduct(NamedTuple):
     """A product, and where in the arrays each of its runs starts.
 
     Attributes:
@@ -42,12 +42,12 @@ class _Axis(NamedTuple):
     steps: tuple[int, ...]
 
 
-def row_major(problem: Problem) -> bool:
+def row_major(problem: GemmProblem) -> bool:
     """True if the result is stored row by row."""
     return pitch(problem.matrix_out, True) is not None
 
 
-def fuses(problem: Problem, kind: Epilogue) -> bool:
+def fuses(problem: GemmProblem, kind: Epilogue) -> bool:
     """True if cuBLASLt can express an epilogue on these layouts; whether it has it for the dtypes it must say."""
     out = problem.matrix_out
     if problem.types.accumulator == "float64" and kind.activation == "gelu":
@@ -66,7 +66,7 @@ def fuses(problem: Problem, kind: Epilogue) -> bool:
     return found is not None and aligned and (out.shape[-2] == 1 or found % unit == 0)
 
 
-def lower(problem: Problem, kind: Epilogue) -> Lowered:
+def lower(problem: GemmProblem, kind: Epilogue) -> LoweredProduct:
     """The product with an epilogue: the problem's own, or what of it the library is to do."""
     operands = _operands(problem, kind)
     rows = problem.m
@@ -117,10 +117,10 @@ def lower(problem: Problem, kind: Epilogue) -> Lowered:
         tuple(sum(i * axis.steps[k] for i, axis in zip(run, axes, strict=True)) for k in range(len(operands)))
         for run in runs
     )
-    return Lowered(product, offsets)
+    return LoweredProduct(product, offsets)
 
 
-def c_fits(problem: Problem) -> bool:
+def c_fits(problem: GemmProblem) -> bool:
     """True if C is stored as D is, so that the library reads it where it is; else it is copied into D first.
 
     In 16 bits a C whose rows are better aligned than D's counts as another way of storing: some of cuBLASLt's kernels
@@ -141,7 +141,7 @@ def _row_alignment(array: Layout) -> int:
     return gcd(16, *steps)
 
 
-def _operands(problem: Problem, kind: Epilogue) -> list[Layout | None]:
+def _operands(problem: GemmProblem, kind: Epilogue) -> list[Layout | None]:
     """The layouts of a, b, c, out, bias or bias_grad, aux: those that the product with this epilogue touches."""
     c = problem.matrix_c if problem.call.has_beta else None
     if c is not None and not c_fits(problem):
@@ -159,7 +159,9 @@ def as_row(vectors: Layout) -> Layout:
     return layout((*shape[:-1], 1, shape[-1]), (*strides[:-1], 0, strides[-1]), vectors.dtype, vectors.device)
 
 
-def _fold(problem: Problem, operands: list[Layout | None], kind: Epilogue) -> tuple[list[Layout | None], int] | None:
+def _fold(
+    problem: GemmProblem, operands: list[Layout | None], kind: Epilogue
+) -> tuple[list[Layout | None], int] | None:
     """Matrices that share one B, stacked: the batch's dimensions become rows of one tall A. None if they do not."""
     a, b, _, out, bias, _ = operands
     assert a is not None and b is not None and out is not None
@@ -218,14 +220,14 @@ def _matrix(array: Layout | None, by_rows: bool, step: int) -> Matrix:
     return Matrix(array.dtype.name, *shape, distance, step // array.itemsize)
 
 
-def _c_without(problem: Problem, d: Matrix) -> Matrix:
+def _c_without(problem: GemmProblem, d: Matrix) -> Matrix:
     """C where there is none: D itself, or for a float8 D, which C cannot be, its 16-bit likeness."""
     narrow = TABLE[d.dtype].is_scaled
     return d._replace(dtype="bfloat16") if narrow else d
 
 
 def _extras(
-    problem: Problem, kind: Epilogue, operands: list[Layout | None], inner: _Axis, rows: int, first: int
+    problem: GemmProblem, kind: Epilogue, operands: list[Layout | None], inner: _Axis, rows: int, first: int
 ) -> dict[str, Any]:
     """The fields of a `Product` that tell of bias, aux and scales."""
     found: dict[str, Any] = {}

@@ -18,19 +18,16 @@ from ..runtime import workspace
 from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
 from ..runtime.streams import handle_of
-from .aliasing import c_is_out
 from .alignment import check_layouts
-from .arguments import array_or_number, checked_number
+from .arguments import WithAux, WithBiasGrad, array_or_number, as_given, checked_number
 from .compose import steps_of
 from .epilogue import Epilogue
-from .executables import Alone, CallOperands, assembled, map_steps, padded
-from .executables import Call as LibraryCall
+from .executables import Alone, CallOperands, LibraryCall, assembled, map_steps, padded
 from .hardware import check_hardware
 from .host import HostProduct
-from .lowering import BIAS, Lowered, c_fits
-from .problem import NUMBER, SCALES, Call, Problem, resolve
-from .results import WithAux, WithBiasGrad, as_given
-from .selection import Selector
+from .lowering import BIAS, LoweredProduct, c_fits
+from .problem import NUMBER, SCALES, GemmCall, GemmProblem, resolve
+from .selection import Selector, c_is_out
 
 
 class MatmulPlan(Plan):
@@ -44,7 +41,7 @@ class MatmulPlan(Plan):
     per_thread = True
     backend = "cublasLt"
 
-    def __init__(self, call: Call, without_product: bool = False):
+    def __init__(self, call: GemmCall, without_product: bool = False):
         problem = self.problem = resolve(call)
         inputs, outputs = _inputs(problem), _outputs(problem)
         op = f"gemm.matmul.{problem.epilogue.value}"
@@ -103,16 +100,18 @@ class MatmulPlan(Plan):
         name = call.backend + "+kernel" * bool(kernels)
         return self._assembled(selected.lowered, call, kernels, False, backend=name, algorithm=text, **options)
 
-    def _assembled(self, lowered: Lowered, call: LibraryCall, kernels: Any, measured: bool, **options: Any) -> Steps:
+    def _assembled(
+        self, lowered: LoweredProduct, call: LibraryCall, kernels: Any, measured: bool, **options: Any
+    ) -> Steps:
         zeros = [array.nbytes for array in self._zeros]
         return assembled(self.problem, self._call_operands, lowered, call, kernels, zeros, measured, **options)
 
-    def _tried(self, trial: Trial, options: Mapping[str, Any]) -> Callable[[Lowered, Any], Callable[[], None]]:
+    def _tried(self, trial: Trial, options: Mapping[str, Any]) -> Callable[[LoweredProduct, Any], Callable[[], None]]:
         """Return a maker of functions that queue a product by a runner, with scratch memory for its results."""
         kept: list[Any] = []
         moved, first = list(trial.addresses), len(self.inputs)
 
-        def prepared(lowered: Lowered, runner: Any) -> Callable[[], None]:
+        def prepared(lowered: LoweredProduct, runner: Any) -> Callable[[], None]:
             for number, written in enumerate(self.outputs if not kept else (), first):
                 nbytes, start = padded(trial.addresses[number], written.low, written.high)
                 kept.append(runtime().allocate(nbytes, self.device, trial.stream))
@@ -214,7 +213,7 @@ class MatmulPlan(Plan):
         handle = handle_of(stream)
         arguments = (a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d)
         found = {}
-        for name, value in zip(Call._fields[: len(arguments)], arguments, strict=True):
+        for name, value in zip(GemmCall._fields[: len(arguments)], arguments, strict=True):
             found[name] = array = array_or_number(value, name, handle)
             one = NUMBER if isinstance(array, float) else None if array is None else operands.layout_of(array)
             wanted = getattr(self.problem.call, name)
@@ -262,7 +261,7 @@ class MatmulPlan(Plan):
         return MatmulPlan(self.problem.call, without_product=True)
 
 
-def _inputs(problem: Problem) -> dict[str, Layout]:
+def _inputs(problem: GemmProblem) -> dict[str, Layout]:
     """The arrays that a product reads, by name."""
     call, kind = problem.call, problem.epilogue
     found = {"a": call.a, "b": call.b, "c": call.c if call.has_beta else None, "bias": call.bias}
@@ -273,7 +272,7 @@ def _inputs(problem: Problem) -> dict[str, Layout]:
     return {name: array for name, array in found.items() if isinstance(array, Layout)}
 
 
-def _outputs(problem: Problem) -> dict[str, Layout]:
+def _outputs(problem: GemmProblem) -> dict[str, Layout]:
     """The arrays that a product writes, by name."""
     call, kind = problem.call, problem.epilogue
     found: dict[str, Any] = {"out": problem.out}
@@ -284,7 +283,7 @@ def _outputs(problem: Problem) -> dict[str, Layout]:
     return found if call.amax_d is None else {**found, "amax_d": call.amax_d}
 
 
-def _zeros(problem: Problem) -> tuple[Layout, Layout]:
+def _zeros(problem: GemmProblem) -> tuple[Layout, Layout]:
     """Matrices instead of a and b, with the smallest k that the library takes; b is stored column by column."""
     a, b, k = problem.call.a, problem.call.b, problem.types.multiple
     left = (*a.shape[:-1], k)

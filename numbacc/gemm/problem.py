@@ -23,7 +23,7 @@ SCALES = ("scale_a", "scale_b", "scale_c", "scale_d")
 NUMBER = "number"
 
 
-class Call(NamedTuple):
+class GemmCall(NamedTuple):
     """All that a plan depends on: the layouts of the arrays (None where there is none), and the options.
 
     A scale may also be `NUMBER`. `has_beta` is True where beta is not 0.
@@ -48,7 +48,7 @@ class Call(NamedTuple):
     tune: bool
 
 
-class Problem(NamedTuple):
+class GemmProblem(NamedTuple):
     """A checked call. Layouts named matrix_* have the shape (*batch, rows, columns), stride 0 where broadcast.
 
     Attributes:
@@ -64,7 +64,7 @@ class Problem(NamedTuple):
         matrix_grad: bias_grad, (*batch, length).
     """
 
-    call: Call
+    call: GemmCall
     epilogue: Epilogue
     types: Products
     compute: str
@@ -84,7 +84,7 @@ class Problem(NamedTuple):
     matrix_grad: Layout | None
 
 
-def resolve(call: Call) -> Problem:
+def resolve(call: GemmCall) -> GemmProblem:
     """Check a call.
 
     Raises:
@@ -117,7 +117,7 @@ def resolve(call: Call) -> Problem:
         second, storage = made or (second, storage)
     if call.bias is not None:
         _check_dtype(call.bias, bias_dtype, "bias")
-    return Problem(
+    return GemmProblem(
         call=call,
         epilogue=kind,
         types=types,
@@ -173,7 +173,7 @@ def _with_axes(array: Layout, dropped: Sequence[int]) -> Layout:
 
 
 def _aux(
-    call: Call, kind: Epilogue, dtype: np.dtype[Any], whole: tuple[int, ...], dropped: list[int]
+    call: GemmCall, kind: Epilogue, dtype: np.dtype[Any], whole: tuple[int, ...], dropped: list[int]
 ) -> tuple[Layout, tuple[Layout, Layout] | None]:
     """aux as matrices; and where it is produced, and not given, its layout and that of the memory behind it.
 
@@ -206,7 +206,7 @@ def _aux(
 _NAMES = ("a", "b", "c", "bias", "aux", "out", "amax_d")
 
 
-def _types(call: Call, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
+def _types(call: GemmCall, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
     """The row of the dtypes, the arithmetic, and the result's dtype; and what else does not depend on shapes."""
     name = dtypes.info(call.a.dtype, "a").name
     types = TYPES.get(name)
@@ -262,7 +262,7 @@ def _remedy(kind: Epilogue, what: str) -> str:
     return "leave it out"
 
 
-def _check_scales(call: Call, float8: bool, out_dtype: np.dtype[Any]) -> None:
+def _check_scales(call: GemmCall, float8: bool, out_dtype: np.dtype[Any]) -> None:
     scales = (call.scale_a, call.scale_b, call.scale_c, call.scale_d, call.amax_d)
     given = [(name, value) for name, value in zip((*SCALES, "amax_d"), scales, strict=True) if value is not None]
     if given and not float8:
@@ -295,7 +295,7 @@ def _check_scales(call: Call, float8: bool, out_dtype: np.dtype[Any]) -> None:
             raise OptionError("a float8 result takes one number as scale_a and as scale_b, not one per row or column")
 
 
-def scales_rows(call: Call) -> bool:
+def scales_rows(call: GemmCall) -> bool:
     """True if A is scaled row by row and B column by column, not each by one number."""
     return any(isinstance(each, Layout) and each.size > 1 for each in (call.scale_a, call.scale_b))
 

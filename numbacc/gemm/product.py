@@ -12,10 +12,9 @@ from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from . import epilogue_plans
-from .arguments import array_or_number, checked_number
+from .arguments import array_or_number, as_given, checked_number
 from .plan import MatmulPlan
-from .problem import NUMBER, SCALES, Call
-from .results import as_given
+from .problem import NUMBER, SCALES, GemmCall
 
 #: What may be a number instead of an array.
 _NUMBERS = frozenset(SCALES)
@@ -28,7 +27,7 @@ def _plan(
     limit: Any = None,
 ) -> MatmulPlan:  # fmt: skip
     """Return the plan of a key."""
-    return MatmulPlan(Call(a, b, c, bias, aux, out, *scales, epilogue, out_dtype, compute, has_beta, limit, tune))
+    return MatmulPlan(GemmCall(a, b, c, bias, aux, out, *scales, epilogue, out_dtype, compute, has_beta, limit, tune))
 
 
 def _forget() -> None:
@@ -180,10 +179,10 @@ def algorithms() -> list[tuple[Any, Any]]:
 
 
 def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: Any, handle: int) -> Any:
-    """Return what `_run` takes, of the arguments of `Call`: arrays, and scales that may be numbers, by name."""
+    """Return what `_run` takes, of the arguments of `GemmCall`: arrays, and scales that may be numbers, by name."""
     found: dict[str, Any] = {}
     layouts: list[Any] = []
-    for name, value in zip(Call._fields, arguments, strict=False):
+    for name, value in zip(GemmCall._fields, arguments, strict=False):
         if value is None and name not in "ab":
             array = layout = None
         elif name in _NUMBERS:

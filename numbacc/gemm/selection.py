@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 
 from ..base.dispatch import matmul_library
 from ..errors import UnsupportedError
-from .aliasing import pairs_of
 from .alignment import Copied, alignment_of, check_addresses, copies_of, loose_scales, takes_aux, told
-from .compose import Step, steps_of, ways
+from .compose import KernelStep, steps_of, ways
 from .epilogue import Epilogue
 from .hardware import what_is_missing
-from .lowering import BIAS, Lowered, fuses, lower
-from .problem import Problem
+from .lowering import AUX, BIAS, OUT, C, LoweredProduct, fuses, lower
+from .problem import GemmProblem
 
 #: Scratch memory that an algorithm may use, where `workspace_limit` says nothing else: what PyTorch allows on Hopper.
 WORKSPACE_LIMIT = 32 * 2**20
 
 #: A stream, and what gives a function that queues a product there by a runner, with scratch memory for its results.
-Trial = tuple[int, Callable[[Lowered, Any], Callable[[], None]]]
+Trial = tuple[int, Callable[[LoweredProduct, Any], Callable[[], None]]]
 
 
 class Selected(NamedTuple):
@@ -34,9 +33,9 @@ class Selected(NamedTuple):
         plain: True if that call needs nothing but the arrays that the user gives.
     """
 
-    lowered: Lowered
+    lowered: LoweredProduct
     runner: Any
-    steps: Sequence[Step]
+    steps: Sequence[KernelStep]
     direct: bool
     plain: bool
 
@@ -62,7 +61,7 @@ class Offer(NamedTuple):
     """
 
     kind: Epilogue
-    lowered: Lowered
+    lowered: LoweredProduct
     choice: tuple[Any, ...]
     algorithm: Any
 
@@ -75,7 +74,7 @@ class Selector:
         copies_c: True if C is copied into D first, so that a call of the library is never all.
     """
 
-    def __init__(self, problem: Problem, copies_c: bool):
+    def __init__(self, problem: GemmProblem, copies_c: bool):
         self._problem, self._copies_c = problem, copies_c
 
     def prepare(self, addresses: Sequence[int], trial: Trial | None = None, scales: Sequence[int] = ()) -> Selected:
@@ -119,7 +118,7 @@ class Selector:
         return Selected(lowered, runner, steps, direct, plain)
 
     def _offer(
-        self, given: Problem, kind: Epilogue, alignment: tuple[int, ...], copies: Sequence[Copied]
+        self, given: GemmProblem, kind: Epilogue, alignment: tuple[int, ...], copies: Sequence[Copied]
     ) -> Offer | None:
         """The library's product for part of a problem's epilogue, None where it has no algorithm for that."""
         copied = tuple(copy for copy in copies if copy.number != BIAS or kind.uses_bias)
@@ -138,3 +137,37 @@ class Selector:
         choice = (lowered.product, aligned, call.a.device, call.workspace_limit or WORKSPACE_LIMIT)
         algorithm = matmul_library().choose(*choice)
         return None if algorithm is None else Offer(kind, lowered, choice, algorithm)
+
+
+# ---------------------------------------------------------------- memory that arrays may share
+
+
+def pairs_of(problem: GemmProblem) -> list[tuple[int, ...]]:
+    """Which arrays of a call of the library must not share bytes, as `native.matmul` has it. D may be C itself; else
+    what is written touches no other array."""
+    kind = problem.epilogue
+    layouts = (
+        problem.matrix_a,
+        problem.matrix_b,
+        problem.matrix_c if problem.call.has_beta else None,
+        problem.matrix_out,
+        problem.matrix_bias or problem.matrix_grad,
+        problem.matrix_aux,
+    )
+    written = [OUT, *[BIAS] * kind.produces_bias_grad, *[AUX] * kind.produces_aux]
+    pairs: list[tuple[int, ...]] = []
+    for j in written:
+        target = layouts[j]
+        assert target is not None
+        for i, other in enumerate(layouts):
+            if other is None or i == j or (i in written and i > j):
+                continue
+            in_place = int(i == C and j == OUT and c_is_out(problem))
+            pairs.append((i, other.low, other.high, j, target.low, target.high, in_place))
+    return pairs
+
+
+def c_is_out(problem: GemmProblem) -> bool:
+    """True if C may be D itself: they are laid out alike."""
+    c = problem.matrix_c
+    return c is not None and c.strides == problem.matrix_out.strides

@@ -93,7 +93,7 @@ class AdvancedLayout(NamedTuple):
         return len(self.lengths)
 
 
-class Walk(NamedTuple):
+class LayoutWalk(NamedTuple):
     """A layout, and the bytes into input and output at which each call of its plan starts."""
 
     layout: AdvancedLayout
@@ -132,7 +132,7 @@ class Walk(NamedTuple):
         return found.both if all(apart) else found.reading if apart[0] else found.writing
 
 
-def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patient: bool = False) -> Walk | None:
+def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patient: bool = False) -> LayoutWalk | None:
     """How plans of cuFFT transform some axes of an array into another, or None where they cannot.
 
     Args:
@@ -172,7 +172,7 @@ def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patien
         return None
     (_, in_stride, in_embed), (_, out_stride, out_embed) = sides
     made = AdvancedLayout(kind, lengths, in_embed, in_stride, batch[1], out_embed, out_stride, batch[2], batch[0])
-    return Walk(made, starts)
+    return LayoutWalk(made, starts)
 
 
 def _embed(steps: Sequence[int], lengths: Sequence[int]) -> tuple[int, tuple[int, ...]] | None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from numbacc_bindings.driver import DeviceAttribute
 
-from ..runtime import device as runtime
+from ..base.dispatch import runtime
 from ..runtime import disk_cache
 from . import measuring
 from .measuring import Launch
@@ -80,8 +80,8 @@ class GpuModel(NamedTuple):
 
 def gpu_model(device: int) -> GpuModel:
     """The model of a GPU, which decides which algorithm is best there."""
-    count = runtime.device_attribute(DeviceAttribute.MULTIPROCESSOR_COUNT, device)
-    return GpuModel(runtime.device_name(device), runtime.capability(device), count)
+    count = runtime().device_attribute(DeviceAttribute.MULTIPROCESSOR_COUNT, device)
+    return GpuModel(runtime().device_name(device), runtime().capability(device), count)
 
 
 #: The head of an entry on disk, before the library's own description.

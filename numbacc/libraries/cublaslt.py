@@ -26,7 +26,7 @@ from .handles import Handle, Handles
 from .products import Matrix, Product, bits
 
 #: Name of a dtype -> CUDA's number of it.
-DATA_TYPES = {row.name: lt.DataType(row.products.code) for row in TABLE.values() if row.products is not None}
+DATA_TYPES = {row.name: lt.CudaDataType(row.products.code) for row in TABLE.values() if row.products is not None}
 #: compute -> (cublasComputeType_t, the dtype of alpha and beta).
 COMPUTE = {
     "float32": (lt.ComputeType.COMPUTE_32F, "float32"),
@@ -80,9 +80,13 @@ class Descriptors:
         matrices = (product.a, product.b, product.c, product.d)
         self.layouts = [_layout(matrix, product.batch, device) for matrix in matrices]
         attribute = lt.MatmulAttribute
-        self._put(attribute.TRANSA, ctypes.c_int32(lt.Operation.T if product.transpose_a else lt.Operation.N))
-        self._put(attribute.TRANSB, ctypes.c_int32(lt.Operation.T if product.transpose_b else lt.Operation.N))
-        self._put(attribute.EPILOGUE, ctypes.c_uint32(lt.Epilogue[product.epilogue]))
+        self._put(
+            attribute.TRANSA, ctypes.c_int32(lt.CublasOperation.T if product.transpose_a else lt.CublasOperation.N)
+        )
+        self._put(
+            attribute.TRANSB, ctypes.c_int32(lt.CublasOperation.T if product.transpose_b else lt.CublasOperation.N)
+        )
+        self._put(attribute.EPILOGUE, ctypes.c_uint32(lt.LtEpilogue[product.epilogue]))
         if product.bias_dtype:
             if TABLE[product.a.dtype].is_scaled:  # elsewhere bias has D's dtype, and saying so is an error
                 self._put(attribute.BIAS_DATA_TYPE, ctypes.c_int32(DATA_TYPES[product.bias_dtype]))
@@ -199,7 +203,7 @@ def _algorithm(result: Any) -> Algorithm:
     return Algorithm(bytes(result.algo), result.workspaceSize, text, kind, not in_place, told)
 
 
-class Choice(NamedTuple):
+class ProductChoice(NamedTuple):
     """The problem that an algorithm was chosen for: the key of `algorithms`."""
 
     product: Product
@@ -220,8 +224,10 @@ _LESS_SCRATCH = (2**20, 0)
 algorithms = Choices("cublasLt", WRONG)
 
 
-def _choice(product: Product, alignment: tuple[int, ...], device: int, limit: int, tuned: bool = False) -> Choice:
-    return Choice(product, alignment, *gpu_model(device), cublasLt.version(), limit, tuned)
+def _choice(
+    product: Product, alignment: tuple[int, ...], device: int, limit: int, tuned: bool = False
+) -> ProductChoice:
+    return ProductChoice(product, alignment, *gpu_model(device), cublasLt.version(), limit, tuned)
 
 
 def _take(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Proposals:

@@ -25,8 +25,8 @@ from ..runtime.memory import with_room
 from . import cudnn_plans, cudnn_search
 from .choices import Algorithm, Proposals, gpu_model
 from .cudnn_descriptors import Site, uid_of
-from .cudnn_graph import ALIGNED, Graph
-from .cudnn_plans import Rejected, Wants
+from .cudnn_graph import ALIGNED, CudnnGraph, Wants
+from .cudnn_plans import Rejected
 from .cudnn_rules import nan_lost
 from .cudnn_search import algorithms, is_trusted, kept_to, none_left, refuse, search
 from .handles import Handle, Handles
@@ -54,14 +54,14 @@ class _Words(NotCopied, threading.local):
 _words = _Words()
 
 
-class Choice(NamedTuple):
+class GraphChoice(NamedTuple):
     """What a plan was chosen for: the key of `algorithms`.
 
     Attributes:
         others: what was measured beside the library's plans, and may have been chosen.
     """
 
-    graphs: tuple[Graph, ...]
+    graphs: tuple[CudnnGraph, ...]
     wants: Wants | tuple[Wants, ...]
     device: str
     capability: tuple[int, int]
@@ -71,8 +71,8 @@ class Choice(NamedTuple):
     others: tuple[bytes, ...] = ()
 
 
-def _choice(graphs: Sequence[Graph], wants: Wants | tuple[Wants, ...], device: int, **tuned: Any) -> Choice:
-    return Choice(tuple(graphs), wants, *gpu_model(device), cudnn.version(), **tuned)
+def _choice(graphs: Sequence[CudnnGraph], wants: Wants | tuple[Wants, ...], device: int, **tuned: Any) -> GraphChoice:
+    return GraphChoice(tuple(graphs), wants, *gpu_model(device), cudnn.version(), **tuned)
 
 
 def number_of(algorithm: Algorithm) -> int:
@@ -102,7 +102,7 @@ def _restore(algorithm: Algorithm, device: int) -> cudnn_plans.Built:
         return with_room(partial(cudnn_plans.restore, algorithm.data, site), device)
 
 
-def _usable(graphs: Sequence[Graph], device: int) -> Callable[[Algorithm], bool]:
+def _usable(graphs: Sequence[CudnnGraph], device: int) -> Callable[[Algorithm], bool]:
     """Whether a plan from disk may be taken: it may be known to be wrong now, or of another driver."""
 
     def usable(algorithm: Algorithm) -> bool:
@@ -118,7 +118,7 @@ def _usable(graphs: Sequence[Graph], device: int) -> Callable[[Algorithm], bool]
     return usable
 
 
-def _find(graph: Graph, wants: Wants, device: int, many: bool = False) -> list[Algorithm]:
+def _find(graph: CudnnGraph, wants: Wants, device: int, many: bool = False) -> list[Algorithm]:
     """The first plan that keeps to what is wanted, or, where many are, all that the heuristics propose.
 
     Of float32 that tensor cores must not shorten they propose few; then it is all that there are.
@@ -141,7 +141,7 @@ def _find(graph: Graph, wants: Wants, device: int, many: bool = False) -> list[A
     return found
 
 
-def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
+def choose(graph: CudnnGraph, wants: Wants, device: int) -> Algorithm:
     """The first plan of cuDNN's heuristics that keeps to what is wanted, a precompiled one if there is one. Kept.
 
     Raises:
@@ -157,7 +157,7 @@ def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
 
 
 def tune(
-    graphs: Sequence[Graph],
+    graphs: Sequence[CudnnGraph],
     wants: Sequence[Wants],
     device: int,
     stream: int,
@@ -207,7 +207,7 @@ def tune(
     return chosen
 
 
-def numbers_of(graph: Graph, values: Sequence[float]) -> Any:
+def numbers_of(graph: CudnnGraph, values: Sequence[float]) -> Any:
     """The numbers of a graph in memory, 8 bytes apart."""
     found = (ctypes.c_int64 * max(len(graph.numbers), 1))()
     for k, (place, value) in enumerate(zip(graph.numbers, values, strict=True)):
@@ -237,7 +237,7 @@ class Runner(NotCopied):
 
     def __init__(
         self,
-        graph: Graph,
+        graph: CudnnGraph,
         algorithm: Algorithm,
         device: int,
         operands: Sequence[int] | None = None,
@@ -263,7 +263,7 @@ class Runner(NotCopied):
         self.launch = bound_to_arrays(native_graphs.execute, self._template, kept)
         self._execute = bound_to_arrays(native_graphs.execute_unchecked, self._template, kept)
 
-    def _filled(self, graph: Graph, device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
+    def _filled(self, graph: CudnnGraph, device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
         gpu, places = runtime.gpu(device), (*graph.memory, *graph.numbers)
         self._words, numbers = _words.get(self._handle), ctypes.addressof(self._numbers)
         words = (

@@ -15,7 +15,7 @@ from numbacc_bindings.cudnn import DescriptorType, cudnn
 
 from ..base.ownership import NotCopied
 from .cudnn_devices import Gpu
-from .cudnn_graph import Graph, Node, Tensor
+from .cudnn_graph import CudnnGraph, Node, Tensor
 from .cudnn_nodes import KINDS, put_dtype, put_int64
 from .handles import Handle
 
@@ -123,7 +123,7 @@ def _operation(node: Node, tensors: Sequence[Descriptor]) -> Descriptor:
     return made.done()
 
 
-def describe(graph: Graph, site: Site) -> Descriptor:
+def describe(graph: CudnnGraph, site: Site) -> Descriptor:
     """The descriptor of a graph.
 
     Raises:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from numbacc_bindings.driver import DeviceAttribute
 
+from ..base.dispatch import runtime
 from ..errors import unknown
-from ..runtime import device as runtime
 
 
 class Gpu(NamedTuple):
@@ -115,17 +115,18 @@ def gpu_here(device: int) -> Gpu:
     """A GPU of this process, by its number."""
 
     def of(attribute: DeviceAttribute) -> int:
-        return runtime.device_attribute(attribute, device)
+        found: int = runtime().device_attribute(attribute, device)
+        return found
 
     return Gpu(
-        name=runtime.device_name(device),
-        capability=runtime.capability(device),
+        name=runtime().device_name(device),
+        capability=runtime().capability(device),
         multiprocessors=of(DeviceAttribute.MULTIPROCESSOR_COUNT),
         threads=of(DeviceAttribute.MAX_THREADS_PER_MULTIPROCESSOR),
         blocks=of(DeviceAttribute.MAX_BLOCKS_PER_MULTIPROCESSOR),
         shared=of(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
         l2=of(DeviceAttribute.L2_CACHE_SIZE),
-        memory=runtime.memory_info(device)[1],
+        memory=runtime().memory_info(device)[1],
         bus=of(DeviceAttribute.GLOBAL_MEMORY_BUS_WIDTH),
         clock=of(DeviceAttribute.CLOCK_RATE),
         memory_clock=of(DeviceAttribute.MEMORY_CLOCK_RATE),

@@ -28,8 +28,8 @@ from ..errors import UnsupportedError
 from . import stand_in
 from .cudnn_descriptors import Site
 from .cudnn_devices import Gpu
-from .cudnn_graph import Graph
-from .cudnn_plans import Rejected, Wants
+from .cudnn_graph import CudnnGraph, Wants
+from .cudnn_plans import Rejected
 from .cudnn_search import kept_to, none_left, refuse, search
 
 _LENGTH_BYTES = 8
@@ -80,7 +80,7 @@ class Support(NamedTuple):
         return f"<a plan on {self.device}: {self.engine}; {self.workspace_bytes} bytes of workspace{varies}{behind}>"
 
 
-def ask(graph: Graph, gpu: Gpu, wants: Wants) -> Support:
+def ask(graph: CudnnGraph, gpu: Gpu, wants: Wants) -> Support:
     """What cuDNN makes of a graph on a GPU, which need not be there. The first of a compute capability takes a second.
 
     Raises:
@@ -245,7 +245,7 @@ def serve() -> None:
     os._exit(0)
 
 
-def _answer(graph: Graph, gpu: Gpu, wants: Wants) -> Support | Exception:
+def _answer(graph: CudnnGraph, gpu: Gpu, wants: Wants) -> Support | Exception:
     try:
         stand_in.load()
         site = Site(None, gpu)
@@ -254,7 +254,7 @@ def _answer(graph: Graph, gpu: Gpu, wants: Wants) -> Support | Exception:
     return _support(graph, gpu, wants, site)
 
 
-def _support(graph: Graph, gpu: Gpu, wants: Wants, site: Site) -> Support:
+def _support(graph: CudnnGraph, gpu: Gpu, wants: Wants, site: Site) -> Support:
     rejected: list[Rejected] = []
     try:
         refuse(graph, gpu.capability)

@@ -1,6 +1,6 @@
 """Graphs of cuDNN as plain data: tensors and the operations between them, which can be compared, kept and printed.
 
-A `Drawing` is written as one writes the maths, and gives a `Graph`:
+A `Drawing` is written as one writes the maths, and gives a `CudnnGraph`:
 
     draw = Drawing("float32")
     x = draw.tensor("float16", (64, 256, 56, 56), channels_last)
@@ -17,6 +17,7 @@ others. What cuDNN calls each thing is in `cudnn_nodes`; nothing here needs the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 #: The alignment for which cuDNN has most kernels, in bytes.
@@ -63,7 +64,7 @@ class Node(NamedTuple):
     settings: tuple[tuple[str, Any], ...] = ()
 
 
-class Graph(NamedTuple):
+class CudnnGraph(NamedTuple):
     """Operations on tensors: all that decides what cuDNN computes.
 
     Attributes:
@@ -94,6 +95,24 @@ class Graph(NamedTuple):
 
 #: What operations call their results.
 OUTPUTS = ("y",)
+
+
+class Wants(NamedTuple):
+    """What a plan must keep to.
+
+    Attributes:
+        deterministic: whether the same inputs must give the same bits.
+        workspace_limit: bytes of scratch memory that it may use; None for any number.
+        inputs: "exact" where the inputs' float32 must not be shortened, not even for products (so no tensor cores), nor
+            transformed; "fft" where Fourier transforms of it may be multiplied; "tf32" where it may be shortened for
+            products, to 10 bits, but not transformed; "whole" where inputs are integers of 8 bits, whatever their
+            dtype, and sums must be those integers' own; "double" where they are float64 and must not be transformed;
+            "any" where they are of 16 bits.
+    """
+
+    deterministic: bool = False
+    workspace_limit: int | None = None
+    inputs: str = "any"
 
 
 class Spatial(NamedTuple):
@@ -237,12 +256,12 @@ class Drawing:
         """Sequences whose pages, numbered in a table, lie in a container."""
         return self._apply("pages", (("x", container), ("lengths", lengths), ("table", table)), out, ())
 
-    def graph(self) -> Graph:
+    def graph(self) -> CudnnGraph:
         """The graph, whose arrays are the tensors with memory in the order that they were drawn in."""
         tensors = self._tensors
         memory = tuple(place for place, tensor in enumerate(tensors) if not (tensor.virtual or tensor.by_value))
         numbers = tuple(place for place, tensor in enumerate(tensors) if tensor.by_value)
-        return Graph(tuple(tensors), tuple(self._nodes), memory, numbers)
+        return CudnnGraph(tuple(tensors), tuple(self._nodes), memory, numbers)
 
     def _add(self, tensor: Tensor) -> Place:
         self._tensors.append(tensor)
@@ -253,3 +272,62 @@ class Drawing:
     ) -> Place:
         self._nodes.append(Node(kind, (*reads, ("y", out)), tuple(settings)))
         return out
+
+
+# ---------------------------------------------------------------- plain convolutions
+
+#: The side of the tiles that are transformed, and their Fourier coefficients, half of which follow from the others.
+_TILE, _COEFFICIENTS = 32, 32 * 17
+#: The side of the tiles of the products of coefficients: with fewer channels or image tiles most of one is empty.
+_PRODUCTS = 64
+
+
+class Plain(NamedTuple):
+    """A convolution of images of two dimensions with stride and dilation 1, in one group.
+
+    Attributes:
+        kind: "forward", "backward_data" or "backward_filter".
+        dtype: of its operands.
+        batch, channels, filters: N, C and K.
+        places, taps: lengths of what windows go over (outputs, in a gradient of images its inputs), and of kernels.
+    """
+
+    kind: str
+    dtype: str
+    batch: int
+    channels: int
+    filters: int
+    places: tuple[int, ...]
+    taps: tuple[int, ...]
+
+
+def plain(graph: CudnnGraph) -> Plain | None:
+    """A graph as a plain convolution; None where it is none, or not alone: engines then have other numbers."""
+    node = graph.nodes[0]
+    if len(graph.nodes) > 1 or not node.kind.startswith("convolve_"):
+        return None
+    settings, kind = dict(node.settings), node.kind.removeprefix("convolve_")
+    shapes = {name: graph.tensors[place].shape for name, place in node.tensors}
+    kernels, image, gone_over = {
+        "forward": ("w", "x", "y"),
+        "backward_data": ("w", "y", "y"),
+        "backward_filter": ("y", "x", "dy"),
+    }[kind]
+    filters, channels, *taps = shapes[kernels]
+    if len(taps) != 2 or {*settings["stride"], *settings["dilation"]} != {1} or shapes[image][1] != channels:
+        return None
+    places = shapes[gone_over][2:]
+    return Plain(kind, graph.tensors[node.tensors[0][1]].dtype, shapes[image][0], channels, filters, places, (*taps,))
+
+
+def transforms_pay(what: Plain) -> bool:
+    """Whether Fourier transforms of tiles leave less than half of the products: 0.31 of them took 0.38 of the time."""
+    steps = [_TILE + 1 - n for n in what.taps]
+    if min(steps) < _TILE // 2:
+        return False
+    tiles = prod(-(-n // step) for n, step in zip(what.places, steps, strict=True))
+    complex_product = 4
+    return (
+        2 * complex_product * tiles * _COEFFICIENTS <= prod(what.places) * prod(what.taps)
+        and min(what.batch * tiles, what.channels, what.filters) >= _PRODUCTS
+    )

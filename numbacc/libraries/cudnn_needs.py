@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..runtime import installed
-from .cudnn_graph import OUTPUTS, Graph, Node, Tensor
+from .cudnn_graph import OUTPUTS, CudnnGraph, Node, Tensor
 
 
 class Need(NamedTuple):
@@ -21,39 +21,39 @@ class Need(NamedTuple):
         capability: the compute capability from which on GPUs have it; None where none has.
     """
 
-    case: Callable[[Graph], bool]
+    case: Callable[[CudnnGraph], bool]
     text: str
     capability: tuple[int, int] | None = None
 
 
-def _has(*dtypes: str) -> Callable[[Graph], bool]:
+def _has(*dtypes: str) -> Callable[[CudnnGraph], bool]:
     return lambda graph: any(tensor.dtype in dtypes for tensor in graph.tensors)
 
 
-def _of(graph: Graph, kind: str) -> list[Node]:
+def _of(graph: CudnnGraph, kind: str) -> list[Node]:
     return [node for node in graph.nodes if node.kind.startswith(kind)]
 
 
-def _tensors(graph: Graph, node: Node, inputs: bool = True) -> list[Tensor]:
+def _tensors(graph: CudnnGraph, node: Node, inputs: bool = True) -> list[Tensor]:
     """The tensors that an operation reads, or writes."""
     return [graph.tensors[place] for name, place in node.tensors if (name in OUTPUTS) != inputs]
 
 
-def _is_attention(graph: Graph) -> bool:
+def _is_attention(graph: CudnnGraph) -> bool:
     return len(_of(graph, "matmul")) > 1
 
 
-def _fused(graph: Graph) -> list[Node]:
+def _fused(graph: CudnnGraph) -> list[Node]:
     """The convolutions of a graph that does more than convolve."""
     return _of(graph, "convolve") if len(graph.nodes) > 1 else []
 
 
-def _is_scaled(graph: Graph) -> bool:
+def _is_scaled(graph: CudnnGraph) -> bool:
     settings = [dict(node.settings) for node in _fused(graph)]
     return any(each["alpha"] != 1 or each["beta"] != 0 for each in settings)
 
 
-def _is_channels_first(graph: Graph) -> bool:
+def _is_channels_first(graph: CudnnGraph) -> bool:
     """More than a bias and a ReLU behind a convolution whose channels are not the innermost."""
     settings = [dict(node.settings) for node in _of(graph, "pointwise")]
     modes = [each["mode"] for each in settings if "slope" not in each]
@@ -61,7 +61,7 @@ def _is_channels_first(graph: Graph) -> bool:
     return not usual and any(_tensors(graph, node, inputs=False)[0].strides[1] != 1 for node in _fused(graph))
 
 
-def _is_unaligned(graph: Graph) -> bool:
+def _is_unaligned(graph: CudnnGraph) -> bool:
     """int8 at less than 4 bytes, and sums in 32 bits."""
     for node in _of(graph, "convolve"):
         reads, (result, *_) = _tensors(graph, node), _tensors(graph, node, inputs=False)
@@ -70,7 +70,7 @@ def _is_unaligned(graph: Graph) -> bool:
     return False
 
 
-def _has_odd_heads(graph: Graph) -> bool:
+def _has_odd_heads(graph: CudnnGraph) -> bool:
     """Attention with rows that are no multiples of 8 elements, as q @ k and p @ v have them."""
     if not _is_attention(graph):
         return False
@@ -78,7 +78,7 @@ def _has_odd_heads(graph: Graph) -> bool:
     return bool(_tensors(graph, first)[0].shape[-1] % 8 or _tensors(graph, last)[1].shape[-1] % 8)
 
 
-def _has_one_narrow_query(graph: Graph) -> bool:
+def _has_one_narrow_query(graph: CudnnGraph) -> bool:
     """Attention of float8 whose sequences have one query, as in decoding."""
     if not (_is_attention(graph) and _has("float8_e4m3fn", "float8_e5m2")(graph)):
         return False
@@ -109,7 +109,7 @@ NEEDS = (
 )
 
 
-def unmet(graph: Graph, gpu: str, capability: tuple[int, int]) -> list[str]:
+def unmet(graph: CudnnGraph, gpu: str, capability: tuple[int, int]) -> list[str]:
     """The needs of a graph that a GPU of that name and compute capability, or any, does not meet."""
     found = []
     for need in NEEDS:

@@ -62,7 +62,7 @@ class Setting(NamedTuple):
     inner: bool = True
 
 
-class Kind(NamedTuple):
+class NodeKind(NamedTuple):
     """A kind of operation.
 
     Attributes:
@@ -90,9 +90,9 @@ _WINDOW = {
 }
 
 
-def _convolution(operation: DescriptorType, holder: Name, alpha: Name, beta: Name, **tensors: Name) -> Kind:
+def _convolution(operation: DescriptorType, holder: Name, alpha: Name, beta: Name, **tensors: Name) -> NodeKind:
     factors = {"alpha": Setting(alpha, api.set_double, False), "beta": Setting(beta, api.set_double, False)}
-    return Kind(operation, tensors, DescriptorType.CONVOLUTION_DESCRIPTOR, holder, {**_WINDOW, **factors})
+    return NodeKind(operation, tensors, DescriptorType.CONVOLUTION_DESCRIPTOR, holder, {**_WINDOW, **factors})
 
 
 KINDS = {
@@ -123,7 +123,7 @@ KINDS = {
         dy=Name.OPERATION_CONVOLUTION_BWD_FILTER_DY,
         y=Name.OPERATION_CONVOLUTION_BWD_FILTER_DW,
     ),
-    "pointwise": Kind(
+    "pointwise": NodeKind(
         DescriptorType.OPERATION_POINTWISE_DESCRIPTOR,
         {
             "x": Name.OPERATION_POINTWISE_XDESC,
@@ -144,7 +144,7 @@ KINDS = {
             "alpha2": Setting(Name.OPERATION_POINTWISE_ALPHA2, api.set_double, False),
         },
     ),
-    "reduce": Kind(
+    "reduce": NodeKind(
         DescriptorType.OPERATION_REDUCTION_DESCRIPTOR,
         {"x": Name.OPERATION_REDUCTION_XDESC, "y": Name.OPERATION_REDUCTION_YDESC},
         DescriptorType.REDUCTION_DESCRIPTOR,
@@ -156,7 +156,7 @@ KINDS = {
             "math": Setting(Name.REDUCTION_COMP_TYPE, put_dtype),
         },
     ),
-    "matmul": Kind(
+    "matmul": NodeKind(
         DescriptorType.OPERATION_MATMUL_DESCRIPTOR,
         {
             "a": Name.OPERATION_MATMUL_ADESC,
@@ -173,11 +173,11 @@ KINDS = {
             "padding": Setting(Name.MATMUL_PADDING_VALUE, api.set_double),
         },
     ),
-    "reshape": Kind(
+    "reshape": NodeKind(
         DescriptorType.OPERATION_RESHAPE_DESCRIPTOR,
         {"x": Name.OPERATION_RESHAPE_XDESC, "y": Name.OPERATION_RESHAPE_YDESC},
     ),
-    "bernoulli": Kind(
+    "bernoulli": NodeKind(
         DescriptorType.OPERATION_RNG_DESCRIPTOR,
         {
             "seed": Name.OPERATION_RNG_SEED,
@@ -193,7 +193,7 @@ KINDS = {
             "p": Setting(Name.RNG_BERNOULLI_DIST_PROBABILITY, api.set_double),
         },
     ),
-    "pages": Kind(
+    "pages": NodeKind(
         DescriptorType.OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR,
         {
             "x": Name.OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC,

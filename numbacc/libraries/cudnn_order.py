@@ -13,20 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from math import prod
-from typing import NamedTuple
 
 from numbacc_bindings.cudnn import HeurMode, KnobType, NumericalNote
 
 from .cudnn_descriptors import Descriptor, Site
-from .cudnn_graph import Graph
-from .cudnn_plans import Configuration, Wants, all_engines, proposals
+from .cudnn_graph import CudnnGraph, Plain, Wants, plain, transforms_pay
+from .cudnn_plans import Configuration, all_engines, proposals
 
 #: Results from which on there are two tiles of 128 x 128 for each multiprocessor.
 _LARGE = 2**22
-#: The side of the tiles that are transformed, and their Fourier coefficients, half of which follow from the others.
-_TILE, _COEFFICIENTS = 32, 32 * 17
-#: The side of the tiles of the products of coefficients: with fewer channels or image tiles most of one is empty.
-_PRODUCTS = 64
 #: The direct engine that computes anything, 50 times as slowly as others.
 _GENERIC = 0
 #: The fastest direct engine of float32, forward, and the tile with which it is.
@@ -47,58 +42,7 @@ _BETTER = {(4, (1, 2)): (0, (1, 1)), (3, (1, 2)): (0, (1, 2))}
 _SEVENS, _EIGHTS = (7, 1), (8, 1)
 
 
-class Plain(NamedTuple):
-    """A convolution of images of two dimensions with stride and dilation 1, in one group.
-
-    Attributes:
-        kind: "forward", "backward_data" or "backward_filter".
-        dtype: of its operands.
-        batch, channels, filters: N, C and K.
-        places, taps: lengths of what windows go over (outputs, in a gradient of images its inputs), and of kernels.
-    """
-
-    kind: str
-    dtype: str
-    batch: int
-    channels: int
-    filters: int
-    places: tuple[int, ...]
-    taps: tuple[int, ...]
-
-
-def plain(graph: Graph) -> Plain | None:
-    """A graph as a plain convolution; None where it is none, or not alone: engines then have other numbers."""
-    node = graph.nodes[0]
-    if len(graph.nodes) > 1 or not node.kind.startswith("convolve_"):
-        return None
-    settings, kind = dict(node.settings), node.kind.removeprefix("convolve_")
-    shapes = {name: graph.tensors[place].shape for name, place in node.tensors}
-    kernels, image, gone_over = {
-        "forward": ("w", "x", "y"),
-        "backward_data": ("w", "y", "y"),
-        "backward_filter": ("y", "x", "dy"),
-    }[kind]
-    filters, channels, *taps = shapes[kernels]
-    if len(taps) != 2 or {*settings["stride"], *settings["dilation"]} != {1} or shapes[image][1] != channels:
-        return None
-    places = shapes[gone_over][2:]
-    return Plain(kind, graph.tensors[node.tensors[0][1]].dtype, shapes[image][0], channels, filters, places, (*taps,))
-
-
-def transforms_pay(what: Plain) -> bool:
-    """Whether Fourier transforms of tiles leave less than half of the products: 0.31 of them took 0.38 of the time."""
-    steps = [_TILE + 1 - n for n in what.taps]
-    if min(steps) < _TILE // 2:
-        return False
-    tiles = prod(-(-n // step) for n, step in zip(what.places, steps, strict=True))
-    complex_product = 4
-    return (
-        2 * complex_product * tiles * _COEFFICIENTS <= prod(what.places) * prod(what.taps)
-        and min(what.batch * tiles, what.channels, what.filters) >= _PRODUCTS
-    )
-
-
-def ahead(graph: Graph, described: Descriptor, site: Site, wants: Wants) -> Iterator[Configuration]:
+def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) -> Iterator[Configuration]:
     """Configurations to be looked at before those that the heuristics rank first.
 
     Milliseconds of a direct float32 convolution; as the heuristics have it, the tail of their list after all that is
@@ -131,7 +75,7 @@ def ahead(graph: Graph, described: Descriptor, site: Site, wants: Wants) -> Iter
         yield from _fallback(described, site)
 
 
-def reordered(graph: Graph, wants: Wants, proposed: Sequence[Configuration]) -> Sequence[Configuration]:
+def reordered(graph: CudnnGraph, wants: Wants, proposed: Sequence[Configuration]) -> Sequence[Configuration]:
     """What a heuristic proposes, with what is known to be faster than its first of these engines before that.
 
     Milliseconds on an H200 with cuDNN 9.19: gradient of images, 64 of 64 channels at 56 x 56, 3 x 3 0.049, 0.044;
@@ -159,7 +103,7 @@ def _shape(configuration: Configuration) -> tuple[int, tuple[int, int], int]:
     return tile, (down, across), depth
 
 
-def _is_gradient_of_columns(graph: Graph, what: Plain) -> bool:
+def _is_gradient_of_columns(graph: CudnnGraph, what: Plain) -> bool:
     node = graph.nodes[0]
     images = graph.tensors[dict(node.tensors)["x"]] if what.kind == "backward_filter" else None
     return (

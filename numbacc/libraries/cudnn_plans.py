@@ -24,27 +24,10 @@ from numbacc_bindings.cudnn import (
 
 from .choices import Algorithm
 from .cudnn_descriptors import Descriptor, Site
+from .cudnn_graph import Wants
 
 #: More than any graph has configurations, any engine knobs, and either notes.
 _CONFIGURATIONS, _KNOBS, _NOTES = 512, 64, 32
-
-
-class Wants(NamedTuple):
-    """What a plan must keep to.
-
-    Attributes:
-        deterministic: whether the same inputs must give the same bits.
-        workspace_limit: bytes of scratch memory that it may use; None for any number.
-        inputs: "exact" where the inputs' float32 must not be shortened, not even for products (so no tensor cores), nor
-            transformed; "fft" where Fourier transforms of it may be multiplied; "tf32" where it may be shortened for
-            products, to 10 bits, but not transformed; "whole" where inputs are integers of 8 bits, whatever their
-            dtype, and sums must be those integers' own; "double" where they are float64 and must not be transformed;
-            "any" where they are of 16 bits.
-    """
-
-    deterministic: bool = False
-    workspace_limit: int | None = None
-    inputs: str = "any"
 
 
 class Configuration:

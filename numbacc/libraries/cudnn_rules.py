@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .choices import Wrong
-from .cudnn_graph import Graph, Node
+from .cudnn_graph import CudnnGraph, Node
 
 #: A version that there is not yet.
 NEWEST = 10**9
@@ -20,13 +20,13 @@ _NARROW = ("float16", "bfloat16")
 _FLOATS = ("float32", "float64", *_NARROW)
 
 
-def _convolution(kind: str, graph: Graph) -> Node | None:
+def _convolution(kind: str, graph: CudnnGraph) -> Node | None:
     """The graph's only operation, if it is a convolution of a kind."""
     node = graph.nodes[0]
     return node if len(graph.nodes) == 1 and node.kind == f"convolve_{kind}" else None
 
 
-def _dtype(graph: Graph, node: Node, tensor: str) -> str:
+def _dtype(graph: CudnnGraph, node: Node, tensor: str) -> str:
     return graph.tensors[dict(node.tensors)[tensor]].dtype
 
 
@@ -190,7 +190,7 @@ CROSSES_GROUPS: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] =
 )
 
 
-def nan_lost(graph: Graph, engine: int) -> str:
+def nan_lost(graph: CudnnGraph, engine: int) -> str:
     """What an engine is known to do to NaN that it should not; "" where nothing is known."""
     if not graph.nodes[0].kind.startswith("convolve"):
         return ""
@@ -204,7 +204,7 @@ def dotted(version: int) -> str:
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
 
-class Refused(NamedTuple):
+class RefusedVersions(NamedTuple):
     """What is left alone with some versions.
 
     Attributes:
@@ -220,27 +220,27 @@ class Refused(NamedTuple):
     since: int = 0
 
 
-def refused(table: Iterable[Refused], version: int, *what: Any) -> Refused | None:
+def refused(table: Iterable[RefusedVersions], version: int, *what: Any) -> RefusedVersions | None:
     """The first of a table that something is of, with a version; None where there is none."""
     return next((each for each in table if each.since <= version < each.mended and each.case(*what)), None)
 
 
-def _is_attention(graph: Graph) -> bool:
+def _is_attention(graph: CudnnGraph) -> bool:
     return sum(node.kind == "matmul" for node in graph.nodes) > 1
 
 
-def _is_packed(graph: Graph) -> bool:
+def _is_packed(graph: CudnnGraph) -> bool:
     return any(tensor.offsets is not None for tensor in graph.tensors)
 
 
-def _is_wide(graph: Graph) -> bool:
+def _is_wide(graph: CudnnGraph) -> bool:
     """Attention of heads of more than 128 elements: of queries, which are the first product's rows, or of values."""
     products = [dict(node.tensors) for node in graph.nodes if node.kind == "matmul"]
     ends = (products[0]["a"], products[-1]["b"]) if len(products) > 1 else ()
     return any(graph.tensors[place].shape[-1] > 128 for place in ends)
 
 
-def _is_deterministic(graph: Graph) -> bool:
+def _is_deterministic(graph: CudnnGraph) -> bool:
     """Gradients of attention that write dq as the product it is, and not for a bias's gradient, which is the only sum
     of float32 that is returned."""
     is_direct = graph.nodes[-1].kind == "matmul" and any(node.kind == "reshape" for node in graph.nodes)
@@ -249,7 +249,7 @@ def _is_deterministic(graph: Graph) -> bool:
     return is_direct and not for_bias
 
 
-def _is_volume(graph: Graph, dtypes: tuple[str, ...]) -> bool:
+def _is_volume(graph: CudnnGraph, dtypes: tuple[str, ...]) -> bool:
     images = [graph.tensors[node.tensors[0][1]] for node in graph.nodes if node.kind.startswith("convolve")]
     return any(len(image.shape) == 5 and image.dtype in dtypes for image in images)
 
@@ -258,29 +258,31 @@ _FRONTEND = "is left alone, as NVIDIA's own cudnn-frontend does"
 #: Of attention from the checks of NVIDIA's cudnn-frontend, see `attention.versions` for more; of convolutions pytorch's
 #: issue 163539.
 REFUSED = (
-    Refused(91002, f"attention {_FRONTEND}; 9.10.2 is newer", lambda graph, gpu: _is_attention(graph), since=91000),
-    Refused(
+    RefusedVersions(
+        91002, f"attention {_FRONTEND}; 9.10.2 is newer", lambda graph, gpu: _is_attention(graph), since=91000
+    ),
+    RefusedVersions(
         91801,
         f"attention of packed sequences {_FRONTEND} below compute capability 9.0; 9.18.1 and newer run it",
         lambda graph, gpu: _is_attention(graph) and _is_packed(graph) and gpu < (9, 0),
     ),
-    Refused(
+    RefusedVersions(
         91800,
         f"attention with deterministic gradients {_FRONTEND} on compute capability 10; 9.18 and newer run it",
         lambda graph, gpu: _is_deterministic(graph) and gpu[0] == 10,
     ),
-    Refused(
+    RefusedVersions(
         90901,
         f"attention with heads of more than 128 elements {_FRONTEND} below compute capability 9.0; 9.9.1 and newer "
         "run it",
         lambda graph, gpu: _is_wide(graph) and gpu < (9, 0),
     ),
-    Refused(
+    RefusedVersions(
         90901,
         f"attention with pages and heads of more than 128 elements {_FRONTEND}; 9.9.1 and newer run it",
         lambda graph, gpu: _is_wide(graph) and any(node.kind == "pages" for node in graph.nodes),
     ),
-    Refused(
+    RefusedVersions(
         91100,
         "three-dimensional convolutions of 16 bits are wrong; 9.11 and newer are right, and so are 9.7 and older",
         lambda graph, gpu: _is_volume(graph, _NARROW),
@@ -289,13 +291,13 @@ REFUSED = (
 )
 
 
-def refusal(graph: Graph, version: int, capability: tuple[int, int]) -> str:
+def refusal(graph: CudnnGraph, version: int, capability: tuple[int, int]) -> str:
     """Why a graph is left alone by any engine of this version on such a GPU, "" where it is not."""
     found = refused(REFUSED, version, graph, capability)
     return f"with cuDNN {dotted(version)} {found.text}" if found else ""
 
 
-def shortens_wrongly(graph: Graph, version: int) -> bool:
+def shortens_wrongly(graph: CudnnGraph, version: int) -> bool:
     """Whether tensor cores are not to be trusted with the float32 of a graph: 9.10.2 to 9.15 have a kernel for
     three-dimensional convolutions that is wrong, nobody says for which (torch turned them off, its pull request
     167024)."""

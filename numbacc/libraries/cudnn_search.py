@@ -10,10 +10,10 @@ from numbacc_bindings.cudnn import CudnnError, HeurMode, cudnn
 from ..errors import UnsupportedError
 from .choices import Algorithm, Choices
 from .cudnn_descriptors import Site, describe
-from .cudnn_graph import Graph
+from .cudnn_graph import CudnnGraph, Wants
 from .cudnn_needs import unmet
 from .cudnn_order import ahead, reordered
-from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
+from .cudnn_plans import Built, Configuration, Rejected, candidates, describe_rejected
 from .cudnn_rules import NEWEST, WRONG, refusal, shortens_wrongly
 
 #: Choices made. Some hold a compiled kernel of 150 KB.
@@ -31,27 +31,27 @@ def version() -> int:
         return NEWEST
 
 
-def refuse(graph: Graph, capability: tuple[int, int]) -> None:
+def refuse(graph: CudnnGraph, capability: tuple[int, int]) -> None:
     """Raise UnsupportedError where no engine of the loaded version is to be trusted on such a GPU."""
     reason = refusal(graph, cudnn.version(), capability)
     if reason:
         raise UnsupportedError(reason)
 
 
-def kept_to(graph: Graph, wants: Wants) -> Wants:
+def kept_to(graph: CudnnGraph, wants: Wants) -> Wants:
     """What a plan must keep to with the loaded version: no tensor cores where these are not to be trusted."""
     if wants.inputs == "tf32" and shortens_wrongly(graph, cudnn.version()):
         return wants._replace(inputs="exact")
     return wants
 
 
-def is_trusted(algorithm: Algorithm, graph: Graph) -> bool:
+def is_trusted(algorithm: Algorithm, graph: CudnnGraph) -> bool:
     """Whether a plan that was kept may be taken by what is known now."""
     return bool(algorithms.right([algorithm], graph, cudnn.version()))
 
 
 def search(
-    graph: Graph, site: Site, wants: Wants, rejected: list[Rejected], every: bool = False
+    graph: CudnnGraph, site: Site, wants: Wants, rejected: list[Rejected], every: bool = False
 ) -> Iterator[tuple[Configuration, Built]]:
     """Configurations that keep to what is wanted and are not known to be wrong, as `candidates` gives them.
 
@@ -67,7 +67,7 @@ def search(
     return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, order=order, every=every)
 
 
-def none_left(graph: Graph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:
+def none_left(graph: CudnnGraph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:
     """What to say where a search on a GPU found nothing: the needs that it does not meet, then cuDNN's reasons."""
     reasons = [*unmet(graph, gpu, capability), describe_rejected(rejected) or "its heuristics propose none"]
     return f"cuDNN {cudnn.version()} has no engine for this on {gpu}: " + "; ".join(reasons)

@@ -11,18 +11,17 @@ from ..errors import DTypeError, UnsupportedError
 from ..runtime.streams import target_of
 from .cudnn_devices import GPUS, Gpu, gpu_here, gpu_named
 from .cudnn_elsewhere import Support, ask
-from .cudnn_graph import Graph
-from .cudnn_plans import Wants
+from .cudnn_graph import CudnnGraph, Wants
 
 
-class Request(Protocol):
+class GraphRequest(Protocol):
     """What is asked of cuDNN."""
 
     @property
     def wants(self) -> Wants:
         """What a plan must keep to."""
 
-    def graphs(self) -> Sequence[Graph]:
+    def graphs(self) -> Sequence[CudnnGraph]:
         """The ways to compute it, best first.
 
         Raises:
@@ -41,7 +40,7 @@ def devices() -> list[str]:
 
 
 def supports(
-    request: Request | Graph | Sequence[Graph],
+    request: GraphRequest | CudnnGraph | Sequence[CudnnGraph],
     device: int | str = "H200",
     *,
     deterministic: bool = False,
@@ -106,19 +105,19 @@ def supports(
     return refused[0]
 
 
-def _asked(request: Any) -> tuple[Sequence[Graph], Wants]:
-    if isinstance(request, Graph):
+def _asked(request: Any) -> tuple[Sequence[CudnnGraph], Wants]:
+    if isinstance(request, CudnnGraph):
         return (request,), Wants()
     if hasattr(request, "graphs") and hasattr(request, "wants"):
         graphs, wants = request.graphs(), request.wants
     else:
         graphs, wants = request, Wants()
-    if not (isinstance(graphs, Sequence) and graphs and all(isinstance(each, Graph) for each in graphs)):
+    if not (isinstance(graphs, Sequence) and graphs and all(isinstance(each, CudnnGraph) for each in graphs)):
         raise DTypeError(f"request is a {type(request).__name__}; it must have graphs, or be one, or a list of them")
     return graphs, wants
 
 
-def _left(request: Any, graph: Graph) -> str:
+def _left(request: Any, graph: CudnnGraph) -> str:
     """What a graph of a convolution leaves to our kernel; "" of other requests, and of graphs alone."""
     problem: Any = getattr(request, "problem", None)
     if not hasattr(problem, "left"):

@@ -24,7 +24,7 @@ from ..runtime.streams import owner_of
 from .handles import Handle
 
 
-class Kind(NamedTuple):
+class GeneratorKind(NamedTuple):
     """One of cuRAND's generators.
 
     Attributes:
@@ -58,18 +58,18 @@ _QUASI = {"default": Ordering.QUASI_DEFAULT}
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("philox", RngType.PSEUDO_PHILOX4_32_10, _BEST),
-        Kind("xorwow", RngType.PSEUDO_XORWOW, _SEEDED),
-        Kind("mrg32k3a", RngType.PSEUDO_MRG32K3A, _BEST),
-        Kind("mtgp32", RngType.PSEUDO_MTGP32, _BEST, skips=False),
+        GeneratorKind("philox", RngType.PSEUDO_PHILOX4_32_10, _BEST),
+        GeneratorKind("xorwow", RngType.PSEUDO_XORWOW, _SEEDED),
+        GeneratorKind("mrg32k3a", RngType.PSEUDO_MRG32K3A, _BEST),
+        GeneratorKind("mtgp32", RngType.PSEUDO_MTGP32, _BEST, skips=False),
         # cuRAND reads the low half of this one's seed only.
-        Kind("mt19937", RngType.PSEUDO_MT19937, _PSEUDO, seeds=2**32, skips=False),
-        Kind("sobol32", RngType.QUASI_SOBOL32, _QUASI, 32, True, 1, 2**32),
-        Kind("scrambled_sobol32", RngType.QUASI_SCRAMBLED_SOBOL32, _QUASI, 32, True, 1, 2**32),
-        Kind("sobol64", RngType.QUASI_SOBOL64, _QUASI, 64, True, 1),
+        GeneratorKind("mt19937", RngType.PSEUDO_MT19937, _PSEUDO, seeds=2**32, skips=False),
+        GeneratorKind("sobol32", RngType.QUASI_SOBOL32, _QUASI, 32, True, 1, 2**32),
+        GeneratorKind("scrambled_sobol32", RngType.QUASI_SCRAMBLED_SOBOL32, _QUASI, 32, True, 1, 2**32),
+        GeneratorKind("sobol64", RngType.QUASI_SOBOL64, _QUASI, 64, True, 1),
         # Point i is the sum, bit by bit, of the direction vectors that the Gray code of i names. From 2^32 on cuRAND's
         # host generator (10.3) takes vector 31 for all higher ones; sobol64's is right, and so is the device code.
-        Kind("scrambled_sobol64", RngType.QUASI_SCRAMBLED_SOBOL64, _QUASI, 64, True, 1, host_outputs=2**32),
+        GeneratorKind("scrambled_sobol64", RngType.QUASI_SCRAMBLED_SOBOL64, _QUASI, 64, True, 1, host_outputs=2**32),
     )
 }
 
@@ -107,7 +107,7 @@ class SequenceKind(NamedTuple):
     device: int
 
     @property
-    def row(self) -> Kind:
+    def row(self) -> GeneratorKind:
         """The kind's row of `KINDS`."""
         return KINDS[self.kind]
 
@@ -137,7 +137,7 @@ class State(NamedTuple):
     spawned: int
 
     @property
-    def row(self) -> Kind:
+    def row(self) -> GeneratorKind:
         """The kind's row of `KINDS`."""
         return KINDS[self.kind]
 
@@ -186,7 +186,7 @@ def check_reach(state: State, device: int, engine: Engine | None) -> None:
         )
 
 
-def check_outputs(kind: Kind, end: int, device: int, what: str) -> None:
+def check_outputs(kind: GeneratorKind, end: int, device: int, what: str) -> None:
     """Raise UnsupportedError where `what`, which ends at output (or point) `end`, is beyond what a device has right."""
     if end > kind.host_outputs and (device < 0 or simulated()):
         raise UnsupportedError(

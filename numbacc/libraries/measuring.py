@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from numbacc_bindings.driver import DeviceAttribute, EventFlag
 from numbacc_bindings.errors import LibraryError
 
+from ..base.dispatch import runtime
 from ..errors import DeviceError
-from ..runtime import device as runtime
 
 #: Rounds over all works, rounds over the best, and how many those are.
 _FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 5, 41, 6
@@ -59,12 +59,13 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
 
 def _timed(launch: Launch, device: int, stream: int) -> float:
     """Milliseconds of a work on the GPU, the first time."""
-    start, end = (runtime.Event(device, EventFlag.DEFAULT) for _ in range(2))
+    start, end = (runtime().Event(device, EventFlag.DEFAULT) for _ in range(2))
     start.record(stream)
     launch()
     end.record(stream)
     end.synchronize()
-    return end.elapsed_ms(start)
+    taken: float = end.elapsed_ms(start)
+    return taken
 
 
 def _rounds(most: int, times: Sequence[float]) -> int:
@@ -78,15 +79,15 @@ def _flush(device: int, stream: int) -> Launch:
     In use, operands do not wait there, for other work came in between. And while the GPU is at it, the host gets
     ahead, so that a short work is not measured with the time that it takes to be queued.
     """
-    nbytes = 2 * runtime.device_attribute(DeviceAttribute.L2_CACHE_SIZE, device)
+    nbytes = 2 * runtime().device_attribute(DeviceAttribute.L2_CACHE_SIZE, device)
     try:
-        block: Any = runtime.allocate(nbytes, device, stream)
+        block: Any = runtime().allocate(nbytes, device, stream)
     except DeviceError:
         return lambda: None  # no memory left: better measured so than not at all
 
     def flush() -> None:
         for _ in range(2):
-            runtime.fill(block.address, b"\0", block.nbytes, device, stream)
+            runtime().fill(block.address, b"\0", block.nbytes, device, stream)
 
     return flush
 
@@ -96,7 +97,7 @@ def _measure(works: Mapping[Work, Launch], rounds: int, flush: Launch, device: i
     spans: dict[Work, list[float]] = {work: [] for work in works}
     # The first round warms up.
     for number in range(rounds + 1):
-        events = {work: tuple(runtime.Event(device, EventFlag.DEFAULT) for _ in range(2)) for work in works}
+        events = {work: tuple(runtime().Event(device, EventFlag.DEFAULT) for _ in range(2)) for work in works}
         for work, launch in works.items():
             start, end = events[work]
             flush()

@@ -11,11 +11,13 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import numpy as np
+
 from ..arrays import operands
 from ..base.keywords import Parameters, define, hidden, wrong
 from ..runtime.streams import handle_of
 from .cache import PlanCache
-from .saved import Saved, saves
+from .saved import Saved, check_kept, saves
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -26,6 +28,7 @@ _USUAL = {
     "bool": "({0} is False or {0} is True)",
     "int": "type({0}) is int",
     "int | None": "({0} is None or type({0}) is int)",
+    "int | Sequence[int] | None": "({0} is None or type({0}) is int)",
     "float": "(type({0}) is float or type({0}) is int)",
     "float | None": "({0} is None or type({0}) is float)",
 }
@@ -45,6 +48,7 @@ class Function(Protocol[P, R]):
         plan: the function that returns the plan of a call.
         request, supports: make a request of a call of cuDNN, and ask whether cuDNN has a plan for it.
         backward, backward_data, backward_filter: its gradients, as far as it has them.
+        py_func: what it is of numbers, where kernels of one's own may call it.
     """
 
     __name__: str
@@ -55,6 +59,7 @@ class Function(Protocol[P, R]):
     backward: Any
     backward_data: Any
     backward_filter: Any
+    py_func: Any
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the plan of these arguments."""
@@ -72,16 +77,18 @@ def planned(
     plan: str,
     arrays: str,
     *,
-    example: str,
+    example: str = "",
+    make: Callable[..., Any] | tuple[Any, ...] | None = None,
     call: str = "",
     note: str = "",
     optional: str = "",
     defaults: str = "",
     calls_only: str = "",
     guards: Mapping[str, Callable[[Any], bool]] | None = None,
+    forms: Mapping[str, Callable[[Any], Any]] | None = None,
     pair: bool = False,
-    opens: tuple[str, Callable[..., dict[str, Any]]] | None = None,
-    keep: Callable[..., Any] | None = None,
+    opens: tuple[str, Callable[..., dict[str, Any]]] | str | None = None,
+    keep: Callable[..., Any] | str | None = None,
     run: Callable[..., Any] | None = None,
     prepare: Callable[..., Any] | None = None,
     of: Any = None,
@@ -97,8 +104,12 @@ def planned(
     Args:
         cache: where its plans are.
         plan: the class of its plans, by name.
-        arrays, optional: names of parameters, separated by blanks. They are all arrays but `out`.
-        example: the lines of the example of `plan`; NAME stands for the function's name.
+        arrays, optional: names of parameters, separated by blanks. They are all arrays but `out`. An optional one
+            needs those before it.
+        example: the lines of the example of `plan`; NAME stands for the function's name. By default the plan of the
+            function's own example, and its op.
+        make: the first part of each key, of a cache whose keys begin with a function. Or all parts in the place of the
+            name.
         call: how the plan is called; by default with the arrays.
         note: more about `plan`.
         defaults: parameters that must have their defaults on the short path; they are in no key.
@@ -107,8 +118,10 @@ def planned(
             does not tell.
         pair: whether plans may have a second result, which has no `out`.
         opens: (parameter, function): where the parameter is a saved object, the function is called with all arguments
-            by name and returns those that the call has instead.
+            by name and returns those that the call has instead. Or names of what the saved object holds, in its order:
+            it may be given as the first of these.
         keep: called with the arguments of a call with return_saved=True, but that one; returns what the call returns.
+            Or names of what the saved object holds: parameters, arrays first, and one that is none for the result.
         run, prepare: run the plan, or make it ready and return it, where the decorated function returns something else
             than a `PlannedCall`: what it returns are their arguments.
         of: the function whose gradient this is.
@@ -118,25 +131,35 @@ def planned(
     def decorate(body: Callable[P, R]) -> Function[P, R]:
         assert isinstance(body, FunctionType)
         name, parameters = body.__name__, Parameters(body)
+        family = body.__module__.split(".")[1]
         own = [each for each in parameters.names if each not in {"stream", "return_saved", *calls_only.split()}]
         space: dict[str, Any] = {
             "__name__": body.__module__, "body": body, "wrong": wrong, "handle_of": handle_of, "hit": cache.hit,
             "importers": operands.importers, "as_array": operands.as_array, "Saved": Saved, "saves": saves,
-            "keep": keep, "opened": opens and opens[1], "run": run, "prepare": prepare, **parameters.defaults,
+            "run": run, "prepare": prepare, "make": make, "ndarray": np.ndarray, **parameters.defaults,
         }  # fmt: skip
         space |= {f"is_usual_{each}": test for each, test in (guards or {}).items()}
+        space |= {f"form_{each}": form for each, form in (forms or {}).items()}
+        space |= {"keep": keep, "opened": opens and opens[1], "check_kept": check_kept}
         lines = [f"def {name}({parameters.taken(parameters.names, '**others')}):"]
         lines += [f"    if others:\n        raise wrong(body, others, {name!r})"]
-        if keep is not None:
+        if isinstance(keep, str):
+            lines += _keeping(name, family, keep.split(), [*arrays.split(), *optional.split()], parameters)
+        elif keep is not None:
             given = _named(parameters.names, "return_saved")
             lines += [
                 "    if return_saved is not False:",
                 f"        return keep({given}) if saves(return_saved) else {name}({given})",
             ]
-        if opens is not None:
+        if isinstance(opens, str):
+            lines += _opening(name, family, opens.split(), space)
+        elif opens is not None:
             lines += [f"    if type({opens[0]}) is Saved:\n        return {name}(**opened({_named(parameters.names)}))"]
         if short:
-            lines += _short(name, parameters, arrays.split(), optional.split(), defaults.split(), guards or {}, pair)
+            first = [repr(name)] if make is None else ["make", repr(name)] if callable(make) else ["*make"]
+            lines += _short(
+                first, parameters, arrays.split(), optional.split(), defaults.split(), guards or {}, forms or {}, pair
+            )
         answer = [
             f"    plan, inputs, outs, handle, scalars = body({parameters.passed(parameters.names)})",
             "    return plan.run(inputs, outs, out, handle, scalars)",
@@ -144,7 +167,9 @@ def planned(
         lines += answer if run is None else [f"    return run(*body({parameters.passed(parameters.names)}))"]
         lines += [f"def plan({parameters.taken(own, '**others')}):"]
         lines += [f'    if others:\n        raise wrong(plan, others, "{name}.plan")']
-        if opens is not None:
+        if isinstance(opens, str):
+            lines += _opening(name, family, opens.split(), space)
+        elif opens is not None:
             lines += [f"    if type({opens[0]}) is Saved:\n        return plan(**opened({_named(own)}))"]
         answer = [
             f"    found, inputs, outs, _, _ = body({parameters.passed(own)})",
@@ -157,9 +182,11 @@ def planned(
         made.plan = found = space["plan"]
         found.__qualname__, found.__module__ = f"{name}.plan", body.__module__
         found.__annotations__ = {each: body.__annotations__[each] for each in own} | {"return": plan}
+        shown = example or _example(name, family, body.__doc__)
         found.__doc__ = _DOC.format(
             name=name, call=call or f"plan({', '.join(arrays.split())}, out=None, stream=None)",
-            note=note and f"{note}\n    ", example="\n        ".join(example.strip().replace("NAME", name).split("\n")),
+            note=note and f"{note}\n    ",
+            example="\n        ".join(shown.strip().replace("NAME", name).split("\n")),
         )  # fmt: skip
         hidden(found)
         if of is not None:
@@ -257,38 +284,83 @@ def _named(names: Sequence[str], without: str = "") -> str:
     return ", ".join(f"{each}={each}" for each in names if each != without)
 
 
+def _keeping(name: str, family: str, held: list[str], arrays: list[str], parameters: Parameters) -> list[str]:
+    """Lines that make the result of a call and a saved object that holds what has these names, in this order."""
+    given = _named(parameters.names, "return_saved")
+    kept = [each for each in held if each in arrays]
+    own = [each for each in held if each in kept or each not in parameters.names]
+    pairs = [f"{each!r}: {each if each in kept else 'result'}" for each in own]
+    options = [f"{each!r}: {each}" for each in held if each not in own]
+    lines = ["    if return_saved is not False and saves(return_saved):"]
+    if kept:
+        lines += [
+            f"        if out is not None:\n            check_kept({kept}, ({', '.join(kept)},), out, handle_of(stream))"
+        ]
+    return [
+        *lines,
+        f"        result = {name}({given})",
+        f"        return result, Saved('{family}.{name}', {{{', '.join(pairs)}}}, {{{', '.join(options)}}})",
+    ]
+
+
+def _opening(name: str, family: str, held: list[str], space: dict[str, Any]) -> list[str]:
+    """Lines that replace arguments by what a saved object holds, which may be given as the first of these."""
+    space["defaults"] = {each: space.get(f"default_{each}") for each in held[1:]}
+    given = ", ".join([f"{each!r}: {each}" for each in held[1:]])
+    of = f"{family}.{name.removesuffix('_backward')}"
+    return [
+        f"    if type({held[0]}) is Saved:\n        {', '.join(held)} = {held[0]}.opened({of!r}, {{{given}}}, defaults)"
+    ]
+
+
+def _example(name: str, family: str, text: str | None) -> str:
+    """The lines of the example of `plan`: the function's own up to its call, of which the plan is made."""
+    call = f"{family}.{name}("
+    lines = [line.strip() for line in (text or "").rpartition("Example:")[2].split("\n")]
+    last = next(k for k, line in enumerate(lines) if call in line)
+    depth, arguments = 1, ""
+    for each in lines[last].partition(call)[2]:
+        depth += (each in "([{") - (each in ")]}")
+        if not depth:
+            break
+        arguments += each
+    arguments = arguments.replace(", return_saved=True", "")
+    before = [line for line in lines[:last] if line.startswith((">>>", "..."))]
+    return "\n".join([*before, f">>> {family}.{name}.plan({arguments}).info.op", f"'{family}.{name}'"])
+
+
 def _short(
-    name: str, parameters: Parameters, arrays: list[str], optional: list[str], defaults: list[str],
-    guards: Mapping[str, Any], pair: bool,
+    first: list[str], parameters: Parameters, arrays: list[str], optional: list[str], defaults: list[str],
+    guards: Mapping[str, Any], forms: Mapping[str, Any], pair: bool,
 ) -> list[str]:  # fmt: skip
     """Lines of the short path, for device arrays. All else, and all that is wrong, is left to the function."""
     apart = {"out", "stream", "return_saved", *arrays, *optional, *defaults}
     options = [each for each in parameters.names if each not in apart]
-    tests = [_is_default(each, parameters) for each in defaults]
+    # NumPy arrays have no layout, and the AttributeError would take longer than this test.
+    tests = [f"type({arrays[0]}) is not ndarray", *(_is_default(each, parameters) for each in defaults)]
     for each in options:
         test = _GUARDED if each in guards else _USUAL.get(parameters.annotations[each], "")
         if test:
             tests.append(test.format(each))
     layouts = [f"{each}._numbacc_layout" for each in arrays]
-    inputs = f"({', '.join(arrays)},)"
-    extras: list[str] = []
-    if len(optional) == 1:
-        (one,) = optional
-        extras = [f"None if {one} is None else {one}._numbacc_layout"]
-        inputs = f"{inputs} if {one} is None else ({', '.join([*arrays, one])})"
+    keys = [f"form_{each}({each})" if each in forms else each for each in options]
+    extras = [f"None if {one} is None else {one}._numbacc_layout" for one in optional]
+    inputs = f"({', '.join([*arrays, *optional])},)"
+    for count in range(len(optional) - 1, -1, -1):
+        inputs = f"({', '.join([*arrays, *optional[:count]])},) if {optional[count]} is None else {inputs}"
     target = "None if given is None else given._numbacc_layout"
     imports = "; ".join(f"{each} = as_array({each}, {each!r}, handle)" for each in arrays)
     outs = "None if given is None else (given,)"
     lines = [
-        "    handle = handle_of(stream)",
-        f"    if {' and '.join(tests) or 'True'}:",
+        f"    if {' and '.join(tests)}:",
+        "        handle = handle_of(stream)",
         "        given = out",
         f"        if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",
         f"            {imports}",
         "            given = None if out is None else as_array(out, 'out', handle)",
         "        try:",
-        f"            plan = hit(({', '.join([repr(name), *options, target, *extras, *layouts])}))",
-        "        except Exception:  # NumPy's arrays have no such layout, and foreign ones may raise anything",
+        f"            plan = hit(({', '.join([*first, *keys, target, *extras, *layouts])}))",
+        "        except Exception:  # foreign arrays may raise anything",
         "            plan = None",
         "        if plan is not None:",
     ]

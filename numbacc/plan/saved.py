@@ -20,11 +20,14 @@ class Saved(NamedTuple):
         op: the name of the forward function.
         arrays: name in the signature of the gradients -> array. They must not change until then.
         options: name -> value.
+        maker: the user's kernel or reduction that made the object, and its gradient at that time; None of other
+            functions.
     """
 
     op: str
     arrays: Mapping[str, Any]
     options: Mapping[str, Any]
+    maker: tuple[Any, Any] | None = None
 
     def __repr__(self) -> str:
         options = [f"{name}={shown(value)}" for name, value in self.options.items()]

@@ -31,7 +31,7 @@ from .methods import DRAWS, DTYPES
 from .position import Position
 
 
-class Drawing(Protocol):
+class DrawingGenerator(Protocol):
     """A generator, as plans see it."""
 
     def _live(self) -> Any:
@@ -45,8 +45,9 @@ class DrawPlan(Plan):
     """A planned draw into arrays of one layout.
 
     A generator's method runs it, with these scalars: the generator's seed, on a GPU as a signed 64-bit word; the number
-    of the draw's first output, or point; that of the generator's own first one; and the generator, a `Drawing`. It owns
-    cuRAND's generator of the sequence, and the position on the GPU that captured draws move.
+    of the draw's first output, or point; that of the generator's own first one; and the generator, a
+    `DrawingGenerator`. It owns cuRAND's generator of the sequence, and the position on the GPU that captured draws
+    move.
 
     Attributes:
         round, length: the draw begins at a multiple of `round` outputs and takes `length`.

@@ -20,7 +20,7 @@ from .epilogues import dgelu, gelu, pack_bits, unpack_bits
 Array = NDArray[Any]
 
 
-class Result(NamedTuple):
+class ProductResult(NamedTuple):
     """The results of a product: out; aux or bias_grad where the epilogue has one; the largest |out| before scaling, 0
     where it was not asked for."""
 
@@ -64,7 +64,7 @@ def matmul(
     scale_b: Any = 1.0,
     scale_d: Any = 1.0,
     amax: bool = True,
-) -> Result:
+) -> ProductResult:
     """D for matrices A (..., m, k) and B (..., k, n), with leading dimensions broadcast.
 
     Args:
@@ -116,7 +116,7 @@ def matmul(
         largest = np.abs(z).max(initial=0) if amax and accumulator.kind == "f" else 0
         if accumulator.kind == "f" and not _is_one(scale_d):
             z = z * np.asarray(scale_d, accumulator)
-        return Result(round_to(z, out_dtype), second, np.asarray(largest, np.float32))
+        return ProductResult(round_to(z, out_dtype), second, np.asarray(largest, np.float32))
 
 
 def _is_one(factor: Any) -> bool:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.casts import cast
 from ..base.dtypes import TABLE, DTypeInfo
 
 Array = Any  #: a NumPy array
@@ -342,3 +343,19 @@ def _rounds(seed: int, groups: Array, made: Array) -> None:
         key = key + _WEYL & _LOW
     made[:, 0], made[:, 2] = even
     made[:, 1], made[:, 3] = odd
+
+
+def dropout(x: Array, *given: Any, compute: str) -> tuple[Array]:
+    """x times a scale where its word of Philox's sequence, by its number in C order, is not below a bound, else 0.
+
+    Args:
+        given: how many words later the sequence is entered, an array of equal numbers, or nothing; then the seed, the
+            number of the first group of four words, the bound, and the scale.
+        compute: name of the dtype that is computed in.
+    """
+    *later, seed, first, least, scale = given
+    position = 4 * first + (int(later[0].flat[0]) // 4 * 4 if later and x.size else 0)
+    words = philox(seed, position, x.size).reshape(x.shape)
+    real = np.dtype(compute)
+    with np.errstate(all="ignore"):
+        return (np.where(words.astype(np.uint64) >= np.uint64(least), cast(x, real) * real.type(scale), real.type(0)),)

@@ -2,128 +2,22 @@
 
 An `Executable` is what is ready to be queued: a launch of a kernel, a call of a library, or several of these. An
 `Operation` has those of one task, by the arrays' alignment, and queues the one that fits. Plans are operations; so are
-copies between arrays, which know no plans. A `Task` says what kernels of ours do; each kind of kernels has its own.
+copies between arrays, which know no plans.
 """
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from ..base.codes import MAY_OVERLAP
 from ..base.dispatch import runtime
-from ..base.dtypes import info
-from ..base.layout import Layout, View, check_writable, overlap, read_only
+from ..base.layout import Layout, check_writable, overlap, read_only
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import LayoutError
 from . import workspace
-
-T = TypeVar("T", bound="Task")
-
-
-@dataclass(kw_only=True, unsafe_hash=True)
-class Task:
-    """What kernels do with arrays of given layouts. Each kind of kernels has a subclass, with what is its own.
-
-    A task is not changed: `replace` makes another one. A frozen class would take thrice as long to make.
-
-    Attributes:
-        op: name of the operation, for messages and `PlanInfo`.
-        names: the names of the inputs and outputs, for messages.
-        inputs, outputs: layouts of the arguments.
-        reference: the meaning in NumPy: takes the operands, and scalars if calls have their own; returns the result,
-            or a tuple of several.
-        formula: what kernels compute; None where they have no formula.
-        shape: the shape that operands are read in.
-        reads, writes: how the operands lie in the inputs and outputs.
-        out_given: whether the outputs are the user's, or allocated by each call.
-        compute: name of the dtype that is computed in; "" for what follows from the operands'.
-        scalars: names of the dtypes of scalar arguments, which are passed at each launch.
-        is_whole: True where the reference takes the inputs and returns the outputs, not the operands.
-        as_bits: True where floats of 8 bits are taken for the integers that have their bits, by kernels and reference.
-    """
-
-    op: str
-    names: tuple[str, ...]
-    inputs: tuple[Layout, ...]
-    outputs: tuple[Layout, ...]
-    reference: Callable[..., Any]
-    formula: Any = None
-    shape: tuple[int, ...] = ()
-    reads: tuple[View, ...] = ()
-    writes: tuple[View, ...] = ()
-    out_given: bool = False
-    compute: str = ""
-    scalars: tuple[str, ...] = ()
-    is_whole: bool = False
-    as_bits: bool = False
-
-    def replace(self: T, **changes: Any) -> T:
-        """The task with other values of these attributes."""
-        own = self.__dict__
-        return type(self)(**({name: own[name] for name in self.__dataclass_fields__} | changes))
-
-    @property
-    def is_empty(self) -> bool:
-        """True where there is nothing to do."""
-        return 0 in self.shape
-
-    @property
-    def result_shape(self) -> tuple[int, ...]:
-        """The shape that operands are written in."""
-        return self.shape
-
-    @property
-    def accumulator(self) -> str | None:
-        """Name of the dtype of sums; None where nothing is summed."""
-        return self.compute
-
-    def shape_of(self, view: View) -> tuple[int, ...]:
-        """The shape of an operand that is read."""
-        return self.shape if view.shape is None else view.shape
-
-    @property
-    def operands(self) -> tuple[Layout, ...]:
-        """The layouts that the operands are parts of, inputs first."""
-        read = [self.inputs[view.argument] for view in self.reads]
-        return (*read, *[self.outputs[view.argument] for view in self.writes])
-
-    @property
-    def operand_dtypes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the dtypes of the operands: of those that are read, of those that are written."""
-        names = tuple([info(array.dtype).name for array in self.operands])
-        return names[: len(self.reads)], names[len(self.reads) :]
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Bytes of an element of each operand, inputs first."""
-        return tuple([array.itemsize for array in self.operands])
-
-    @property
-    def steps(self) -> tuple[tuple[int, ...], ...]:
-        """The strides of each operand in elements, inputs first."""
-        pairs = zip((*self.reads, *self.writes), self.sizes, strict=True)
-        return tuple([tuple([step // size for step in view.strides]) for view, size in pairs])
-
-    @property
-    def pointers(self) -> tuple[tuple[int, int], ...]:
-        """(array, bytes into it) of the operands, inputs first."""
-        first = len(self.inputs)
-        read = [(view.argument, view.offset) for view in self.reads]
-        return (*read, *[(first + view.argument, view.offset) for view in self.writes])
-
-    def alignments(self, key: Sequence[int]) -> list[int]:
-        """The operands' addresses modulo 16, inputs first, of arguments whose addresses are these modulo 16."""
-        return [(key[array] + offset) % 16 for array, offset in self.pointers]
-
-    def is_wide(self, *counts: int, beyond: int = 2**20) -> bool:
-        """True if an offset, an index or a count could pass 2^31, those of `beyond` threads after the end included."""
-        reach = [(array.high - array.low) // array.itemsize for array in (*self.inputs, *self.outputs)]
-        return max(math.prod(self.shape), *reach, *counts) >= 2**31 - beyond
 
 
 class Executable(Protocol):

@@ -15,9 +15,9 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 from ..base._numba import simulator_api
-from .failures import failed
+from .frames import failed
 
-__all__ = ["WARP", "Block", "Runner", "Runners", "Thread", "indices"]
+__all__ = ["WARP", "Block", "Runners", "Thread", "ThreadRunner", "indices"]
 
 WARP = 32
 _ATTEMPTS = 100
@@ -71,7 +71,7 @@ class Thread:
         return found
 
 
-class Runner(greenlet, Thread):  # type: ignore[misc]
+class ThreadRunner(greenlet, Thread):  # type: ignore[misc]
     """One thread of a block after the other, up to one that comes to a barrier: that one it is from then on.
 
     Attributes:
@@ -112,11 +112,11 @@ class Runner(greenlet, Thread):  # type: ignore[misc]
 class Runners:
     """The greenlets of a launch. They are used again, block after block, and end with the launch."""
 
-    def __init__(self, make: Callable[[Runners], Runner] = Runner):
-        self.ended, self.idle = False, list[Runner]()
-        self._make, self._all = make, list[Runner]()
+    def __init__(self, make: Callable[[Runners], ThreadRunner] = ThreadRunner):
+        self.ended, self.idle = False, list[ThreadRunner]()
+        self._make, self._all = make, list[ThreadRunner]()
 
-    def one(self) -> Runner:
+    def one(self) -> ThreadRunner:
         """Return an idle runner."""
         if self.idle:
             return self.idle.pop()
@@ -163,7 +163,7 @@ class Block:
         self.votes: dict[int, bool] = {}
         self.counted: tuple[int, int] | None = None
         self._runners, self._work, self._points = runners, work, iter(points)
-        self._waiting: list[Runner] = []
+        self._waiting: list[ThreadRunner] = []
 
     def run(self) -> None:
         """Run all threads to their ends."""

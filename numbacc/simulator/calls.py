@@ -1,7 +1,7 @@
 """Launch kernels in Numba's simulator, both the user's and numbacc's.
 
 `blocks` runs the threads. Arguments are passed as Numba's simulator passes them. The tracer and the debugger derive
-from `Launch`; `launching_as` selects them.
+from `SimulatedLaunch`; `launching_as` selects them.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from . import interrupts
 from .blocks import Block, Runners, Thread, indices
 from .module import KernelArray, KernelModule
 
-__all__ = ["Index", "Launch", "install", "launching_as", "running"]
+__all__ = ["Index", "SimulatedLaunch", "install", "launching_as", "running"]
 
 Index = tuple[int, ...]
 
 #: Numba's simulator exchanges `cuda` in a kernel's modules while it runs there: one kernel at a time, of all threads.
 _alone = threading.RLock()
 #: The launches under way: one is within another where a debugger stops in a kernel, and the user launches one more.
-_active: list[Launch] = []
+_active: list[SimulatedLaunch] = []
 _FakeArray, _InOut = DeviceNDArray, simulator_kernel.InOut
 #: The block size of `forall`. On a GPU, Numba asks the driver, which mostly returns more.
 _THREADS_FOR_ALL = 128
 
 
-class Launch:
+class SimulatedLaunch:
     """One launch of a kernel.
 
     Args:
@@ -159,12 +159,12 @@ def check_arguments(kernel: Callable[..., Any], args: Sequence[Any]) -> None:
         ) from None
 
 
-_way: type[Launch] = Launch
+_way: type[SimulatedLaunch] = SimulatedLaunch
 
 
 @contextmanager
-def launching_as(way: type[Launch]) -> Iterator[None]:
-    """Inside, launches are of a class that derives from `Launch`."""
+def launching_as(way: type[SimulatedLaunch]) -> Iterator[None]:
+    """Inside, launches are of a class that derives from `SimulatedLaunch`."""
     global _way
     before, _way = _way, way
     try:

@@ -12,8 +12,7 @@ from ..base.dtypes import dtype
 from ..base.ownership import NotCopied
 from ..base.windows import Window
 from ..libraries.choices import Algorithm, Choices
-from ..libraries.cudnn_graph import OUTPUTS, Graph, Node, Tensor
-from ..libraries.cudnn_plans import Wants
+from ..libraries.cudnn_graph import OUTPUTS, CudnnGraph, Node, Tensor, Wants
 from ..libraries.cudnn_rules import NEWEST
 from ..reference import conv as reference
 from ..reference.attention import gathered
@@ -29,7 +28,7 @@ def version() -> int:
     return NEWEST
 
 
-def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
+def choose(graph: CudnnGraph, wants: Wants, device: int) -> Algorithm:
     """As `libraries.cudnn.choose`."""
     found = algorithms.choose((graph, wants), lambda: _ONLY)
     assert found is not None
@@ -37,7 +36,7 @@ def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
 
 
 def tune(
-    graphs: Sequence[Graph],
+    graphs: Sequence[CudnnGraph],
     wants: Sequence[Wants],
     device: int,
     stream: int,
@@ -64,7 +63,7 @@ class Runner(NotCopied):
 
     def __init__(
         self,
-        graph: Graph,
+        graph: CudnnGraph,
         algorithm: Algorithm,
         device: int,
         operands: Sequence[int] | None = None,
@@ -92,7 +91,7 @@ class Runner(NotCopied):
         """Nothing fails but by an exception."""
 
 
-def _run(graph: Graph, given: Mapping[int, int], numbers: Mapping[int, float]) -> None:
+def _run(graph: CudnnGraph, given: Mapping[int, int], numbers: Mapping[int, float]) -> None:
     values: dict[int, Any] = {}
     for place, number in numbers.items():
         tensor = graph.tensors[place]

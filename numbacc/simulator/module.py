@@ -12,7 +12,7 @@ import numpy as np
 from ..base._numba import DeviceNDArray, cuda, simulator_api, simulator_kernel, types
 from ..errors import UnsupportedError
 from .blocks import WARP
-from .instructions import instruction_at
+from .frames import instruction_at
 
 __all__ = ["ALL", "KernelArray", "KernelModule", "Shared"]
 

@@ -17,7 +17,7 @@ from ..errors import OptionError
 from ..simulator import calls
 from ..simulator.blocks import Block, Thread, indices
 from ..simulator.calls import Index
-from ..simulator.failures import failed
+from ..simulator.frames import failed
 
 
 class Leading(Thread):
@@ -81,7 +81,7 @@ class Leading(Thread):
             self._at_block = True
 
 
-class DebuggedLaunch(calls.Launch):
+class DebuggedLaunch(calls.SimulatedLaunch):
     """A launch with one thread that debuggers can stop."""
 
     chosen_thread: int | Index

@@ -17,11 +17,11 @@ from ..errors import UnsupportedError
 from ..kernels.primitives import simulated
 from ..simulator import calls
 from ..simulator.blocks import indices
-from ..simulator.instructions import instruction_at
+from ..simulator.frames import instruction_at
 from ..simulator.module import ALL, KernelModule
 from .arrays import TracedArray, TracedAtomics
 from .compile_errors import sample
-from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name
+from .recording import GLOBAL, READ, SHARED, WRITE, RecordedLaunch, Recorder, assigned_name
 
 #: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
 _SHARED_ALIGNMENT = 128
@@ -80,7 +80,7 @@ class TracedModule(KernelModule):
         self._recorder, recorder.module = recorder, self
         self._shared = TracedShared(recorder, dynamic_bytes)
         self._atomic = TracedAtomics(simulator_api.FakeCUDAAtomic())
-        recorder.launches.append(Launch("", tuple(grid), tuple(block)))
+        recorder.launches.append(RecordedLaunch("", tuple(grid), tuple(block)))
 
     def syncthreads(self) -> None:
         self._recorder.barrier(sys._getframe(1))
@@ -109,7 +109,7 @@ class TracedModule(KernelModule):
         return result
 
 
-class TracedLaunch(calls.Launch):
+class TracedLaunch(calls.SimulatedLaunch):
     """A launch whose accesses are recorded."""
 
     recorder: Recorder

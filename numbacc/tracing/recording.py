@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import UnsupportedError
-from ..simulator.instructions import instruction_at
+from ..simulator.frames import instruction_at
 
 READ, WRITE, ATOMIC = range(3)
 ACCESSES = ("read", "write", "atomic")
@@ -27,7 +27,7 @@ FIELDS = (
 _ALIGNMENT = 256
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of a kernel, or of a function that it calls."""
 
     file: str
@@ -60,7 +60,7 @@ class Named(NamedTuple):
         return tuple(index)
 
 
-class Launch(NamedTuple):
+class RecordedLaunch(NamedTuple):
     """A kernel's launch: its name and file, its blocks and their threads."""
 
     kernel: str
@@ -82,11 +82,11 @@ class Recorder:
         self._allocations: dict[int, int] = {}
         self._kept: list[Any] = []
         self._end = 0
-        self.places: list[Place] = []
+        self.places: list[SourceLine] = []
         self.arrays: list[Named] = []
-        self.launches: list[Launch] = []
+        self.launches: list[RecordedLaunch] = []
         #: (launch, block, phase, place) -> how many threads came to the barrier there.
-        self.barriers: dict[tuple[int, int, int, Place], int] = {}
+        self.barriers: dict[tuple[int, int, int, SourceLine], int] = {}
         self.code: CodeType | None = None
         #: The running kernel's `cuda`.
         self.module: Any = None
@@ -175,13 +175,13 @@ class Recorder:
         self.barriers[key] = self.barriers.get(key, 0) + 1
 
 
-def place_of(frame: FrameType) -> Place:
+def place_of(frame: FrameType) -> SourceLine:
     """The line that a frame is at; of what stands in for intrinsics, that of the kernel which calls it."""
     own: FrameType | None = frame
     while own is not None and own.f_globals.get("__name__", "").startswith("numbacc.kernels.primitives.simulated"):
         own = own.f_back
     frame = own or frame
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def assigned_name(frame: FrameType) -> str:

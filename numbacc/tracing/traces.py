@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import OptionError
 from . import counting
-from .recording import ACCESSES, SHARED, Named, Place, Recorder
+from .recording import ACCESSES, SHARED, Named, Recorder, SourceLine
 from .simulators import require_simulator
 from .tables import Counts, Table, total
 
@@ -243,7 +243,7 @@ class Trace:
         )  # fmt: skip
 
     @property
-    def split_barriers(self) -> list[tuple[Place, int, int, int]]:
+    def split_barriers(self) -> list[tuple[SourceLine, int, int, int]]:
         """Barriers that only some threads of a block came to: (place, block, how many came, how many there are)."""
         found = []
         for (launch, block, _, place), came in self._recorder.barriers.items():

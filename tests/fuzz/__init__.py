@@ -6,6 +6,7 @@ Its modules share the oracles and arrays of the tests, which pytest imports as t
 import sys
 from pathlib import Path
 
-_TESTS = str(Path(__file__).parents[1])
-if _TESTS not in sys.path:
-    sys.path.insert(1, _TESTS)
+_TESTS = Path(__file__).parents[1]
+for _folder in (_TESTS, _TESTS / "support", _TESTS / "oracles"):
+    if str(_folder) not in sys.path:
+        sys.path.insert(1, str(_folder))

@@ -6,8 +6,8 @@ import math
 
 import elementwise_oracle as oracle
 import numpy as np
-from test_elementwise import arrays_of
-from test_elementwise_calls import met
+from elementwise_cases import arrays_of
+from mixed_dtypes import met
 
 from numbacc.base import dtypes
 from numbacc.elementwise.table import TABLE

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import block_cases
 import elementwise_oracle as oracle
 import ml_dtypes
 import numpy as np
-import test_blocks
 from conftest import bits
 from elementwise_oracle import GRADIENTS
 
@@ -108,7 +108,7 @@ def logsumexp_backward(case):
     out, target = target_of(case, shape, dtype)
     answer = called(case, "logsumexp_backward", dy.view, x.view, axis=axis, keepdims=keepdims, **target)
     wide = "float64" if dtype == np.float64 else "float32"
-    allowed = 64 * test_blocks.rounding(np.dtype(wide)) * np.abs(d) * (p * (1 + np.abs(read)) + 1e-30)
+    allowed = 64 * block_cases.rounding(np.dtype(wide)) * np.abs(d) * (p * (1 + np.abs(read)) + 1e-30)
     found = result_of(case, answer, out)
     stored = ml_dtypes.finfo(dtype)
     allowed = allowed + float(stored.eps) * np.abs(d * p) + float(stored.smallest_subnormal)

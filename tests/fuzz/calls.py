@@ -56,7 +56,7 @@ class Call:
 
     @property
     def is_plan(self):
-        return self.name.endswith((".plan", "_plan"))
+        return self.name.endswith(".plan")
 
     def of_plan_or(self, name, function, chance=0.2):
         """The call is of a function, or of its plan's; return whether of the latter."""

@@ -9,10 +9,9 @@ import ml_dtypes
 import numpy as np
 from cast_oracle import assert_same, cast
 from conftest import bits
+from elementwise_cases import CANCELS, LIMITS, NUMPYS, OPEN, OPTIONS, ROUGH, VANISHES
 from elementwise_oracle import GRADIENTS
 from oracle import spacing
-from test_elementwise import CANCELS, LIMITS, NUMPYS, OPTIONS, VANISHES
-from test_elementwise_gradients import OPEN, ROUGH
 
 import numbacc
 from numbacc import elementwise as ew
@@ -142,7 +141,7 @@ def planned(name):
 
     def function(*arguments, stream=None, **options):
         given = {key: value for key, value in options.items() if key in ("out", "where")}
-        plan = getattr(ew, f"{name}_plan")(*arguments, **options)
+        plan = getattr(ew, name).plan(*arguments, **options)
         numbers = [value for key, value in options.items() if key not in given]
         return plan(*arguments, *numbers, **given, stream=stream)
 

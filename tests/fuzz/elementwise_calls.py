@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from reduction_oracle import ORACLES
 
 from numbacc import elementwise as ew
 
@@ -13,15 +14,14 @@ FUNCTIONS = {
     "clamp": ("x", "min", "max"),
     "lerp": ("x1", "x2", "weight"),
 }
-REDUCTIONS = ("sum", "mean", "prod", "max", "argmax", "any", "var", "norm", "logsumexp")
+REDUCTIONS = (*ORACLES, "mean", "prod", "max", "argmax", "any", "var", "norm", "logsumexp")
 REAL = ("float32", "float64", "float16", "bfloat16")
 
 
 def named(call, case, name):
     """The call is of this function, or of its plan's."""
-    is_plan = case.chance(0.15) and hasattr(ew, f"{name}_plan")
-    name = f"{name}_plan" if is_plan else name
-    call.of(f"elementwise.{name}", getattr(ew, name))
+    function = getattr(ew, name)
+    call.of_plan_or(f"elementwise.{name}", function, 0.15 if hasattr(function, "plan") else 0.0)
 
 
 def masked(call, shape, dtype):
@@ -34,7 +34,7 @@ def masked(call, shape, dtype):
 
 def saving(call):
     """Let it be a call of a function that can return a saved object, whose plan cannot."""
-    if not call.name.endswith("_plan"):
+    if not call.is_plan:
         call.add("return_saved", "flag", False)
 
 

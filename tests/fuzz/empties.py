@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from test_elementwise_reductions_own import MEANINGS
+from own_reductions import MEANINGS
 
 import numbacc
 from numbacc.base import dtypes

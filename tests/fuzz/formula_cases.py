@@ -7,7 +7,7 @@ import math
 
 import ml_dtypes
 import numpy as np
-from test_elementwise_calls import met
+from mixed_dtypes import met
 
 from numbacc import elementwise as ew
 from numbacc.base import dtypes

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 
 import numbacc
-from numbacc.elementwise import caching
+from numbacc.elementwise import calling
 from numbacc.gemm import epilogue_plans
 
 
@@ -60,7 +60,7 @@ def as_if_large(case):
 
 def _forget(family):
     """Forget plans, which others decided than those that are patched now."""
-    caching.plans.clear()
+    calling.plans.clear()
     epilogue_plans.plans.clear()
     numbacc.gated.cache_clear()
     for name in _APART:

@@ -195,11 +195,11 @@ def assert_written(found):
 
 def called(case, name, *arguments, **options):
     """A call of `elementwise`'s, by the function or by its plan."""
-    plan = getattr(elementwise, f"{name}_plan", None)
+    plan = getattr(getattr(elementwise, name), "plan", None)
     if plan is None or case.chance(0.8):
         return case.call(f"elementwise.{name}", getattr(elementwise, name), *arguments, **options, **case.stream())
     given = {option: options[option] for option in ("out", "stats") if option in options}
-    made = case.call(f"elementwise.{name}_plan", plan, *arguments, **options)
+    made = case.call(f"elementwise.{name}.plan", plan, *arguments, **options)
     return made(*(a for a in arguments if not isinstance(a, (int, str))), **given, **case.stream())
 
 

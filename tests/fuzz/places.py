@@ -4,12 +4,12 @@ lists, and kernels of one's own.
 
 from __future__ import annotations
 
+import block_cases
+import index_cases
 import numpy as np
-import test_blocks
-import test_index_gradients
-import test_optimizers
+import optimizer_cases
 from conftest import bits
-from test_elementwise_kernels import bent, bent_by_numpy, capped
+from own_kernels import bent, bent_by_numpy, capped
 
 import numbacc
 from numbacc import elementwise as ew
@@ -18,7 +18,7 @@ from numbacc.base import dtypes
 from .arrays import values as any_values
 from .operands import anywhere, called, in_a_buffer, lay, result_of, target_of
 
-FLOATS = test_blocks.FLOATS
+FLOATS = block_cases.FLOATS
 INDICES = ("int8", "int16", "int32", "int64")
 
 
@@ -114,8 +114,8 @@ def gradient(case, name, dy, x_shape, indices, axis, wanted):
             f"elementwise.{name}", function, dy.view, x, indices.view, axis=axis, **options, **case.stream()
         )
     else:
-        made = getattr(ew, f"{name}_plan")
-        plan = case.call(f"elementwise.{name}_plan", made, dy.view, x, indices.view, axis=axis, **options)
+        made = getattr(ew, name).plan
+        plan = case.call(f"elementwise.{name}.plan", made, dy.view, x, indices.view, axis=axis, **options)
         answer = plan(dy.view, indices.view, **options)
     found = result_of(case, answer, out)
     assert (found.dtype, found.shape) == (dtype, tuple(x_shape))
@@ -132,7 +132,7 @@ def taken_back(case):
     places, at = np.array(i.values), 0 if axis is None else axis % len(shape)
     own = places.shape if axis is None else (*shape[:at], *places.shape, *shape[at + 1 :])
     dy = lay(case, case.rng.integers(-1, 2, own).astype(dtype))
-    wanted, _ = test_index_gradients.taken_back(dy.values, shape, places, axis)
+    wanted, _ = index_cases.taken_back(dy.values, shape, places, axis)
     gradient(case, "take_backward", dy, shape, i, axis, wanted)
 
 
@@ -145,7 +145,7 @@ def taken_back_along(case):
     i = indices_of(case, own, shape[axis])
     alone = tuple(1 if d == axis % len(shape) else n for d, n in enumerate(table))
     dy = lay(case, case.rng.integers(-1, 2, np.broadcast_shapes(alone, own)).astype(dtype))
-    wanted, _ = test_index_gradients.taken_back_along(dy.values, table, np.array(i.values), axis)
+    wanted, _ = index_cases.taken_back_along(dy.values, table, np.array(i.values), axis)
     gradient(case, "take_along_axis_backward", dy, table, i, axis, wanted)
 
 
@@ -218,7 +218,7 @@ def rope(case):
     out, options = (x, {"out": x.view}) if in_place else target_of(case, shape, dtype)
     name = "rope_backward" if back else "rope"
     answer = called(case, name, x.view, cos.view, sin.view, interleaved=interleaved, **options)
-    test_blocks.near(result_of(case, answer, out), wanted, dtype, ulps=4, scale=3)
+    block_cases.near(result_of(case, answer, out), wanted, dtype, ulps=4, scale=3)
     for operand in (x, cos, sin)[in_place:]:
         operand.assert_untouched()
 
@@ -270,9 +270,9 @@ def joined(case):
 
 def adamw(case):
     """A step of a parameter, or of a list, whose arrays lie alike or not."""
-    kinds = case.pick(test_optimizers.KINDS)
+    kinds = case.pick(optimizer_cases.KINDS)
     shapes = [case.shape(case.pick([0, 1, 2, 3])) for _ in range(case.integer(1, 5))]
-    lists = test_optimizers.drawn(kinds, shapes, case.seed_of_values())
+    lists = optimizer_cases.drawn(kinds, shapes, case.seed_of_values())
     operands = []
     for number, each in enumerate(lists):
         way = case.where.pick(["dense", "flat", "flat", "anywhere"])
@@ -285,11 +285,11 @@ def adamw(case):
     views = [[o.view for o in each] for each in operands]
     given = [each[0] for each in views] if alone else views
     step = case.place.put(np.array([t])) if case.place.is_device and case.chance(0.4) else t
-    case.call("elementwise.adamw_step", ew.adamw_step, *given, step, **test_optimizers.OPTIONS, **case.stream())
+    case.call("elementwise.adamw_step", ew.adamw_step, *given, step, **optimizer_cases.OPTIONS, **case.stream())
     for row in zip(*operands, strict=True):
-        wanted = test_optimizers.exact(*(np.array(o.values) for o in row), t, **test_optimizers.OPTIONS)
+        wanted = optimizer_cases.exact(*(np.array(o.values) for o in row), t, **optimizer_cases.OPTIONS)
         for operand, want in zip((row[0], row[2], row[3]), wanted, strict=True):
-            test_optimizers.assert_near(np.array(operand.now()), want)
+            optimizer_cases.assert_near(np.array(operand.now()), want)
             operand.assert_untouched_around()
         row[1].assert_untouched()
 

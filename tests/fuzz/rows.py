@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import block_cases
 import ml_dtypes
 import numpy as np
+import reduction_gradients as gradients
 import reduction_oracle as oracle
-import test_blocks
-import test_losses
-import test_reduction_gradients as gradients
-import test_rows
-import test_scans
+import row_cases
+import scan_cases
 from oracle import DTYPES
-from test_elementwise_reductions_own import MEANINGS
+from own_reductions import MEANINGS
 
 from numbacc.base import dtypes
 
@@ -98,7 +97,7 @@ def logsumexp(case):
     wanted = wanted if keepdims else wanted.reshape(np.sum(read, axis=axis).shape)
     out, options = target_of(case, wanted.shape, dtypes.dtype(dtype))
     found = result_of(case, called(case, "logsumexp", x.view, axis=axis, keepdims=keepdims, **options), out)
-    test_blocks.near(found, wanted, dtypes.dtype(dtype), ulps=4, scale=2)
+    block_cases.near(found, wanted, dtypes.dtype(dtype), ulps=4, scale=2)
     x.assert_untouched()
 
 
@@ -131,11 +130,11 @@ def own_reduction(case):
 
 
 def scan(case):
-    name, dtype = case.pick(test_scans.NAMES), case.pick(test_scans.DTYPES_OF_ALL)
+    name, dtype = case.pick(scan_cases.NAMES), case.pick(scan_cases.DTYPES_OF_ALL)
     shape = case.shape(case.pick([0, 1, 1, 2, 3, 8]), empty=0.05)
     axis = None if case.chance(0.25) or not shape else case.integer(-len(shape), len(shape) - 1)
     reverse = case.chance(0.5)
-    x = lay(case, test_scans.values_of(case.rng, shape, dtype, name))
+    x = lay(case, scan_cases.values_of(case.rng, shape, dtype, name))
     read, more = np.array(x.values), {}
     result = oracle.result_dtype("sum", read.dtype)
     if dtype in ("float16", "bfloat16", "float32") and case.chance(0.2):
@@ -143,13 +142,13 @@ def scan(case):
         read = read.astype(result)
     out, options = target_of(case, (read.size,) if axis is None else shape, result)
     answer = called(case, name, x.view, axis=axis, reverse=reverse, **more, **options)
-    test_scans.assert_right(name, result_of(case, answer, out), read, axis, reverse)
+    scan_cases.assert_right(name, result_of(case, answer, out), read, axis, reverse)
     x.assert_untouched()
 
 
 def scan_backward(case):
     """By the Jacobian, which has ones, or products of the others, on one side of the diagonal."""
-    name, dtype = case.pick(test_scans.NAMES), dtypes.dtype(case.pick(FLOATS))
+    name, dtype = case.pick(scan_cases.NAMES), dtypes.dtype(case.pick(FLOATS))
     shape = tuple(min(n, 40) for n in case.shape(case.pick([1, 2, 3]), empty=0))
     axis, reverse = case.integer(-len(shape), len(shape) - 1), case.chance(0.5)
     dy = lay(case, case.rng.standard_normal(shape).astype(dtype))
@@ -171,7 +170,7 @@ def scan_backward(case):
         wanted[..., j], scale[..., j] = terms.sum(-1), np.abs(terms).sum(-1)
     wanted, scale = (np.moveaxis(a[..., ::-1] if reverse else a, -1, axis) for a in (wanted, scale))
     eps = np.finfo(dtypes.info(dtype).compute).eps
-    bound = 4 * (shape[axis] + 4) * eps * scale + test_rows.spacing(wanted, dtype)
+    bound = 4 * (shape[axis] + 4) * eps * scale + row_cases.spacing(wanted, dtype)
     inside = np.abs(wanted) + bound < float(ml_dtypes.finfo(dtype).max)  # others may be infinite
     assert found.dtype == dtype and (np.abs(found.astype(np.float64) - wanted) <= bound)[inside].all()
     for operand in arguments:
@@ -184,7 +183,7 @@ def scan_backward(case):
 def arguments_of(case, name, dtype):
     """x's shape, and values of x and of as many weights as there are to be."""
     shape = case.shape(case.pick([1, 2, 2, 3, 4]), empty=0)
-    values = test_rows.values_of(case.rng, name, shape, dtype)
+    values = row_cases.values_of(case.rng, name, shape, dtype)
     return shape, values[: case.integer(1, len(values))]
 
 
@@ -192,19 +191,19 @@ def spread(name, wide, eps):
     """What the mean of a row is rounded beside."""
     if "softmax" in name:
         return 0
-    return float((np.abs(wide) * test_rows.normal(name.split("_")[0], wide, eps)[1]).max(initial=0))
+    return float((np.abs(wide) * row_cases.normal(name.split("_")[0], wide, eps)[1]).max(initial=0))
 
 
 def normalized(case):
-    name, dtype = case.pick(test_rows.FORWARD), case.pick(DTYPES)
+    name, dtype = case.pick(row_cases.FORWARD), case.pick(DTYPES)
     shape, values = arguments_of(case, name, dtype)
     axis = case.integer(-len(shape), len(shape) - 1)
-    options = test_rows.options_of(name, axis)
+    options = row_cases.options_of(name, axis)
     target = case.pick(["fresh", "given", "in place"])
     x = lay(case, values[0], target == "in place", 0.1 if target != "in place" else 0)
     weights = [lay(case, v) for v in values[1:]]
     wide = [np.array(o.values, np.float64) for o in (x, *weights)]
-    wanted = test_rows.forward(name, wide, **options)
+    wanted = row_cases.forward(name, wide, **options)
     out = x if target == "in place" else None
     if target == "given":
         out = case.place.empty(shape, dtype, **anywhere(case, shape, True))
@@ -213,29 +212,29 @@ def normalized(case):
     found = result_of(case, answer, out)
     scale = np.abs(wanted).max(initial=0) + 3 * spread(name, wide[0], 1e-3)
     assert found.dtype == dtype
-    test_rows.assert_near(found, wanted, scale)
+    row_cases.assert_near(found, wanted, scale)
     for operand in (x, *weights):
         if operand is not out:
             operand.assert_untouched()
 
 
 def normalized_backward(case):
-    name, dtype = case.pick(test_rows.FORWARD), case.pick(DTYPES)
+    name, dtype = case.pick(row_cases.FORWARD), case.pick(DTYPES)
     shape, values = arguments_of(case, name, dtype)
-    options = test_rows.options_of(name, case.integer(-len(shape), len(shape) - 1))
+    options = row_cases.options_of(name, case.integer(-len(shape), len(shape) - 1))
     dy, x = lay(case, case.rng.standard_normal(shape).astype(dtype)), lay(case, values[0])
     weights, more = [lay(case, v) for v in values[1:2]], {"bias": True} if len(values) > 2 else {}
     d, wide = (np.array(o.values, np.float64) for o in (dy, x))
     second = x
     if "softmax" in name:
-        second = lay(case, test_rows.forward(name, [wide], **options).astype(dtype))
+        second = lay(case, row_cases.forward(name, [wide], **options).astype(dtype))
         y, axis = np.array(second.values, np.float64), options["axis"]
         # Of the y that is given.
         total = (d if "log" in name else d * y).sum(axis, keepdims=True)
         wanted = [d - np.exp(y) * total if "log" in name else y * (d - total)]
     else:
         known = [wide, *(np.array(w.values, np.float64) for w in weights), *values[2:]]
-        wanted = test_rows.gradients(name, d, known, **options)
+        wanted = row_cases.gradients(name, d, known, **options)
     outs = neighbours(case, [each.shape for each in wanted], dtype) if case.where.chance(0.4) else None
     if outs:
         more["out"] = tuple(out.view for out in outs) if len(outs) > 1 else outs[0].view
@@ -247,7 +246,7 @@ def normalized_backward(case):
         size = np.abs(other).max(initial=0) + rows
         one = result_of(case, one, out)
         assert one.dtype == dtype
-        test_rows.assert_near(one, other, 3 * size * (1 if "softmax" in name else 30))
+        row_cases.assert_near(one, other, 3 * size * (1 if "softmax" in name else 30))
     for operand in (dy, second, *weights):
         operand.assert_untouched()
 
@@ -266,7 +265,7 @@ def entropy(case):
     target = np.where(case.rng.random(beside) < 0.2, ignored, case.rng.integers(0, classes, beside))
     t = lay(case, np.asarray(target).astype(case.pick(["int64", "int32", "int16"])))
     target = np.array(t.values).astype(np.int64)
-    wanted, log_p = test_losses.losses_of(np.array(x.values), target, axis, smoothing, ignored)
+    wanted, log_p = row_cases.losses_of(np.array(x.values), target, axis, smoothing, ignored)
     count, compute = int((target != ignored).sum()), "float64" if dtype == np.float64 else "float32"
     reduction = case.pick(["none", "sum", "mean"]) if count else "none"
     options = {"axis": axis, "label_smoothing": smoothing, "ignore_index": ignored, "reduction": reduction}
@@ -274,7 +273,7 @@ def entropy(case):
     case.place.settle()
     whole = {"none": wanted, "sum": wanted.sum(), "mean": wanted.sum() / max(count, 1)}[reduction]
     scale = 16 * (target.size if reduction == "sum" else 1)
-    test_blocks.near(case.place.get(found), whole, compute, scale=scale, ulps=8)
+    block_cases.near(case.place.get(found), whole, compute, scale=scale, ulps=8)
     hot = (np.arange(classes) == target[..., None]) * (1 - smoothing) + smoothing / classes
     slope = np.where((target == ignored)[..., None], 0.0, np.exp(log_p) - hot)
     factor = 0.5 / count if reduction == "mean" else 0.5
@@ -285,7 +284,7 @@ def entropy(case):
         out, more = x, {"out": x.view}
     answer = called(case, "cross_entropy_backward", dy, x.view, t.view, stats=stats, **options, **more)
     dx = result_of(case, answer, out)
-    test_blocks.near(dx, np.moveaxis(slope * factor, -1, axis), dtype, scale=factor, ulps=16)
+    block_cases.near(dx, np.moveaxis(slope * factor, -1, axis), dtype, scale=factor, ulps=16)
     t.assert_untouched()
     if out is not x:
         x.assert_untouched()

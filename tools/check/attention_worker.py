@@ -13,7 +13,7 @@ import numpy as np
 import numbacc
 from numbacc import attention
 from numbacc import cudnn as answers
-from numbacc.attention.problem import EXTRAS, OPERANDS, Problem
+from numbacc.attention.problem import EXTRAS, OPERANDS, AttentionProblem
 from numbacc.attention.requests import Request
 from numbacc.base.dispatch import has_gpu
 from numbacc.errors import Error
@@ -59,7 +59,7 @@ def options_of(case: Case) -> dict[str, Any]:
     return {name: case.asked[name] for name in known if name in case.asked}
 
 
-def drawn(case: Case, problem: Problem) -> Arrays:
+def drawn(case: Case, problem: AttentionProblem) -> Arrays:
     """The inputs in NumPy, but for what forward gives."""
     rng, found = np.random.default_rng(len(case.name)), {}
     for name, layout in problem.inputs.items():

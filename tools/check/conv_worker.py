@@ -14,7 +14,7 @@ from numbacc import conv
 from numbacc.base.layout import Layout
 from numbacc.conv.lowering import Way, lower, lower_other, others, ways
 from numbacc.conv.plans import ConvPlan
-from numbacc.conv.problem import Problem, resolve
+from numbacc.conv.problem import ConvProblem, resolve
 from numbacc.conv.requests import Request
 from numbacc.errors import UnsupportedError
 from numbacc.libraries import cudnn as library
@@ -58,7 +58,7 @@ class Arrays(NamedTuple):
         offsets: for each input, then the result, the elements between a multiple of 16 bytes and its start.
     """
 
-    problem: Problem
+    problem: ConvProblem
     host: list[Any]
     device: list[PoisonedArray]
     before: Any
@@ -97,14 +97,14 @@ def request_of(case: Case) -> Request:
     return Request(resolve(problem.call._replace(a=a, b=b, out=out)))
 
 
-def _is_meant(case: Case, problem: Problem) -> list[bool]:
+def _is_meant(case: Case, problem: ConvProblem) -> list[bool]:
     """Return for each operand, inputs first, whether the case's memory layout is for it."""
     which = MEMORY_LAYOUTS[case.memory_layout].which
     kinds = ["kernels" if number == problem.kernels else "images" for number in range(len(problem.inputs) + 1)]
     return [which in ("all", kind) for kind in kinds]
 
 
-def _offsets(case: Case, problem: Problem) -> tuple[int, ...]:
+def _offsets(case: Case, problem: ConvProblem) -> tuple[int, ...]:
     """Return `Arrays.offsets` of a case."""
     if not case.memory_layout:
         return (0,) * (len(problem.inputs) + 1)
@@ -146,7 +146,7 @@ def _insert_nan(image: Any, case: Case) -> None:
         image[(1, *middle)] = np.inf
 
 
-def _sums(problem: Problem, given: Sequence[Any], biased: bool) -> Any:
+def _sums(problem: ConvProblem, given: Sequence[Any], biased: bool) -> Any:
     window, call = problem.geometry.window, problem.call
     a, b, *bias, before = given
     options: dict[str, Any] = {"out_dtype": np.dtype(np.float64), "alpha": float(call.alpha), "beta": float(call.beta)}
@@ -221,7 +221,7 @@ def judge_nan(arrays: Arrays, found: Any, way: Way) -> tuple[str, str]:
     return ("spread", f"to {spread} beside {int(special.sum())}") if spread else ("kept", str(int(special.sum())))
 
 
-def _groups_of(problem: Problem, results: Any) -> Any:
+def _groups_of(problem: ConvProblem, results: Any) -> Any:
     """Return a mask of all results in the groups that contain one of the given results."""
     window = problem.geometry.window
     is_kernels = problem.call.direction == "backward_filter"

@@ -36,7 +36,7 @@ _BUILTINS = ("input", "open", "id")
 _DRAWING = ("random", "numpy.random")
 
 
-class _Changing:
+class _ChangingCalls:
     """Stands for a module, class or function whose calls give changing values: only calls raise."""
 
     def __init__(self, name: str, value: Any, instead: str):
@@ -46,7 +46,7 @@ class _Changing:
         value = getattr(self._value, name)
         if isinstance(value, (bool, int, float, str)):
             return value  # a constant of the module
-        return _Changing(f"{self._name}.{name}", value, self._instead)
+        return _ChangingCalls(f"{self._name}.{name}", value, self._instead)
 
     def _refuse(self, *given: Any, **more: Any) -> NoReturn:
         raise Refused(
@@ -61,7 +61,7 @@ def changing(value: Any) -> Any:
     """Return a stand-in for a value whose calls give changing values; None for all other values."""
     for name in _BUILTINS:
         if value is getattr(builtins, name, None):
-            return _Changing(name, value, _READ)
+            return _ChangingCalls(name, value, _READ)
     if isinstance(value, ModuleType):
         name = home = _module(value.__name__)
     elif callable(value) and isinstance(own := getattr(value, "__module__", None) or "", str):
@@ -79,7 +79,7 @@ def changing(value: Any) -> Any:
         if home not in _DRAWING and value is not os.environ:
             return None
     instead = _CHANGING.get(home)
-    return None if instead is None else _Changing(name, value, instead)
+    return None if instead is None else _ChangingCalls(name, value, instead)
 
 
 def _module(name: Any) -> str:
@@ -214,7 +214,7 @@ def _are_equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and isinstance(one, _NUMBERS) and repr(one) == repr(other)
 
 
-class _Same:
+class _Itself:
     """An object in a picture, which is equal to itself alone."""
 
     __slots__ = ("_value",)
@@ -223,7 +223,7 @@ class _Same:
         self._value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._value is other._value
+        return isinstance(other, _Itself) and self._value is other._value
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -242,7 +242,7 @@ def _picture(value: Any, depth: int = 0) -> Any:
         if isinstance(value, dict):
             return [(_picture(key, depth + 1), _picture(each, depth + 1)) for key, each in value.items()]
         return type(value), [_picture(each, depth + 1) for each in value]
-    return _Same(value)
+    return _Itself(value)
 
 
 def _attributes(value: Any) -> Iterator[Mapping[str, Any]]:

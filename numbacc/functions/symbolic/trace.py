@@ -177,7 +177,7 @@ class Symbol(Unknown):
     # == compares the numbers that symbols stand for: they are told apart by `id`, and are not to be found in a set.
     __hash__ = Unknown.__hash__
 
-    def __init__(self, trace: Trace, made: Any, parts: tuple[Any, ...], is_derived: bool):
+    def __init__(self, trace: SymbolicTrace, made: Any, parts: tuple[Any, ...], is_derived: bool):
         self.trace, self.made, self.parts, self.is_derived = trace, made, parts, is_derived
 
     def __bool__(self) -> bool:
@@ -243,7 +243,7 @@ def _add_operators() -> None:
 _add_operators()
 
 
-class Trace:
+class SymbolicTrace:
     """What a function computes of symbols, on one way after the other.
 
     Args:
@@ -306,7 +306,7 @@ class Trace:
 
 def traced(
     function: Callable[..., Any], wanted: int | None = 0, *, most: int = MOST_WAYS, is_open: bool = False
-) -> tuple[Trace, list[Way]]:
+) -> tuple[SymbolicTrace, list[Way]]:
     """A function run on symbols: what was noted, and all ways through it.
 
     Args:
@@ -322,7 +322,7 @@ def traced(
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     arguments = sum(each.kind in kinds and each.default is empty for each in parameters)
-    trace = Trace(arguments, arguments if wanted is None else wanted, most)
+    trace = SymbolicTrace(arguments, arguments if wanted is None else wanted, most)
     opened = function if is_open else None
     ways = list(trace.ways(copied(function, lambda each: each if each is opened else _of_symbols(each, trace))))
     counts = sorted({len(results) for _, results in ways})
@@ -368,14 +368,14 @@ def is_derived(part: Any) -> bool:
 class _Module:
     """A module whose functions are for symbols."""
 
-    def __init__(self, module: ModuleType, trace: Trace):
+    def __init__(self, module: ModuleType, trace: SymbolicTrace):
         self._module, self._trace = module, trace
 
     def __getattr__(self, name: str) -> Any:
         return copied(getattr(self._module, name), lambda each: _of_symbols(each, self._trace))
 
 
-def _of_symbols(value: Any, trace: Trace) -> Any:
+def _of_symbols(value: Any, trace: SymbolicTrace) -> Any:
     """A module, or a function that is noted as a whole, for symbols; other values as they are."""
     if (refusing := changing(value)) is not None:
         return refusing
@@ -422,7 +422,7 @@ def _known(found: Any) -> Any:
     return Known(found) if isinstance(found, (float, np.floating)) else found
 
 
-def _numpys(function: Any, trace: Trace) -> Callable[..., Any]:
+def _numpys(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
     """One of NumPy's functions, of symbols its namesake."""
 
     def call(*parts: Any, **more: Any) -> Any:
@@ -438,7 +438,7 @@ def _numpys(function: Any, trace: Trace) -> Callable[..., Any]:
     return call
 
 
-def _noting(function: Any, trace: Trace) -> Callable[..., Any]:
+def _noting(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
     """The function of numbers that notes a call where these are symbols."""
     noted = derivatives.OURS.get(function, function)
     count, has_rule = derivatives.numbers_of(noted), derivatives.has_derivative(noted)
@@ -475,7 +475,7 @@ _BY_COUNT: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _extreme(function: Any, of_two: Any, trace: Trace) -> Callable[..., Any]:
+def _extreme(function: Any, of_two: Any, trace: SymbolicTrace) -> Callable[..., Any]:
     """Python's `max` or `min`, noted as what it is of two numbers after the other."""
 
     def call(*parts: Any, **more: Any) -> Any:

@@ -17,7 +17,7 @@ from ...reference.c_library import in_pieces, numpys, of_math, power
 from .. import arithmetic, digamma, division
 from .codegen import Text, taking, told
 from .opaque_functions import WHOLES
-from .trace import MOST_WAYS, Symbol, Trace, Way, is_truth, traced
+from .trace import MOST_WAYS, Symbol, SymbolicTrace, Way, is_truth, traced
 
 Array = NDArray[Any]
 
@@ -82,7 +82,7 @@ def _single(number: float) -> float:
 
 
 def _written(
-    trace: Trace, ways: Sequence[Way], file: str, number: Callable[[float], float] = float
+    trace: SymbolicTrace, ways: Sequence[Way], file: str, number: Callable[[float], float] = float
 ) -> Callable[..., tuple[Any, ...]]:
     text = _ArrayText(trace.arguments, number)
     text.write(ways)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...functions.formula import Formula
-from ...functions.unary import negative
 
 
 @lru_cache(maxsize=256)
@@ -38,8 +37,12 @@ def _raise(level):
 raised = Formula("attention.raised", _raise)
 
 
+def _negate(x):
+    return -x
+
+
 #: Queries and their gradients, where it is they that have the scale's sign.
-negated = Formula("attention.negated", negative)
+negated = Formula("attention.negated", _negate)
 
 
 def _is_kept(factor):

@@ -16,10 +16,10 @@ from ...base._numba import cuda
 from ...base.dtypes import TABLE
 from ...runtime.launch_order import WARP
 from ..primitives.instructions import kept_memory
+from ..primitives.lookup_table import PATTERNS, tabulating
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize
 from ..specs import Kernel, KernelSpec, map_parameters
-from .lookup_table_lanes import PATTERNS, tabulating
 
 
 def _filling(spec: KernelSpec, io: SimpleNamespace, lanes: SimpleNamespace) -> Any:
@@ -50,7 +50,8 @@ def tabulated(spec: KernelSpec) -> Kernel:
     the last whole access, is taken one by one.
     """
     io = operands(tuple(TABLE[name] for name in spec.reads), spec.width, spec.width, spec.compute)
-    lanes, single = tabulating(spec, spec.lanes // spec.width), tabulating(spec, 1)
+    given = spec.reads[0], spec.writes[0], spec.compute, spec.width
+    lanes, single = tabulating(*given, spec.lanes // spec.width), tabulating(*given, 1)
     fill, scalars, offsets = _filling(spec, io, lanes), scalar_reader(tuple(spec.scalars)), io.offsets
     look_up, look_up_one, look_up_element = lanes.look_up, single.look_up, lanes.look_up_element
     width, pieces = spec.width, spec.lanes // spec.width

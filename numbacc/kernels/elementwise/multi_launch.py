@@ -9,7 +9,7 @@ from typing import Any
 from ...base.dtypes import TABLE
 from ...runtime.launch_order import LaunchOrder
 from ...runtime.steps import Scratch, Step, Steps
-from .launch import Launches, kernel_of
+from .launch import Kernel, Launches, kernel_of
 
 
 class Passes(Launches):
@@ -43,3 +43,19 @@ class Passes(Launches):
         passes = zip(kernels, self._operands(parts), strict=True)
         steps = [Step(*each, takes_scalars=self._takes_scalars) for each in passes]
         return Steps(steps, scratch, self.close, partial(self._fits, key))
+
+
+class KernelWithScratch(Kernel):
+    """A launcher as an executable, whose last array is so many bytes of scratch memory."""
+
+    def __init__(self, launcher: Any, nbytes: int):
+        super().__init__(launcher)
+        self.workspace_bytes, self._launch = nbytes, launcher.launch
+        self.launch = self._launch_behind
+
+    def _launch_behind(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        return self._launch(stream, 0, [*addresses, scratch], scalars)
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """As `Executable.launch_unchecked`."""
+        return self.launcher.launch_unchecked(stream, 0, [*addresses, scratch], scalars)

@@ -28,10 +28,9 @@ import numpy as np
 from ...base.dtypes import TABLE, info
 from ...base.layout import Merged, layout, merge_dimensions, row_major_strides, view
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
-from ...runtime.operation import Task
 from ...runtime.steps import ABSENT, Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, row_grid
-from ..elementwise.launch import kernel_of
+from ..elementwise.launch import Task, kernel_of
 from ..elementwise.multi_launch import Passes
 from ..scan.launch import ScanExecutable, ScanTask
 from ..scan.spec import SCANS

@@ -28,10 +28,10 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
-from ..primitives.block_load_store import runs_of
 from ..primitives.block_scan import sweeping
 from ..primitives.operands import operands
 from ..primitives.partials import parts_intrinsics
+from ..primitives.runs import runs_of
 from ..primitives.specialize import specialize
 from ..reduce.functions import add
 from ..specs import Kernel

@@ -1,4 +1,4 @@
-"""Loads and stores of several accesses for each thread of a block, and what it keeps of them in shared memory.
+"""What each thread of a block keeps of several accesses in shared memory.
 
 Of what a block keeps each thread reads only what it has put there itself, so that it waits for none. In Numba's
 simulator the same names are plain Python.
@@ -17,10 +17,8 @@ from ...base._numba import SIMULATED, types
 from ...base.casts import cast
 from ...base.dtypes import TABLE
 from .operands import Operand
-from .runs import make_loads
 
 if SIMULATED:
-    from .runs import put_numbers
     from .simulated import _element
 else:
     from ...base._numba import intrinsic, ir
@@ -28,28 +26,9 @@ else:
     from .formats import I32, I64
     from .instructions import copies_ahead, copy_ahead, kept_place, tell_copies
     from .load_store import address_of, aggregate, lanes_type, pointer_to, resized
-    from .runs import numbers_of, put_run
+    from .runs import numbers_of
 
-__all__ = ["keeping", "runs_of"]
-
-
-@lru_cache(maxsize=256)
-def runs_of(names: tuple[str, ...], compute: str, width: int, runs: int) -> SimpleNamespace:
-    """The intrinsics that move `runs` times `width` numbers of arrays of these dtypes.
-
-    Returns:
-        a namespace of
-        ``load_runs(addresses, at, 0)``, ``load_loose(addresses, at, 0)``: as in `runs.make_loads`;
-        ``store_runs(addresses, at, values, left, step)``: the last of these values, as many as there are arrays, given
-        for each run the offsets into all; run k only where k step <= left; ``store_loose``: the same where nothing need
-        be aligned.
-    """
-    aligned, loose = (tuple(Operand(TABLE[name], compute, n, False) for name in names) for n in (width, 1))
-    return SimpleNamespace(
-        **make_loads(aligned, width, runs, ""),
-        store_runs=make_stores(aligned, width, runs),
-        store_loose=make_stores(loose, width, runs),
-    )
+__all__ = ["keeping"]
 
 
 class Cell(NamedTuple):
@@ -90,19 +69,6 @@ def keeping(names: tuple[str, ...], compute: str, width: int, threads: int) -> S
 
 if SIMULATED:
 
-    def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
-        """See `runs_of`."""
-
-        def store(addresses: Any, at: Any, values: Any, left: int, step: int) -> None:
-            first = len(values) - len(rows)
-            for run in range(runs):
-                if run * step <= left:
-                    for k, operand in enumerate(rows):
-                        numbers = values[first + k][run * width : (run + 1) * width]
-                        put_numbers(operand, addresses[k], at[run][k], numbers)
-
-        return store
-
     def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
         """See `keeping`. What is copied is there at once."""
         whole = sum(cell.nbytes for cell in cells)
@@ -128,28 +94,6 @@ if SIMULATED:
         return {"bring": bring, "bring_loose": partial(bring, is_loose=True), "arrived": lambda: None, "take": take}
 
 else:
-
-    def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
-        @intrinsic
-        def store(typing: Any, addresses: Any, at: Any, values: Any, left: Any, step: Any) -> Any:
-            first = len(values) - len(rows)
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                left, step = (resized(builder, each, I64) for each in args[3:])
-                for run in range(runs):
-                    is_there = builder.icmp_signed("<=", builder.mul(step, I64(run)), left)
-                    offsets = builder.extract_value(args[1], run)
-                    with builder.if_then(is_there):
-                        for k, operand in enumerate(rows):
-                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
-                            places = [(first + k, run * width + j) for j in range(width)]
-                            numbers = [builder.extract_value(args[2], place) for place in places]
-                            put_run(context, builder, operand, values[first + k].dtype, address, numbers)
-                return context.get_dummy_value()
-
-            return types.void(addresses, at, values, left, step), generate
-
-        return store
 
     def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
         whole = sum(cell.nbytes for cell in cells)

@@ -1,6 +1,7 @@
 """How threads that share a result bring their parts together: inside a warp, in shared memory, among blocks.
 
-`parts` are those of one lane, as in `partials`. In Numba's simulator the same names are plain Python.
+`parts` are those of one lane, as in `partials`. Numba's simulator knows neither warps nor clusters: there `swap` and
+`meet` are plain Python.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from ...base._numba import SIMULATED, cuda
 from ...runtime.launch_order import ROW_BLOCKS, WARP
 from ..specs import ROW_BOUNDS
 
-if SIMULATED:
-    from .simulated_block_reduce import meet, swap
-else:
+if not SIMULATED:
     from ...base._numba import intrinsic, ir, types
+    from .formats import number_of_registers, register_words
     from .instructions import assembly
     from .load_store import aggregate
 
@@ -204,39 +204,29 @@ def exchanging_blocks(stage: SimpleNamespace, number: int, stages: int) -> tuple
     return cuda.jit(device=True)(send_all), cuda.jit(device=True)(receive)
 
 
-if not SIMULATED:
+if SIMULATED:
+
+    @cuda.jit(device=True)
+    def swap(parts: Any, step: int) -> Any:
+        """What the other thread of each pair has; they are so many apart."""
+        cells = cuda.shared.array(cuda.blockDim.x * cuda.blockDim.y, object)
+        thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+        cells[thread] = parts
+        cuda.syncthreads()
+        found = cells[thread ^ step]
+        cuda.syncthreads()
+        return found
+
+    @cuda.jit(device=True)
+    def meet(number: int, threads: int) -> None:
+        """A barrier of all threads: each of the block's groups comes here as often."""
+        cuda.syncthreads()
+
+else:
 
     def _leaves(parts: Any) -> list[tuple[Any, tuple[int, int]]]:
         """The types of parts of one lane, and where they are in the tuple."""
         return [(kind.dtype, (p, 0)) for p, kind in enumerate(parts)]
-
-    def _words(builder: Any, number: Any) -> list[Any]:
-        """A number as words of 32 bits."""
-        kind = number.type
-        if isinstance(kind, ir.LiteralStructType):  # it is complex
-            return [word for k in range(2) for word in _words(builder, builder.extract_value(number, k))]
-        if isinstance(kind, ir.IntType) and kind.width < 32:
-            return [builder.zext(number, _I32)]
-        if kind in (ir.DoubleType(), _I64):
-            pair = builder.bitcast(number, ir.VectorType(_I32, 2))
-            return [builder.extract_element(pair, _I32(k)) for k in range(2)]
-        return [builder.bitcast(number, _I32)]
-
-    def _number(builder: Any, words: list[Any], kind: Any) -> Any:
-        if isinstance(kind, ir.LiteralStructType):
-            each, made = len(words) // 2, ir.Constant(kind, ir.Undefined)
-            for k, part in enumerate(kind.elements):
-                number = _number(builder, words[k * each : (k + 1) * each], part)
-                made = builder.insert_value(made, number, k)
-            return made
-        if isinstance(kind, ir.IntType) and kind.width < 32:
-            return builder.trunc(words[0], kind)
-        if len(words) == 1:
-            return builder.bitcast(words[0], kind)
-        pair = ir.Constant(ir.VectorType(_I32, 2), ir.Undefined)
-        for k, word in enumerate(words):
-            pair = builder.insert_element(pair, word, _I32(k))
-        return builder.bitcast(pair, kind)
 
     @intrinsic
     def swap(typing: Any, parts: Any, step: Any) -> Any:
@@ -250,9 +240,9 @@ if not SIMULATED:
                 number = builder.extract_value(args[0], at)
                 words = [
                     assembly(builder, _I32, text, "=r,r,r", [word, other], "convergent")
-                    for word in _words(builder, number)
+                    for word in register_words(builder, number)
                 ]
-                items[at] = _number(builder, words, number.type)
+                items[at] = number_of_registers(builder, words, number.type)
             return aggregate(context, builder, parts, items)
 
         return parts(parts, step), generate
@@ -350,7 +340,7 @@ if not SIMULATED:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             numbers = [builder.extract_value(args[2], at) for _, at in _leaves(parts)]
-            nbytes = 4 * sum(len(_words(builder, number)) for number in numbers)
+            nbytes = 4 * sum(len(register_words(builder, number)) for number in numbers)
             given = [
                 _place(context, builder, signals, args[0], args[1]),
                 builder.mul(_narrowed(builder, args[3]), _I32(nbytes)),
@@ -374,7 +364,7 @@ if not SIMULATED:
                 row = builder.mul(_I64(at[0]), builder.extract_value(columns, 1))
                 own = _place(context, builder, cells, args[0], builder.add(row, place))
                 other = _in_other(builder, own, block)
-                for k, word in enumerate(_words(builder, builder.extract_value(args[2], at))):
+                for k, word in enumerate(register_words(builder, builder.extract_value(args[2], at))):
                     given = [builder.add(other, _I32(4 * k)), word, told]
                     text = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];"
                     assembly(builder, ir.VoidType(), text, "r,r,r,~{memory}", given, "convergent")

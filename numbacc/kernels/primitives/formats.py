@@ -200,3 +200,33 @@ def number_of_words(builder: Any, dtype: DTypeInfo, words: Any) -> Any:
     if dtype.parts == 2:
         return _number(builder, dtype, _pair(builder, *found))
     return _number(builder, dtype, found[0])
+
+
+def register_words(builder: Any, number: Any) -> list[Any]:
+    """The words of 32 bits that a number in a register is."""
+    kind = number.type
+    if isinstance(kind, ir.LiteralStructType):  # it is complex
+        return [word for k in range(2) for word in register_words(builder, builder.extract_value(number, k))]
+    if isinstance(kind, ir.IntType) and kind.width < 32:
+        return [builder.zext(number, I32)]
+    if kind in (ir.DoubleType(), I64):
+        pair = builder.bitcast(number, ir.VectorType(I32, 2))
+        return [builder.extract_element(pair, I32(k)) for k in range(2)]
+    return [builder.bitcast(number, I32)]
+
+
+def number_of_registers(builder: Any, words: list[Any], kind: Any) -> Any:
+    """The number of an LLVM type that these words of 32 bits are."""
+    if isinstance(kind, ir.LiteralStructType):
+        each, made = len(words) // 2, ir.Constant(kind, ir.Undefined)
+        for k, part in enumerate(kind.elements):
+            made = builder.insert_value(made, number_of_registers(builder, words[k * each : (k + 1) * each], part), k)
+        return made
+    if isinstance(kind, ir.IntType) and kind.width < 32:
+        return builder.trunc(words[0], kind)
+    if len(words) == 1:
+        return builder.bitcast(words[0], kind)
+    pair = ir.Constant(ir.VectorType(I32, 2), ir.Undefined)
+    for k, word in enumerate(words):
+        pair = builder.insert_element(pair, word, I32(k))
+    return builder.bitcast(pair, kind)

@@ -1,15 +1,30 @@
-"""16-bit floats two by two, in the words of 32 bits that they are loaded in: half an instruction for each."""
+"""16-bit floats two by two, in the words of 32 bits that they are loaded in: half an instruction for each.
+
+Words take half the registers that their numbers do, which are made of them anew wherever they are needed. In Numba's
+simulator the intrinsics are plain Python, and numbers stand for their words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from ...base._numba import capability_compiled_for, ir
-from . import formats
-from .formats import I32
-from .instructions import assembly
+import numpy as np
+
+from ...base._numba import SIMULATED
+from ...base.dtypes import TABLE
 from .operands import Operand
+
+if SIMULATED:
+    from .runs import numbers_at
+else:
+    from ...base._numba import capability_compiled_for, intrinsic, ir, types
+    from . import formats
+    from .formats import I32
+    from .instructions import assembly
+    from .load_store import address_of, aggregate, lanes_type, pointer_to
 
 
 class Pair(NamedTuple):
@@ -31,54 +46,138 @@ PAIRS = {"float16": Pair("f16x2", 0xFC00FC00, (5, 3)), "bfloat16": Pair("bf16x2"
 _EXTREMES_FROM = (8, 0)
 
 
-def have_extremes() -> bool:
-    """Whether the GPU compiled for has the instruction of `extreme`."""
-    return capability_compiled_for() >= _EXTREMES_FROM
+@lru_cache(maxsize=256)
+def in_words(name: str, compute: str, width: int, runs: int) -> SimpleNamespace:
+    """The intrinsics of an array of 16-bit floats, of which a thread has `runs` accesses of `width` elements.
+
+    Returns:
+        a namespace of
+        ``words(addresses, at)``: the words, given for each run the offset, alone or before others;
+        ``numbers(words)``: the numbers in them, of the dtype `compute`, in a tuple of their one array;
+        ``largest(words, inside)``: two numbers of which the larger one, or a NaN, is the largest of those of the runs
+        that are inside: one truth value for each, or one for all.
+    """
+    return SimpleNamespace(**make_words(Operand(TABLE[name], compute, width, False), width, runs))
 
 
-def are_compared(pair: Pair) -> bool:
-    """Whether the GPU compiled for has the instructions of `extreme` and `compared`."""
-    return have_extremes() and capability_compiled_for() >= pair.compared_from
+if SIMULATED:
 
+    def make_words(operand: Any, width: int, runs: int) -> dict[str, Any]:
+        """See `in_words`."""
 
-def extreme(builder: Any, pair: Pair, which: str, one: Any, other: Any) -> Any:
-    """The larger or the smaller ones of two pairs, `which` "max" or "min"; NaN where one is."""
-    return assembly(builder, I32, f"{which}.NaN.{pair.name} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
+        def words(addresses: Any, at: Any) -> Any:
+            return tuple([n for offsets in at for n in numbers_at(operand, addresses[0], offsets[0], width, False)])
 
+        def largest(words: Any, inside: Any) -> Any:
+            each = len(words) // len(inside)
+            own = [n if inside[k // each] else np.float32(-np.inf) for k, n in enumerate(words)]
+            return ((np.max(own[::2]), np.max(own[1::2])),)
 
-def compared(builder: Any, pair: Pair, how: str, one: Any, other: Any) -> Any:
-    """All bits of the halves of two pairs that compare so: "eq", or "nan" where one is."""
-    return assembly(builder, I32, f"set.{how}.u32.{pair.name} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
+        return {"words": words, "numbers": lambda words: (words,), "largest": largest}
 
+else:
 
-def turned(builder: Any, word: Any) -> Any:
-    """A word with its halves exchanged."""
-    return assembly(builder, I32, "prmt.b32 $0, $1, $1, 0x1032;", "=r,r", [word], "readnone")
+    def have_extremes() -> bool:
+        """Whether the GPU compiled for has the instruction of `extreme`."""
+        return capability_compiled_for() >= _EXTREMES_FROM
 
+    def are_compared(pair: Pair) -> bool:
+        """Whether the GPU compiled for has the instructions of `extreme` and `compared`."""
+        return have_extremes() and capability_compiled_for() >= pair.compared_from
 
-def first_bit(builder: Any, word: Any) -> Any:
-    """How many bits are before the first that is set, the highest one; of 0 anything."""
-    return assembly(builder, I32, "bfind.shiftamt.u32 $0, $1;", "=r,r", [word], "readnone")
+    def extreme(builder: Any, pair: Pair, which: str, one: Any, other: Any) -> Any:
+        """The larger or the smaller ones of two pairs, `which` "max" or "min"; NaN where one is."""
+        return assembly(builder, I32, f"{which}.NaN.{pair.name} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
 
+    def compared(builder: Any, pair: Pair, how: str, one: Any, other: Any) -> Any:
+        """All bits of the halves of two pairs that compare so: "eq", or "nan" where one is."""
+        return assembly(builder, I32, f"set.{how}.u32.{pair.name} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
 
-def tree(merge: Callable[[Any, Any], Any], items: Sequence[Any]) -> Any:
-    """Items merged in a tree, branch by branch."""
-    return items[0] if len(items) == 1 else merge(tree(merge, items[::2]), tree(merge, items[1::2]))
+    def turned(builder: Any, word: Any) -> Any:
+        """A word with its halves exchanged."""
+        return assembly(builder, I32, "prmt.b32 $0, $1, $1, 0x1032;", "=r,r", [word], "readnone")
 
+    def first_bit(builder: Any, word: Any) -> Any:
+        """How many bits are before the first that is set, the highest one; of 0 anything."""
+        return assembly(builder, I32, "bfind.shiftamt.u32 $0, $1;", "=r,r", [word], "readnone")
 
-def anew(builder: Any, words: Sequence[Any]) -> list[Any]:
-    """Words of which the compiler does not know that they are the same, nor then what is made of them."""
-    return [assembly(builder, I32, "mov.b32 $0, $1;", "=r,r", [word]) for word in words]
+    def tree(merge: Callable[[Any, Any], Any], items: Sequence[Any]) -> Any:
+        """Items merged in a tree, branch by branch."""
+        return items[0] if len(items) == 1 else merge(tree(merge, items[::2]), tree(merge, items[1::2]))
 
+    def anew(builder: Any, words: Sequence[Any]) -> list[Any]:
+        """Words of which the compiler does not know that they are the same, nor then what is made of them."""
+        return [assembly(builder, I32, "mov.b32 $0, $1;", "=r,r", [word]) for word in words]
 
-def numbers_in(context: Any, builder: Any, operand: Operand, words: Sequence[Any], each: int) -> list[Any]:
-    """The numbers of an operand in words, accesses of `each`."""
-    found = []
-    for start in range(0, len(words), each):
-        own = words[start : start + each]
-        vector = ir.Constant(ir.VectorType(I32, len(own)), ir.Undefined)
-        for k, word in enumerate(own):
-            vector = builder.insert_element(vector, word, I32(k))
-        access = Operand(operand.dtype, operand.number, 2 * len(own), False)
-        found += formats.unpack(context, builder, access, vector)
-    return found
+    def numbers_in(context: Any, builder: Any, operand: Operand, words: Sequence[Any], each: int) -> list[Any]:
+        """The numbers of an operand in words, accesses of `each`."""
+        found = []
+        for start in range(0, len(words), each):
+            own = words[start : start + each]
+            vector = ir.Constant(ir.VectorType(I32, len(own)), ir.Undefined)
+            for k, word in enumerate(own):
+                vector = builder.insert_element(vector, word, I32(k))
+            access = Operand(operand.dtype, operand.number, 2 * len(own), False)
+            found += formats.unpack(context, builder, access, vector)
+        return found
+
+    def make_words(operand: Any, width: int, runs: int) -> dict[str, Any]:
+        each, pair = width // 2, PAIRS[operand.dtype.name]
+
+        def all_of(builder: Any, words: Any) -> list[Any]:
+            return [builder.extract_value(words, k) for k in range(runs * each)]
+
+        @intrinsic
+        def words(typing: Any, addresses: Any, at: Any) -> Any:
+            kind = types.UniTuple(types.uint32, runs * each)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                items: dict[Any, Any] = {}
+                for run in range(runs):
+                    offsets = builder.extract_value(args[1], run)
+                    address = address_of(builder, (args[0], offsets), 0, operand.dtype.itemsize)
+                    pointer = pointer_to(builder, address, ir.VectorType(I32, each))
+                    bits = builder.load(pointer, align=2 * width)
+                    items |= {run * each + k: builder.extract_element(bits, I32(k)) for k in range(each)}
+                return aggregate(context, builder, kind, items)
+
+            return kind(addresses, at), generate
+
+        @intrinsic
+        def numbers(typing: Any, words: Any) -> Any:
+            kind = lanes_type([operand], 1, runs * width)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                found = numbers_in(context, builder, operand, all_of(builder, args[0]), each)
+                return aggregate(context, builder, kind, {(0, k): number for k, number in enumerate(found)})
+
+            return kind(words), generate
+
+        @intrinsic
+        def largest(typing: Any, words: Any, inside: Any) -> Any:
+            kind, parts = lanes_type([operand], 1, 2), len(inside)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                def larger_pair(one: Any, other: Any) -> Any:
+                    return extreme(builder, pair, "max", one, other)
+
+                def larger(one: Any, other: Any) -> Any:
+                    own = builder.or_(builder.fcmp_ordered(">", one, other), builder.fcmp_unordered("uno", one, one))
+                    return builder.select(own, one, other)
+
+                found, has_pairs = all_of(builder, args[0]), have_extremes()
+                share, every = len(found) // parts, []
+                for part in range(parts):
+                    own, is_in = found[part * share : (part + 1) * share], builder.extract_value(args[1], part)
+                    own = [tree(larger_pair, own)] if has_pairs else own
+                    every += [builder.select(is_in, word, I32(pair.lowest)) for word in own]
+                if has_pairs:
+                    two = numbers_in(context, builder, operand, [tree(larger_pair, every)], each)
+                else:
+                    numbers = numbers_in(context, builder, operand, every, each)
+                    two = [tree(larger, numbers[k::2]) for k in range(2)]
+                return aggregate(context, builder, kind, {(0, k): number for k, number in enumerate(two)})
+
+            return kind(words, inside), generate
+
+        return {"words": words, "numbers": numbers, "largest": largest}

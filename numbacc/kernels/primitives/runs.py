@@ -13,12 +13,15 @@ or "" where these are not asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...base._numba import SIMULATED, types
+from ...base.dtypes import TABLE
+from .operands import Operand
 
 if SIMULATED:
     from ...base.casts import cast, quietly
@@ -55,6 +58,19 @@ if SIMULATED:
 
         # Words are the numbers in them.
         return {"load_runs": load, "load_words": load, "load_loose": partial(load, is_loose=True)}
+
+    def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
+        """See `runs_of`."""
+
+        def store(addresses: Any, at: Any, values: Any, left: int, step: int) -> None:
+            first = len(values) - len(rows)
+            for run in range(runs):
+                if run * step <= left:
+                    for k, operand in enumerate(rows):
+                        numbers = values[first + k][run * width : (run + 1) * width]
+                        put_numbers(operand, addresses[k], at[run][k], numbers)
+
+        return store
 
 else:
     from ...base._numba import intrinsic
@@ -136,3 +152,44 @@ else:
             return load
 
         return {"load_runs": loading(), "load_words": loading(in_words=True), "load_loose": loading(is_loose=True)}
+
+    def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
+        @intrinsic
+        def store(typing: Any, addresses: Any, at: Any, values: Any, left: Any, step: Any) -> Any:
+            first = len(values) - len(rows)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                left, step = (resized(builder, each, I64) for each in args[3:])
+                for run in range(runs):
+                    is_there = builder.icmp_signed("<=", builder.mul(step, I64(run)), left)
+                    offsets = builder.extract_value(args[1], run)
+                    with builder.if_then(is_there):
+                        for k, operand in enumerate(rows):
+                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
+                            places = [(first + k, run * width + j) for j in range(width)]
+                            numbers = [builder.extract_value(args[2], place) for place in places]
+                            put_run(context, builder, operand, values[first + k].dtype, address, numbers)
+                return context.get_dummy_value()
+
+            return types.void(addresses, at, values, left, step), generate
+
+        return store
+
+
+@lru_cache(maxsize=256)
+def runs_of(names: tuple[str, ...], compute: str, width: int, runs: int) -> SimpleNamespace:
+    """The intrinsics that move `runs` times `width` numbers of arrays of these dtypes.
+
+    Returns:
+        a namespace of
+        ``load_runs(addresses, at, 0)``, ``load_loose(addresses, at, 0)``: as in `make_loads`;
+        ``store_runs(addresses, at, values, left, step)``: the last of these values, as many as there are arrays, given
+        for each run the offsets into all; run k only where k step <= left; ``store_loose``: the same where nothing need
+        be aligned.
+    """
+    aligned, loose = (tuple(Operand(TABLE[name], compute, n, False) for name in names) for n in (width, 1))
+    return SimpleNamespace(
+        **make_loads(aligned, width, runs, ""),
+        store_runs=make_stores(aligned, width, runs),
+        store_loose=make_stores(loose, width, runs),
+    )

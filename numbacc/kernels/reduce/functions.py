@@ -1,12 +1,15 @@
-"""The reductions that numbacc brings, and their gradients, as scalar formulas; their meaning in NumPy is in
-`reference.reductions`."""
+"""The reductions that numbacc brings, and their gradients, as scalar formulas.
+
+`FUNCTIONS` describes the public functions that have no options but axis, dtype and keepdims: a reduction is one entry
+there. The others are written in `elementwise.reductions`, and their meaning in NumPy in `reference.reductions`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...functions.arithmetic import greatest, least, shared_out
 from ...functions.formula import Chunk, Place, Reduction
@@ -306,12 +309,7 @@ def root(total, count):
 _NO_MOMENTS, _REALS = (0.0,) * 6, ("real",) * 6
 
 _ALL = (
-    Reduction("sum", part, start=(0.0,), merge=add, finish=same),
-    Reduction("mean", part, start=(0.0,), merge=add, finish=mean),
     Reduction("mean_complex", part, start=(0.0,), merge=add, finish=mean_complex),
-    Reduction("prod", part, start=(1.0,), merge=multiply, finish=same),
-    Reduction("max", part, start=(-math.inf,), merge=larger, finish=same),
-    Reduction("min", part, start=(math.inf,), merge=smaller, finish=same),
     Reduction(
         "argmax",
         with_index,
@@ -332,8 +330,6 @@ _ALL = (
         indexed=True,
         place=Place(smaller, later_smaller, "min"),
     ),
-    Reduction("any", truth, start=(0,), merge=either, finish=same, parts=("bool",)),
-    Reduction("all", truth, start=(1,), merge=both, finish=same, parts=("bool",)),
     *(
         Reduction(name, first, start=(0.0,) * parts, merge=merge, finish=finish, chunk=chunk)
         for first, parts, merge, chunk, variants in (
@@ -393,9 +389,6 @@ _ALL = (
     ),
 )
 
-#: Reductions by name.
-REDUCTIONS = {reduction.name: reduction for reduction in _ALL}
-
 
 @lru_cache(maxsize=64)
 def side_by_side(merge: Callable[..., tuple[Any, ...]], parts: int) -> Callable[..., tuple[Any, ...]]:
@@ -416,10 +409,6 @@ def side_by_side(merge: Callable[..., tuple[Any, ...]], parts: int) -> Callable[
 def named(name: str) -> Reduction:
     """The reduction of a name, as pickles have it."""
     return REDUCTIONS[name]
-
-
-for _reduction in _ALL:
-    _reduction.origin = (named, (_reduction.name,))
 
 
 # ---------------------------------------------------------------- gradients, of dy, a number, and totals
@@ -494,3 +483,103 @@ def factor(x):
 
 def factors(product, zeros, other, more):
     return product * other, zeros + more
+
+
+# ---------------------------------------------------------------- the public functions
+
+
+class Slope(NamedTuple):
+    """The gradient of a reduction with respect to its argument.
+
+    Attributes:
+        function: (dy, x, more) -> a tuple of the gradient, of numbers. Its other parameters are, by name: `count`, the
+            number of elements; `y`, the result, not rounded to 16 bits; or the result of another reduction.
+        says: the formula, for the docstring.
+        example: x, and the gradient for a dy of 1.
+    """
+
+    function: Callable[..., tuple[Any, ...]]
+    says: str
+    example: tuple[str, str]
+
+
+class Function(NamedTuple):
+    """A public function: f(x, *, axis=None, keepdims=False, out=None, stream=None).
+
+    Attributes:
+        name: as the public function is called.
+        says: the first line of the docstring.
+        example: the arguments of an example, and the output.
+        formula: of numbers.
+        numpy: rows of a NumPy array -> the results, along the last axis; None if `reference.reductions` has it.
+        rule: the result's dtype. "keep": that of x. "total": that of x, but int64 or uint64 of integers. "mean": that
+            of x, but float64 of integers. "bool": bool. With "total" and "mean" the function has an option dtype.
+        slope: the gradient; None if there is none, or if `elementwise.reduction_gradients` has it.
+        more: a paragraph for the docstring.
+        takes_complex: whether x may be complex.
+        needs_elements: whether there is no result without elements.
+    """
+
+    name: str
+    says: str
+    example: tuple[str, str]
+    formula: Reduction
+    numpy: Callable[..., Any] | None
+    rule: str
+    slope: Slope | None = None
+    more: str = ""
+    takes_complex: bool = True
+    needs_elements: bool = False
+
+
+def function(
+    name: str,
+    rule: str,
+    says: str,
+    arguments: str,
+    output: str,
+    *,
+    map: Callable[..., tuple[Any, ...]],
+    start: tuple[float, ...],
+    merge: Callable[..., tuple[Any, ...]],
+    numpy: Callable[..., Any] | None = None,
+    finish: Callable[..., tuple[Any, ...]] = same,
+    parts: tuple[str, ...] | None = None,
+    **more: Any,
+) -> Function:
+    """Return the description of a public function: fields of `Function` and arguments of `Reduction`."""
+    formula = Reduction(name, map, start=start, merge=merge, finish=finish, parts=parts)
+    return Function(name, says, (arguments, output), formula, numpy, rule, **more)
+
+
+_SQUARE, _OTHERS = "np.array([[1.0, 2.0], [3.0, 4.0]])", "np.array([[1.0, 5.0], [3.0, 4.0]])"
+_NAN, _TRUTH = "NaN is the result where there is one.", "NaN is not 0."
+#: As the public functions are listed.
+_FUNCTIONS = (
+    function("sum", "total", "Σ x, the sum; 0 of nothing.", f"{_SQUARE}, axis=1", "array([3., 7.])",
+        map=part, start=(0.0,), merge=add,
+        slope=Slope(of_sum, "dy", ("[1.0, 2.0]", "array([1., 1.])")),
+        more="Integers wrap. 16-bit floats are added in float32 and rounded once."),
+    function("mean", "mean", "Σ x / n, the mean; NaN of nothing.", _SQUARE, "array(2.5)",
+        map=part, start=(0.0,), merge=add, finish=mean,
+        slope=Slope(of_mean, "dy / n", ("[1.0, 2.0]", "array([0.5, 0.5])"))),
+    function("prod", "total", "Π x, the product; 1 of nothing.", _SQUARE, "array(24.)",
+        map=part, start=(1.0,), merge=multiply),
+    function("max", "keep", "The largest number.", f"{_OTHERS}, axis=1", "array([5., 4.])",
+        map=part, start=(-math.inf,), merge=larger,
+        takes_complex=False, needs_elements=True, more=_NAN),
+    function("min", "keep", "The smallest number.", f"{_OTHERS}, axis=1", "array([1., 3.])",
+        map=part, start=(math.inf,), merge=smaller,
+        takes_complex=False, needs_elements=True, more=_NAN),
+    function("any", "bool", "Whether some number is not 0; False of nothing.", "np.array([0.0, 2.0])", "array(True)",
+        map=truth, start=(0,), merge=either, parts=("bool",), more=_TRUTH),
+    function("all", "bool", "Whether no number is 0; True of nothing.", "np.array([0.0, 2.0])", "array(False)",
+        map=truth, start=(1,), merge=both, parts=("bool",), more=_TRUTH),
+)  # fmt: skip
+
+#: Public functions by name.
+FUNCTIONS = {each.name: each for each in _FUNCTIONS}
+#: Reductions by name.
+REDUCTIONS = {reduction.name: reduction for reduction in (*(each.formula for each in _FUNCTIONS), *_ALL)}
+for _reduction in REDUCTIONS.values():
+    _reduction.origin = (named, (_reduction.name,))

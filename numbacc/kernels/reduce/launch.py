@@ -16,8 +16,8 @@ from typing import NamedTuple
 from ...base.dtypes import TABLE, real_of
 from ...base.layout import Merged, merge_dimensions, row_major_strides
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
-from ...runtime.operation import Task
 from ..elementwise.geometry import RANKS, power_of_two
+from ..elementwise.launch import Task
 from ..elementwise.multi_launch import Passes
 from ..specs import words_of
 from .spec import ReduceSpec

@@ -19,10 +19,10 @@ from ...base.dtypes import TABLE
 from ...base.layout import Layout, Merged, layout, merge_dimensions, row_major_strides, view
 from ...functions.formula import Formula, Reduction
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, Limits
-from ...runtime.operation import Task
 from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, power_of_two
-from ..elementwise.launch import Kernel, MapExecutable, MapTask, TaskOperation, kernel_of
+from ..elementwise.launch import MapExecutable, MapTask, Task, TaskOperation, kernel_of
+from ..elementwise.multi_launch import KernelWithScratch
 from ..reduce.functions import REDUCTIONS
 from ..reduce.launch import ReduceExecutable, ReduceTask
 from ..specs import words_of
@@ -362,22 +362,6 @@ class RowTask(Task):
     stats: int = 0
     indexed: bool = False
     total: Reduction | None = None
-
-
-class KernelWithScratch(Kernel):
-    """A launcher as an executable, whose last array is so many bytes of scratch memory."""
-
-    def __init__(self, launcher: Any, nbytes: int):
-        super().__init__(launcher)
-        self.workspace_bytes, self._launch = nbytes, launcher.launch
-        self.launch = self._launch_behind
-
-    def _launch_behind(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        return self._launch(stream, 0, [*addresses, scratch], scalars)
-
-    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch_unchecked`."""
-        return self.launcher.launch_unchecked(stream, 0, [*addresses, scratch], scalars)
 
 
 class RowExecutable(TaskOperation):

@@ -28,15 +28,16 @@ from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
 from ..primitives.block_partials import chunked
 from ..primitives.block_reduce import CELLS, WARP_CELLS, exchanging_blocks, settling, settling_blocks, settling_warps
+from ..primitives.decoupled_look_back import telling
 from ..primitives.instructions import kept_memory
+from ..primitives.kept_runs import kept_runs
 from ..primitives.operands import operands, scalar_reader
+from ..primitives.packed_16bit import in_words
 from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
 from ..reduce.functions import larger, part
 from ..reduce.reduce import spreading
-from ..scan.decoupled_look_back import telling
 from ..specs import Kernel, words_of
-from .load_store import in_words, keeping
 from .spec import ACROSS_THREADS, RowSpec
 
 # ---------------------------------------------------------------- stages
@@ -64,6 +65,17 @@ def reduction_of(spec: RowSpec, reduction: Reduction) -> SimpleNamespace:
         chunk = chunked(reduction.chunk, merge, spec.compute, spec.narrow, names, starts, spec.compute)
     is_largest = (reduction.function, reduction.merge) == (part, larger)
     return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done, chunk=chunk, is_largest=is_largest)
+
+
+def _runs_of(spec: RowSpec, runs: int) -> SimpleNamespace:
+    """`kept_runs` of a kernel's arrays."""
+    is_totalled = spec.total is not None
+    return kept_runs(spec.reads, spec.writes, spec.compute, spec.width, runs, spec.kept, spec.stats, is_totalled)
+
+
+def _words_of(spec: RowSpec) -> SimpleNamespace:
+    """`in_words` of a kernel's one input."""
+    return in_words(spec.reads[0], spec.compute, spec.width, spec.runs)
 
 
 def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool = False) -> Any:
@@ -188,7 +200,7 @@ def _write_runs(spec: RowSpec) -> int:
 def _bringing(spec: RowSpec, io: SimpleNamespace, runs: int) -> Any:
     """The device function (ins, here, item, step, end, line, steps, tile, slot, threads): begin to copy what is kept
     of item, item + step, ... before the end into the tile."""
-    bring, spread = keeping(spec, runs).bring, spreading(io.offsets, io.unravel, runs)
+    bring, spread = _runs_of(spec, runs).bring, spreading(io.offsets, io.unravel, runs)
     slots, integer = runs * spec.kept, integer_of(spec)
 
     def bring_these(ins, here, item, step, end, line, steps, tile, slot, threads):
@@ -229,10 +241,10 @@ def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: 
     Args:
         spec, io: the kernel.
         stage: the reduction.
-        how: a name in `load_store.keeping`.
+        how: a name in `kept_runs`.
         runs: how many are under way at once.
     """
-    load, spread = getattr(keeping(spec, runs), how), spreading(io.offsets, io.unravel, runs)
+    load, spread = getattr(_runs_of(spec, runs), how), spreading(io.offsets, io.unravel, runs)
     parts_of, join, merge = _parts_of(stage, runs * spec.width), stage.join, stage.merge
     slots, integer = runs * spec.kept, integer_of(spec)
 
@@ -259,7 +271,7 @@ def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: 
 def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
     """The device function that writes a row up to an end, given the results of all stages, and returns the next item
     and slot."""
-    lanes, spread = keeping(spec, runs), spreading(io.offsets, io.unravel, runs)
+    lanes, spread = _runs_of(spec, runs), spreading(io.offsets, io.unravel, runs)
     load, store, map_lanes, inside = getattr(lanes, how), lanes.store, io.map_lanes, (True,)
     function, slots = specialize(spec.formula.function, spec.compute, spec.narrow), runs * spec.kept
     integer = integer_of(spec)
@@ -305,7 +317,7 @@ def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
 
     reduce_all = each_stage(spec, make, len(spec.formula.stages) - 1)
     write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
-    bring, arrived, integer = _bringing(spec, io, _BRING_RUNS), keeping(spec, 1).arrived, integer_of(spec)
+    bring, arrived, integer = _bringing(spec, io, _BRING_RUNS), _runs_of(spec, 1).arrived, integer_of(spec)
 
     def stream(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
         return reduce_all((ins, here, item, step, item, line, steps, tile, at[2]), at, more)
@@ -530,7 +542,7 @@ def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool
 
 def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
     """stage -> the device function (source, inside, given) -> the parts of one thread, which has its row in words."""
-    tools = in_words(spec)
+    tools = _words_of(spec)
     numbers, largest = tools.numbers, tools.largest
 
     def gathering(stage: SimpleNamespace) -> Any:
@@ -551,7 +563,7 @@ def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
 def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     """The device function (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of
     all stages: a row that a group of threads holds is read, reduced and written."""
-    lanes = keeping(spec, spec.runs)
+    lanes = _runs_of(spec, spec.runs)
     spread = (spreading_whole if spec.whole else spreading_some)(io, spec.runs)
     inside_of = insides(1 if spec.whole else spec.runs)
     first, rest, store, map_lanes = lanes.first, lanes.rest, lanes.store, io.map_lanes
@@ -568,7 +580,7 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
 
     reduce_all, begin = reducing_registers(spec, gathering), first
     if spec.is_packed:
-        reduce_all, begin = reducing_registers(spec, _gathering_words(spec)), in_words(spec).words
+        reduce_all, begin = reducing_registers(spec, _gathering_words(spec)), _words_of(spec).words
 
     def reduce(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
@@ -675,7 +687,7 @@ def _noting(spec: RowSpec, io: SimpleNamespace, pick: Any, total: SimpleNamespac
     """The device function (results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first) -> what a
     thread's row adds to the total; numbers of the row, of which this is the `is_first` thread, are stored."""
     of_row = _of_row(spec, io.apply) if spec.is_reduction else _same_row
-    offsets, note, nothing, add_row = io.offsets, keeping(spec, 1).note, total.nothing, total.of_row
+    offsets, note, nothing, add_row = io.offsets, _runs_of(spec, 1).note, total.nothing, total.of_row
 
     def note_row(results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first):
         parts = nothing()
@@ -698,7 +710,7 @@ def make(spec: RowSpec) -> Kernel:
     own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1, spec.compute)
     io = SimpleNamespace(offsets=own.offsets, unravel=own.unravel, map_lanes=own.map_lanes, apply=own.apply)
     stages, offsets, unravel, scalars = spec.formula.stages, io.offsets, io.unravel, scalar_reader(spec.scalars)
-    total, width = adding(spec, keeping(spec, 1).note_total), spec.width
+    total, width = adding(spec, _runs_of(spec, 1).note_total), spec.width
     slots = max(total.parts, *(len(stage.start) for stage in stages))
     each = len(stages) * (ACROSS_THREADS if spec.form == "across" else CELLS) + total.cells
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from ...base.dtypes import TABLE
 from ...base.layout import Merged, merge_dimensions, row_major_strides
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
-from ...runtime.operation import Task
 from ...runtime.steps import Scratch, Step, Steps, ZeroBytes
 from ..elementwise.geometry import RANKS, power_of_two
-from ..elementwise.launch import kernel_of
+from ..elementwise.launch import Task, kernel_of
 from ..elementwise.multi_launch import Passes
 from ..specs import HEAD_BYTES, words_told
 from .spec import ScanSpec

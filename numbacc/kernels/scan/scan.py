@@ -28,14 +28,15 @@ import numpy as np
 from ...base._numba import cuda, types
 from ...base.casts import cast
 from ...base.dtypes import TABLE
-from ..primitives.block_load_store import keeping, runs_of
+from ..primitives.block_load_store import keeping
 from ..primitives.block_scan import BUFFERS, settling, sweeping
+from ..primitives.decoupled_look_back import take_ticket, telling
 from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands
 from ..primitives.partials import parts_intrinsics
+from ..primitives.runs import runs_of
 from ..primitives.specialize import specialize
 from ..specs import Kernel
-from .decoupled_look_back import take_ticket, telling
 from .spec import ScanSpec
 
 

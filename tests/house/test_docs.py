@@ -1,0 +1,50 @@
+"""The Python blocks of docs/*.md run, in order, each file in one namespace: on NumPy, a GPU, and in the simulator."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from doc_blocks import blocks_of
+from paths import ROOT
+from skips import skip
+
+from numbacc.base.dispatch import simulated
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+
+
+#: What is about the simulator, and runs there only.
+SIMULATED = {"debugger", "tracer"}
+
+
+@pytest.mark.parametrize("path", [path for path in DOCS if blocks_of(path)], ids=lambda path: path.stem)
+def test_the_code_runs(path):
+    if path.stem in SIMULATED and not simulated():
+        skip("simulator")
+    namespace = {"__name__": path.stem}
+    for line, code in blocks_of(path):
+        # Empty lines in front, so that a traceback shows the line of the document.
+        exec(compile("\n" * line + code, path, "exec"), namespace)
+
+
+def test_the_tracers_table_is_what_it_prints(capsys):
+    if not simulated():
+        skip("simulator")
+    (path,) = [path for path in DOCS if path.stem == "tracer"]
+    code = blocks_of(path)[0][1]
+    exec(compile(code, path, "exec"), {"__name__": "tracer"})
+    assert f"<!-- table -->\n```\n{capsys.readouterr().out}```" in path.read_text()
+
+
+def test_every_block_of_python_is_run():
+    for path in DOCS:
+        assert len(blocks_of(path)) == len(re.findall(r"^ *``` *(?:python|py)\b", path.read_text(), re.MULTILINE))
+
+
+def test_links_lead_somewhere():
+    root = DOCS[0].parent.parent
+    for path in [*DOCS, *root.glob("*.md"), *root.glob("benchmarks/*.md")]:
+        prose = re.sub(r"^```.*?^```$|`[^`\n]+`", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"

@@ -1,0 +1,117 @@
+"""The README's example prints what it says, and the listing of the interface is the interface."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+
+import pytest
+from paths import ROOT
+
+import numbacc
+from numbacc.base.dispatch import has_gpu, simulated
+from numbacc.elementwise.table import TABLE
+
+FAMILIES = {"attention", "conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"}
+README = (ROOT / "README.md").read_text()
+#: Functions that public functions have as attributes; gradients have names of their own.
+PARTS = ("plan", "request", "supports")
+INTERFACE = (ROOT / "docs" / "interface.md").read_text()
+TABLE_PAGE = (ROOT / "docs" / "elementwise.md").read_text()
+
+
+def between(marker, text=README):
+    found = re.search(rf"<!-- {marker} -->\n(.*?)<!-- end -->", text, re.DOTALL)
+    assert found, marker
+    return found.group(1).strip().removeprefix("```").removesuffix("```").strip()
+
+
+def resolve(name):
+    found = numbacc
+    for part in name.split(".")[1:]:
+        found = getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize("line", between("api", INTERFACE).splitlines())
+def test_listed_signatures_are_the_real_ones(line):
+    name = line.split("(")[0]
+    parameters = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in inspect.signature(resolve(name)).parameters.values()
+        if p.name != "self"
+    ]
+    assert line == f"{name}{inspect.Signature(parameters)}"
+
+
+def test_every_public_function_is_listed():
+    listed = {line.split("(")[0] for line in between("api", INTERFACE).splitlines()}
+    public = {f"numbacc.{n}" for n in numbacc.__all__ if inspect.isfunction(getattr(numbacc, n))}
+    for family in FAMILIES & set(numbacc.__all__):
+        members = vars(getattr(numbacc, family))
+        public |= {f"numbacc.{family}.{n}" for n in members["__all__"] if inspect.isfunction(members[n])}
+    public |= {f"{name}.{part}" for name in public for part in PARTS if hasattr(resolve(name), part)}
+    generator = numbacc.random.Generator
+    public |= {"numbacc.random.Generator"}
+    public |= {f"numbacc.random.Generator.{n}" for n, f in vars(generator).items() if callable(f) and n[0] != "_"}
+    table = {f"{name}{suffix}" for name in TABLE for suffix in ("", ".plan", "_backward", "_backward.plan")}
+    assert listed == public - {f"numbacc.elementwise.{name}" for name in table}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_signatures_of_the_table_are_what_the_interface_says(name):
+    def signature(name):
+        found = inspect.signature(resolve(f"numbacc.elementwise.{name}")).parameters.values()
+        return [str(p.replace(annotation=inspect.Parameter.empty)) for p in found]
+
+    own = re.search(rf"^\| `{name}\((.*?)\)` \|.*", TABLE_PAGE, re.MULTILINE)
+    takes = own[1].replace("*, ", "").split(", ")
+    saved = ["return_saved=False"] if TABLE[name].options else []
+    assert signature(name) == [*takes, *saved, "out=None", "where=None", "stream=None"]
+    assert signature(f"{name}.plan") == [*takes, "out=None", "where=None"]
+    assert hasattr(numbacc.elementwise, f"{name}_backward") == (own[0].split(" | ")[2].strip() == "yes")
+    if TABLE[name].function.gradient is None:
+        return
+    required = [each.split("=")[0] if each in ("min=None", "max=None") else each for each in takes]
+    first, *more = [each for each in required if each.split("=")[0] not in TABLE[name].options]
+    options = required[1 + len(more) :]
+    more = [f"{each}=None" for each in more] if options else more
+    assert signature(f"{name}_backward") == ["dy", first, *more, *options, "out=None", "stream=None"]
+    assert signature(f"{name}_backward.plan") == ["dy", first, *more, *options, "out=None"]
+
+
+def test_kinds_and_errors_are_named():
+    text = README + "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    epilogues = [epilogue.value for epilogue in numbacc.gemm.Epilogue]
+    kinds = [*numbacc.gated.KINDS, *numbacc.random.KINDS]
+    for name in [*kinds, *epilogues, *(n for n in numbacc.__all__ if n.endswith("Error"))]:
+        assert f"`{name}`" in text or f"numbacc.{name}" in text, name
+
+
+def test_the_example_prints_what_it_says(capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(compile(block, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    if has_gpu() or simulated():
+        assert "gated.forward" in printed
+    else:
+        assert printed.strip() == between("output")
+
+
+def test_the_readme_is_short_and_speaks_of_no_contracts():
+    assert len(README.splitlines()) <= 130
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        assert "promised" not in path.read_text(), path.name
+
+
+def test_the_plot_is_of_the_newest_results(tmp_path):
+    subprocess.run([sys.executable, "-m", "benchmarks.plot", tmp_path / "plot.svg"], cwd=ROOT, check=True)
+    assert (tmp_path / "plot.svg").read_text() == (ROOT / "docs" / "measured.svg").read_text()
+
+
+def test_each_command_is_one_line():
+    for marker in ("demo command", "test command"):
+        assert len(between(marker).splitlines()) == 1
+        assert between(marker).startswith("python3 -m venv ")

@@ -1,0 +1,80 @@
+"""Skips have names, all in `skips`: a report says what a test needs. Slow tests repeat fast ones."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import product
+
+import pytest
+import skips
+from conftest import slow_ones
+from paths import TESTS
+
+#: Files that run in processes of their own, or are what names the skips.
+OTHERS = re.compile(r"skips|recorded_\w+|stubbed\w*")
+SOURCES = [
+    path
+    for path in sorted([*TESTS.glob("*.py"), *TESTS.glob("*/*.py")])
+    if not OTHERS.fullmatch(path.stem) and path.parent.name != "fuzz"
+]
+
+#: What skips in pytest's words.
+PYTESTS = {"skip", "skipif", "importorskip", "xfail"}
+#: Our functions, and which of their arguments is the name.
+OURS = {"skip": 0, "skip_if": 1, "needed": 1}
+
+
+def calls(source):
+    """The function's name, whether it is pytest's, and its arguments, of every call in a source that could skip."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute) and node.func.attr in PYTESTS:
+            yield node.func.attr, True, node.args
+        elif isinstance(node.func, ast.Name) and node.func.id in OURS:
+            yield node.func.id, False, node.args
+
+
+def names_in(source):
+    """The names of skips, each a constant; None of what is skipped without one."""
+    for function, is_pytests, arguments in calls(source):
+        name = None if is_pytests else arguments[OURS[function]]
+        yield name.value if isinstance(name, ast.Constant) else None
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_nothing_is_skipped_without_a_name(path):
+    assert set(names_in(path.read_text())) <= skips.REASONS.keys()
+
+
+def test_every_name_is_used():
+    used = {name for path in SOURCES for name in names_in(path.read_text())}
+    assert used == skips.REASONS.keys()
+
+
+@pytest.mark.parametrize(
+    "source, found",
+    [
+        ("pytest.skip('needs luck')", [None]),
+        ("@pytest.mark.skipif(simulated(), reason='slow')\ndef f(): pass", [None]),
+        ("torch = pytest.importorskip('torch')", [None]),
+        ("skip('gpu' if x else 'device')", [None]),
+        ("if x:\n    skip('gpu')\nneeded('torch', 'torch')\nmark = skip_if(x, 'slow')", ["gpu", "torch", "slow"]),
+    ],
+)
+def test_names_are_found(source, found):
+    assert sorted(map(str, names_in(source))) == sorted(map(str, found))
+
+
+def test_fast_cases_have_each_value_beside_the_first_ones():
+    cases = [set(case) for case in product("abc", "xyz", "12")]
+    slow = [*slow_ones(cases)]
+    fast = [case for k, case in enumerate(cases) if k not in slow]
+    assert fast == [set("ax1"), set("ax2"), set("ay1"), set("az1"), set("bx1"), set("cx1")]
+
+
+def test_cases_with_new_values_are_fast():
+    """Also where a value never comes with the first ones."""
+    cases = [set("ax"), set("ay"), set("bx"), set("by"), set("cz"), set("cy"), set("dy")]
+    assert [*slow_ones(cases)] == [3, 5]

@@ -1,0 +1,72 @@
+"""The puzzles of notebook 08: every solution passes, usual mistakes are answered with what helps."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import nbformat
+import pytest
+from paths import ROOT
+from skips import skip_if
+
+from numbacc.base.dispatch import simulated
+
+NOTEBOOKS = ROOT / "notebooks"
+in_simulator = skip_if(not simulated(), "simulator")
+
+if simulated():
+    sys.path.insert(0, str(NOTEBOOKS))
+    import puzzle_stops  # noqa: F401 - more of them
+    from puzzle_mistakes import MISTAKES
+    from puzzle_solutions import SOLUTIONS
+    from puzzles import PUZZLES, check
+else:
+    MISTAKES, SOLUTIONS = [("none", None, ())], {"none": None}
+
+
+@in_simulator
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_solutions_pass(name):
+    verdict = check(name, SOLUTIONS[name])
+    assert verdict.solved, verdict
+    assert repr(verdict).startswith(f"{name}: solved\n\nkernel ")
+
+
+@in_simulator
+@pytest.mark.parametrize(
+    "name, kernel, words", MISTAKES, ids=[f"{name} {getattr(kernel, '__name__', '')}" for name, kernel, _ in MISTAKES]
+)
+def test_mistakes_are_named(name, kernel, words):
+    verdict = check(name, kernel)
+    assert not verdict.solved
+    assert verdict.words.startswith(f"{name}: not yet. ")
+    assert [word for word in words if word not in verdict.words] == [], verdict
+
+
+@in_simulator
+def test_without_a_compiler_it_is_solved_and_says_so(monkeypatch):
+    from numbacc.tracing import compile_errors
+
+    monkeypatch.setattr(compile_errors._compiler, "answer", lambda job: ("unable", "OSError: no libnvvm"))
+    verdict = check("map", SOLUTIONS["map"])
+    assert verdict.solved and verdict.words == "map: solved"
+    assert repr(verdict).endswith('pip install "numbacc[cu12]"') and "not compiled for a GPU: OSError" in repr(verdict)
+    name, kernel, _ = next(each for each in MISTAKES if each[0] == "map 2d")
+    assert not check(name, kernel).solved  # all else is still checked
+
+
+@in_simulator
+def test_there_are_twelve_with_three_mistakes_each():
+    assert len(PUZZLES) == 12 and PUZZLES.keys() == SOLUTIONS.keys()
+    counted = Counter(name for name, _, _ in MISTAKES)
+    assert counted.keys() == PUZZLES.keys() and min(counted.values()) >= 3
+
+
+@in_simulator
+def test_the_notebook_asks_all_of_them_with_hints():
+    cells = nbformat.read(NOTEBOOKS / "08-puzzles.ipynb", as_version=4).cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert [line.split('"')[1] for line in code.splitlines() if line.startswith('check("')] == list(PUZZLES)
+    assert text.count("<details>") == text.count("</details>") >= len(PUZZLES)

@@ -1,0 +1,40 @@
+"""What tests of transformers' blocks share: dtypes, roundings, blocks of few threads."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+import simulated_blocks
+
+from numbacc import elementwise as ew
+from numbacc.base.dispatch import simulated
+
+FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]
+
+
+floats = pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_blocks():
+    """In the simulator threads that wait for each other take long: blocks of few."""
+    with pytest.MonkeyPatch.context() as patch:
+        if simulated():
+            simulated_blocks.reductions(patch.setattr)
+        ew.cache_clear()
+        yield
+        ew.cache_clear()
+
+
+def rounding(dtype):
+    """Half the distance from 1 to the next number."""
+    return float(ml_dtypes.finfo(dtype).eps) / 2
+
+
+def near(found, wanted, dtype, scale=1.0, ulps=4):
+    """Errors within a few roundings of the dtype, of terms of this size."""
+    assert found.dtype == np.dtype(dtype)
+    allowed = ulps * rounding(dtype) * np.maximum(np.abs(wanted), scale)
+    error = np.abs(found.astype(np.float64) - wanted)
+    assert np.all((error <= allowed) | (np.isnan(found) & np.isnan(wanted)) | (found == wanted)), error.max()

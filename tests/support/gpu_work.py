@@ -1,0 +1,153 @@
+"""Slow work and poison for tests of order on a GPU: a wait that is missing shows in values."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+from family_work import FAMILY
+
+import numbacc
+from numbacc import attention, conv, fft, gated, gemm, random
+from numbacc import elementwise as ew
+from numbacc.runtime import device
+from numbacc.runtime import device as runtime
+
+_BIG = 1 << 27
+
+
+class Slow:
+    """Memory whose copies keep a stream busy."""
+
+    def __init__(self, device=0):
+        self._device = device
+        self._memory = numbacc.empty(2 * _BIG, "uint8", device=device)
+        runtime.synchronize(0, device)
+
+    def __call__(self, stream, milliseconds=20):
+        """Queue work of about so long on a stream."""
+        handle = 0 if stream is None else numbacc.stream(stream).handle
+        start = self._memory._address
+        for _ in range(max(int(milliseconds / 0.07), 1)):
+            runtime.copy_on_device(start, start + _BIG, _BIG, self._device, handle)
+
+
+def poison(array, stream=None):
+    """All bits set, queued on a stream and in the array's order."""
+    array._fill(
+        np.frombuffer(b"\xff" * array.dtype.itemsize, array.dtype)[0], numbacc.stream(stream).handle if stream else 0
+    )
+
+
+def _gated(x, out, stream):
+    return gated.forward(x, out=out, stream=stream)
+
+
+def _matmul(x, out, stream):
+    return gemm.matmul(x, x.T, out=out, stream=stream)
+
+
+def _bias(x, out, stream):
+    return gemm.matmul(x, x.T, bias=x[0, : x.shape[0]], epilogue="gelu_bias", out=out, stream=stream)
+
+
+def _convolution(x, out, stream):
+    """Rows of x as pixels, with kernels of its first rows: fused, by an engine that repeats its bits."""
+    image, kernels = x.reshape((1, *x.shape)), x[:24].reshape((8, 3, x.shape[1]))
+    options = {"layout": "NWC", "activation": "relu", "deterministic": True}
+    return conv.forward(image, kernels, x[0, :8], **options, out=out, stream=stream)
+
+
+def _images(x, out, stream):
+    """The gradient of images, of columns that run backwards: with copies and scratch memory."""
+    dy, kernels = x[:, 7::-1].reshape((1, x.shape[0], 8)), x[:24].reshape((8, 3, x.shape[1]))
+    shape = (1, x.shape[0] + 2, x.shape[1])
+    options = {"layout": "NWC", "deterministic": True}
+    return conv.backward_data(dy, kernels, shape, **options, out=out, stream=stream)
+
+
+def _kernels(x, out, stream):
+    """The gradient of kernels, of arrays that are not dense: with copies and scratch memory."""
+    image, dy = x.reshape((1, *x.shape)), x[2:, ::-16].reshape((1, x.shape[0] - 2, x.shape[1] // 16))
+    shape = (x.shape[1] // 16, 3, x.shape[1])
+    options = {"layout": "NWC", "deterministic": True}
+    return conv.backward_filter(image, dy, shape, **options, out=out, stream=stream)
+
+
+def _heads(x):
+    """Rows of x as tokens of one sequence, with four heads."""
+    return x.reshape((1, x.shape[0], 4, x.shape[1] // 4))
+
+
+def _attention(x, out, stream):
+    """Unfused, of float32; keys and values are every other row."""
+    q, k = _heads(x), _heads(x)[:, ::2]
+    return attention.forward(q, k, k, mask="causal", layout="BSHD", out=out, stream=stream)
+
+
+def _fused_attention(x, out, stream):
+    """Of float16, with a kernel behind it for the rows that see no key."""
+    q = _heads(ew.astype(x, "float16", stream=stream))
+    k = q[:, :-7]
+    return attention.forward(q, k, k, mask="causal_bottom_right", layout="BSHD", out=out, stream=stream)
+
+
+def _attention_gradients(x, out, stream):
+    """That of the queries, fused, of float16, in an order of additions that repeats."""
+    q = _heads(ew.astype(x, "float16", stream=stream))
+    o, stats = attention.forward(q, q, q, mask="causal", layout="BSHD", return_stats=True, stream=stream)
+    outs = None if out is None else (out, *(numbacc.empty_like(q, stream=stream) for _ in range(2)))
+    options = {"mask": "causal", "layout": "BSHD", "deterministic": True, "out": outs, "stream": stream}
+    return attention.backward(o, q, q, q, o, stats, **options)[0]
+
+
+def _fft(x, out, stream):
+    return fft.fft(x, out=out, stream=stream)
+
+
+def _padded(x, out, stream):
+    return fft.rfft(x, 3 * x.shape[1] // 2, out=out, stream=stream)
+
+
+def _shift(x, out, stream):
+    return fft.fftshift(x, out=out, stream=stream)
+
+
+def _copy(x, out, stream):
+    if out is None:
+        out = numbacc.empty_like(x, stream=stream)
+    with contextlib.nullcontext() if stream is None else numbacc.stream(stream):
+        out[...] = x
+    return out
+
+
+#: A family's work: (x, out, stream) -> the result, for a float32 x of shape (n, 4 n) or so.
+WORK = {
+    "gated": _gated,
+    "matmul": _matmul,
+    "bias": _bias,
+    "convolution": _convolution,
+    "images": _images,
+    "kernels": _kernels,
+    "attention": _attention,
+    "fused attention": _fused_attention,
+    "attention gradients": _attention_gradients,
+    "fft": _fft,
+    "padded fft": _padded,
+    "shift": _shift,
+    "copy": _copy,
+    **FAMILY,
+}
+
+
+def draw(out, stream, seed=3):
+    """Random numbers written to `out`."""
+    return random.Generator(seed=seed, device=out.device).normal(out=out, stream=stream)
+
+
+def slow_down(stream, seconds=0.05):
+    """Work on a stream that keeps it busy for a while: copies of a large array onto itself."""
+    big = numbacc.empty(1 << 28, "uint8", stream=stream)
+    for _ in range(int(seconds / 1e-4)):
+        device.copy_on_device(big._address, big._address + (1 << 27), 1 << 27, 0, stream.handle)
+    return big
