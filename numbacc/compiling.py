@@ -3,9 +3,9 @@
 What is compiled is what everyday calls launch: each family's formulas in each of its dtypes, on arrays that are dense,
 that start or end at odd addresses, that are transposed, and that have gaps. Other arrays get kernels when they come.
 
-A module says itself what is compiled of its functions: in a function `everyday_` and the family's name as the command
-takes it. Its parameters are names of `_arrays`; for all of these it returns operations, whose kernels are chosen for
-arrays that are aligned, or chooses them itself. Such functions are found in all modules that are loaded.
+Each module tells the command which kernels its functions need. It has a function `everyday_<family>`, whose parameters
+are names of `_arrays`. The function returns operations, and the command chooses their kernels for aligned arrays. Or
+the function chooses kernels itself, and returns None. The command finds these functions in all modules that are loaded.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _matrices(columns: int, dtype: str) -> Iterator[tuple[Layout, Layout]]:
 
 
 def _arrays(dtype: str, columns: int) -> dict[str, list[Any]]:
-    """Everyday arrays of floats, and of indices beside them, by the names that everyday functions have for them."""
+    """Return the layouts of arrays of floats, and of indices, by the names of parameters of everyday functions."""
     matrix, tokens = _dense((_ROWS, columns), dtype), _dense((_ROWS,), "int64")
     if dtype in _NARROW:
         return {"stored": [matrix]}
@@ -79,13 +79,13 @@ def _arrays(dtype: str, columns: int) -> dict[str, list[Any]]:
     batch = [(_dense((_BATCH, _LONG), dtype), _dense((_BATCH,), "int64"))] * (columns == _LONG)
     return {
         "matrix": [matrix],
-        # Of any float, those that are not computed with, too.
+        # The dtype is any float, also one that kernels only copy and convert.
         "stored": [matrix],
         "row": [_dense((columns,), dtype)],
         "vector": [_dense((_LONG,), dtype)],
-        # Of an optimizer.
+        # An optimizer has them.
         "moments": [_dense((_LONG,), name) for name in {dtype, "float64" if dtype == "float64" else "float32"}],
-        # One for each row of the matrix; or so many that a thread takes several accesses.
+        # There is one for each row of the matrix, or so many that a thread takes several accesses.
         "tokens": [tokens],
         "indices": [tokens, _dense((_MANY,), "int64")],
         "places": [_dense((_ROWS, 1), "int64")],
@@ -97,7 +97,7 @@ def _arrays(dtype: str, columns: int) -> dict[str, list[Any]]:
 
 
 def _given(names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    """What an everyday function is called with, by the names of its parameters, each once."""
+    """Yield the arguments for parameters of these names, each combination once."""
     tools: dict[str, list[Any]] = {"dense": [_dense], "matrices": [_matrices]}
     if {*names} <= tools.keys():
         yield from product(*(tools[name] for name in names))
@@ -204,7 +204,7 @@ def everyday_elementwise() -> Iterator[Operation]:
 
 
 def everyday() -> dict[str, list[Callable[..., Iterable[Operation] | None]]]:
-    """Family -> the functions that say what its everyday calls are."""
+    """Return the everyday functions of each family."""
     found: dict[str, list[Any]] = {}
     for path, module in sorted(sys.modules.items()):
         if path.startswith(f"{__package__}."):

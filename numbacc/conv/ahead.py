@@ -60,7 +60,7 @@ def everyday_conv(dense: Callable[..., Layout]) -> Iterator[Operation]:
 
 
 def _moved(problem: ConvProblem) -> Iterator[Operation]:
-    """What moves a convolution's operands where it is computed as another."""
+    """The copies of operands for a convolution that is computed as another one."""
     for other in others(problem):
         yield from copies(problem, other)
 

@@ -82,7 +82,7 @@ def _plan(name: str, out: Layout | None, *inputs: Layout) -> DropoutPlan:
     outputs = outputs_of(dense_like(x, x.shape), out)
     compute = str(row.compute)
     nowhere = (0,) * x.ndim
-    spec = MapTask(
+    task = MapTask(
         op=f"elementwise.{name}",
         formula=None,
         reference=partial(reference.dropout, compute=compute),
@@ -97,7 +97,7 @@ def _plan(name: str, out: Layout | None, *inputs: Layout) -> DropoutPlan:
         compute=compute,
         scalars=("uint64", "uint64", "uint64", compute),
     )
-    return DropoutPlan(spec)
+    return DropoutPlan(task)
 
 
 @planned(plans, "DropoutPlan", "x", short=False, keep="p seed offset", call="plan(x, p, seed=..., offset=...)")

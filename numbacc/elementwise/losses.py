@@ -570,7 +570,7 @@ def losses_of(
     stats, target = inputs[0], inputs[-1]
     compute = info(stats.dtype).name
     made = layout(target.shape, row_major_strides(target.shape, stats.itemsize), stats.dtype, stats.device)
-    spec = MapTask(
+    task = MapTask(
         op="elementwise.cross_entropy",
         formula=BLOCKS["loss"],
         reference=partial(reference.loss, ignored=ignored, smoothing=smoothing, classes=classes),
@@ -588,7 +588,7 @@ def losses_of(
         scalars=("int64", compute),
         indices=(4,),
     )
-    return NumberedPlan(spec, (ignored, smoothing))
+    return NumberedPlan(task, (ignored, smoothing))
 
 
 def mean_of(inputs: tuple[Layout, ...], outs: None, ignored: int) -> ReducePlan:
@@ -626,7 +626,7 @@ def slopes(inputs: tuple[Layout, ...], out: Layout | None, axis: int, ignored: i
     x, stats, *rows = inputs
     result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
     outputs = outputs_of(result, out)
-    spec = MapTask(
+    task = MapTask(
         op="elementwise.cross_entropy_backward",
         formula=BLOCKS["loss_slope"],
         reference=partial(reference.loss_slope, axis=axis, ignored=ignored, smoothing=smoothing, compute=compute),
@@ -647,4 +647,4 @@ def slopes(inputs: tuple[Layout, ...], out: Layout | None, axis: int, ignored: i
         indices=(4,),
     )
     classes = x.shape[axis]
-    return NumberedPlan(spec, (ignored, classes, 1.0 - smoothing, smoothing / classes))
+    return NumberedPlan(task, (ignored, classes, 1.0 - smoothing, smoothing / classes))

@@ -91,7 +91,7 @@ class ElementwisePlan(WithNumbers, MapPlan):
     """
 
     def __init__(self, row: Row, planned: Planned):
-        super().__init__(planned.spec)
+        super().__init__(planned.task)
         self.masked, self._row = planned.arrangement.masked, row
         self._lacks = planned.lacks
         self._expect(row, planned.kinds, planned.types, planned.arrangement)

@@ -42,7 +42,7 @@ def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout
     outputs = outputs_of(result, out)
     compute = str(info(x.dtype).compute)
     halves, targets = _pairs(x, half, interleaved), _pairs(outputs[0], half, interleaved)
-    spec = MapTask(
+    task = MapTask(
         op=f"elementwise.{op}",
         formula=BLOCKS[op],
         reference=partial(getattr(reference, op), compute=compute),
@@ -58,7 +58,7 @@ def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout
         out_given=out is not None,
         compute=compute,
     )
-    return NumberedPlan(spec, ())
+    return NumberedPlan(task, ())
 
 
 def _half(x: Layout, shape: tuple[int, ...]) -> Layout:

@@ -76,7 +76,7 @@ def pack_plan(values: Layout, mask: Layout) -> MapPlan:
             c // 8, and bits behind the last column are 0.
     """
     assert mask.shape == _mask_shape(values)
-    return MapPlan(_spec("pack_bits", lambda v: (epilogues.pack_bits(v),), (values,), (mask,), bits_order))
+    return MapPlan(_task("pack_bits", lambda v: (epilogues.pack_bits(v),), (values,), (mask,), bits_order))
 
 
 @_kept
@@ -88,7 +88,7 @@ def select_plan(values: Layout, mask: Layout, out: Layout) -> MapPlan:
         mask: as `pack_plan` writes it.
     """
     assert mask.shape == _mask_shape(values) and values.shape == out.shape and values.dtype == out.dtype
-    return MapPlan(_spec("select_bits", epilogues.select_bits, (values, mask), (out,), bits_order))
+    return MapPlan(_task("select_bits", epilogues.select_bits, (values, mask), (out,), bits_order))
 
 
 @_kept
@@ -105,12 +105,12 @@ def sum_plan(x: Layout, axis: int, out: Layout) -> MapPlan:
     order = (-2, -1) if axis == -2 else (-1, -2)  # what is summed over becomes the rows
     shape, strides = ((*whole[:-2], *(whole[d] for d in order)) for whole in (x.shape, x.strides))
     assert out.shape == (*shape[:-2], shape[-1])
-    spec = _spec("reduce_rows", partial(epilogues.sum_rows, dtype=out.dtype), (x,), (out,), reduction_order)
+    task = _task("reduce_rows", partial(epilogues.sum_rows, dtype=out.dtype), (x,), (out,), reduction_order)
     reads = (_whole(0, shape, strides),)
-    return MapPlan(spec.replace(op="epilogue.sum_rows", formula=SUM, reads=reads, accumulator=compute))
+    return MapPlan(task.replace(op="epilogue.sum_rows", formula=SUM, reads=reads, accumulator=compute))
 
 
-def _spec(
+def _task(
     algorithm: str, reference: Any, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], make_order: Any
 ) -> MapTask:
     """One kernel whose operands are whole arrays of different shapes."""

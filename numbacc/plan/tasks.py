@@ -1,9 +1,8 @@
-"""The plan of a task: what kernels do with given layouts, behind the checks of arguments; in NumPy its reference.
+"""The plan of a task: it checks arguments and runs the kernels, or the reference in NumPy.
 
-An operation's module says how its arguments are seen (two halves of one array, say) and which formula and NumPy
-reference it means. A kind of kernels has a plan made of `TaskPlan` and of what chooses its kernels: here that of
-elementwise operations, and of others of one kernel, which bring a launch of their own, and views with shapes of their
-own.
+A module of functions decides which views of its arguments are operands (two halves of one array, say), and which
+formula and reference they need. The plan of each kind of kernels inherits from `TaskPlan` and from the operation that
+makes the kernels. `MapPlan` is the plan of elementwise tasks and of other tasks with one kernel.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ class TaskPlan(Plan, TaskOperation):
 
     Args:
         task: what it is.
-        scalars: the scalar arguments that each run has, as words; the reference knows them by itself. Empty where each
-            run brings its own.
+        scalars: the scalar arguments of all runs, as words; the reference knows them. Empty if each run has others.
     """
 
     def __init__(self, task: Any, scalars: Sequence[int] = ()):
@@ -38,10 +36,10 @@ class TaskPlan(Plan, TaskOperation):
         if self.device >= 0:
             self._scalars = tuple(scalars)
             return
-        #: The operands: of each the number of its array, and what takes it out of that.
+        #: For each operand the number of its array, and a function that returns its part of the array, or None.
         self._reads: list[Any] = [(k, None) for k in range(len(task.inputs))]
         self._writes: list[Any] = [(k, None) for k in range(len(task.outputs))]
-        #: True if the reference's results are the outputs, one by one, not parts of them.
+        #: True if the reference's results are the outputs, not parts of them.
         self._is_whole = True
         if not task.is_whole:
             inputs, outputs, written = task.inputs, task.outputs, task.result_shape

@@ -98,7 +98,7 @@ class Spec:
         return 100
 
     def described(self, launch: str) -> str:
-        """A launch of the kernel, to be read. `launch` says its grid."""
+        """The text about a launch of the kernel. `launch` is the part about its grid."""
         kernel: Any = self
         is_by_element = kernel.algorithm in ("scalar", "strided", "tiled")
         accesses = "" if is_by_element else f"{8 * self.access_bytes}-bit accesses, "
@@ -162,7 +162,7 @@ class LaunchOrder(NamedTuple):
 
     @property
     def described(self) -> str:
-        """What plans say of the launch."""
+        """The text about the launch in `PlanInfo`."""
         clusters = f", clusters of {self.cluster}" if self.cluster > 1 else ""
         return str(self.kernel.described(f"grid {self.grid}, block {self.block}{clusters}"))
 

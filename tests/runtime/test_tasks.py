@@ -1,4 +1,4 @@
-"""What kernels do with arrays, told in one form for all kinds of kernels."""
+"""Tasks of kernels and their plans, which are alike for all kinds of kernels."""
 
 from __future__ import annotations
 

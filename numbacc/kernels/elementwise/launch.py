@@ -1,9 +1,8 @@
-"""Tasks, which say what kernels do with arrays; and the operations of elementwise ones: which kernel fits, which memory
-may be shared.
+"""Tasks of kernels, and the operations of elementwise tasks: they find the kernel and check shared memory.
 
-Each kind of kernels has a task of its own, and an operation that makes its kernels. Plans run operations behind their
-checks of arguments; device arrays, which know no plans, copy by them (`copy`). Operations of one kernel that is not
-elementwise are launched alike: their tasks bring a launch, and views with shapes of their own.
+Each kind of kernels has its task, and an operation that makes its kernels. Plans run operations after they have checked
+the arguments. Device arrays know no plans and use operations for copies (`copy`). Other tasks of one kernel are
+launched in the same way: they bring a launch and views with shapes.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ T = TypeVar("T", bound="Task")
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class Task:
-    """What kernels do with arrays of given layouts. Each kind of kernels has a subclass, with what is its own.
+    """A task for kernels, on arrays of given layouts. Each kind of kernels has a subclass, which adds attributes.
 
-    A task is not changed: `replace` makes another one. A frozen class would take thrice as long to make.
+    Do not change a task; `replace` returns a changed copy. The class is not frozen: that triples the time to make one.
 
     Attributes:
         op: name of the operation, for messages and `PlanInfo`.
@@ -37,14 +36,14 @@ class Task:
         inputs, outputs: layouts of the arguments.
         reference: the meaning in NumPy: takes the operands, and scalars if calls have their own; returns the result,
             or a tuple of several.
-        formula: what kernels compute; None where they have no formula.
+        formula: the formula of the kernels, or None.
         shape: the shape that operands are read in.
         reads, writes: how the operands lie in the inputs and outputs.
         out_given: whether the outputs are the user's, or allocated by each call.
-        compute: name of the dtype that is computed in; "" for what follows from the operands'.
+        compute: name of the dtype of the arithmetic; "" if it follows from the operands' dtypes.
         scalars: names of the dtypes of scalar arguments, which are passed at each launch.
-        is_whole: True where the reference takes the inputs and returns the outputs, not the operands.
-        as_bits: True where floats of 8 bits are taken for the integers that have their bits, by kernels and reference.
+        is_whole: True if the reference takes the inputs and returns the outputs, not the operands.
+        as_bits: True if kernels and reference take floats of 8 bits as integers with the same bits.
     """
 
     op: str
@@ -69,7 +68,7 @@ class Task:
 
     @property
     def is_empty(self) -> bool:
-        """True where there is nothing to do."""
+        """True if there is nothing to do."""
         return 0 in self.shape
 
     @property
@@ -121,7 +120,7 @@ class Task:
         return [(key[array] + offset) % 16 for array, offset in self.pointers]
 
     def is_wide(self, *counts: int, beyond: int = 2**20) -> bool:
-        """True if an offset, an index or a count could pass 2^31, those of `beyond` threads after the end included."""
+        """True if an offset, an index or a count could pass 2^31, also in `beyond` threads after the end."""
         reach = [(array.high - array.low) // array.itemsize for array in (*self.inputs, *self.outputs)]
         return max(prod(self.shape), *reach, *counts) >= 2**31 - beyond
 
@@ -131,7 +130,7 @@ class MapTask(Task):
     """An elementwise operation on given layouts.
 
     Attributes:
-        order: what makes the launch, as `geometry.make_order` does, which None stands for.
+        order: the function that makes the launch, like `geometry.make_order`, which is the default.
         accumulator: dtype of sums; None where nothing is summed.
         counters: numbers behind the reads that are no memory but follow from where an element is in `shape`: for each
             the steps along the dimensions, (0, 1) for the column. References know them by themselves.
@@ -189,7 +188,7 @@ class TaskOperation(Operation):
         self._check_writable()
 
     def _in_place(self, i: int, j: int, source: int, target: int) -> bool:
-        """`_may_share` of what is written element by element where it is read."""
+        """`_may_share` for an output that may be an input: True if both have one address and one layout."""
         return source == target and same_layout(self.inputs[i], self.outputs[j - len(self.inputs)])
 
 
@@ -208,7 +207,7 @@ class Launches(TaskOperation):
         return self._executable(key, self._orders(key))
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
-        """What runs these launches."""
+        """The executable of these launches."""
         (order,) = orders
         return kernel_of(order)
 
@@ -250,7 +249,7 @@ def mapped(
 
 
 def moved(op: str, source: Layout, target: Layout, order: Callable[..., LaunchOrder]) -> MapExecutable:
-    """What moves elements of one array to another that is given, by a launch of its own: see `MapTask`."""
+    """The executable that moves elements from one array to another; `order` makes the launch, see `MapTask`."""
     given = {"order": order, "reads": _as_they_lie([source], source.shape), "reference": lambda x: (x,)}
     return MapExecutable(_task(op, (source,), target, ("source", "target"), **given))
 

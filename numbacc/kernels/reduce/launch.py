@@ -220,7 +220,7 @@ class ReduceTask(Task):
 
     @property
     def is_empty(self) -> bool:
-        """True where there are no results: those of no elements are written."""
+        """True if there are no results. Kernels write the result of no elements."""
         return 0 in self.result_shape
 
     @cached_property
