@@ -2,6 +2,11 @@
 
 What is compiled is what everyday calls launch: each family's formulas in each of its dtypes, on arrays that are dense,
 that start or end at odd addresses, that are transposed, and that have gaps. Other arrays get kernels when they come.
+
+Each module tells the command which kernels its functions need. It has a function `everyday_<family>`, or several of
+them, `everyday_<family>_<subject>`. Their parameters are names of `_arrays`. A function returns operations, and the
+command chooses their kernels for aligned arrays. Or it chooses kernels itself, and returns None. The command finds
+these functions in all modules that are loaded.
 """
 
 from __future__ import annotations
@@ -11,30 +16,16 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import signature
 from itertools import product
 from typing import Any
 
-from . import conv, elementwise, gated
+from . import elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
-from .conv import depthwise, lowering
-from .conv import plans as conv_plans
-from .conv.problem import ConvProblem
-from .elementwise import (
-    casting,
-    index_gradients,
-    indexing,
-    losses,
-    norms,
-    operation,
-    optimizers,
-    positions,
-    reduction_gradients,
-    reduction_plan,
-    scans,
-    transformer,
-)
+from .conv import ahead  # noqa: F401  what is compiled for convolutions is said there
+from .elementwise import operation
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
 from .functions.epilogues import FORMULAS
@@ -52,6 +43,12 @@ _ROWS = 256
 _LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
 #: Elements of an array for which a kernel may do what pays for many only.
 _LARGE = 2**28
+#: Lengths of the axes of queries: batch, heads or positions, positions or heads, a head.
+_QUERIES = (2, 16, 64, 128)
+#: Tokens of a large batch; and of one whose rows have threads of their own, each with as much as it keeps.
+_MANY, _BATCH = 2**18, 2**13
+#: Floats that are copied and converted, not computed with.
+_NARROW = ("float8_e4m3fn", "float8_e5m2")
 
 
 def _dense(shape: Sequence[int], dtype: str) -> Layout:
@@ -70,84 +67,76 @@ def _matrices(columns: int, dtype: str) -> Iterator[tuple[Layout, Layout]]:
         yield layout(dense.shape, tuple(2 * step for step in dense.strides), dense.dtype, 0), dense
 
 
-def _gated() -> None:
-    for kind in gated.KINDS:
-        for dtype in dtypes.FLOATS:
-            for columns in (_LONG, *_ODD, _SHORT):
-                for (x, whole), (_, half) in zip(
-                    _matrices(2 * columns, dtype), _matrices(columns, dtype), strict=False
-                ):
-                    gated.plan_of("forward", kind, (x,), (half,)).choose((0, 0))
-                    gated.plan_of("backward", kind, (half, x), (whole,)).choose((0, 0, 0))
+# ---------------------------------------------------------------- the arrays of everyday calls
 
 
-def _gemm() -> None:
+def _arrays(dtype: str, columns: int) -> dict[str, list[Any]]:
+    """Return the layouts of arrays of floats, and of indices, by the names of parameters of everyday functions."""
+    matrix, tokens = _dense((_ROWS, columns), dtype), _dense((_ROWS,), "int64")
+    if dtype in _NARROW:
+        return {"stored": [matrix]}
+    compute = str(dtypes.TABLE[dtype].compute)
+    _, first, second, width = _QUERIES
+    batch = [(_dense((_BATCH, _LONG), dtype), _dense((_BATCH,), "int64"))] * (columns == _LONG)
+    return {
+        "matrix": [matrix],
+        # The dtype is any float, also one that kernels only copy and convert.
+        "stored": [matrix],
+        "row": [_dense((columns,), dtype)],
+        "vector": [_dense((_LONG,), dtype)],
+        # An optimizer has them.
+        "moments": [_dense((_LONG,), name) for name in {dtype, "float64" if dtype == "float64" else "float32"}],
+        # There is one for each row of the matrix, or so many that a thread takes several accesses.
+        "tokens": [tokens],
+        "indices": [tokens, _dense((_MANY,), "int64")],
+        "places": [_dense((_ROWS, 1), "int64")],
+        # Rows of numbers, and a class for each.
+        "labelled": [(matrix, tokens), *batch],
+        "queries": [_dense(_QUERIES, dtype)],
+        "angles": [_dense(table, compute) for table in ((second, width // 2), (first, 1, width // 2))],
+    }
+
+
+def _given(names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the arguments for parameters of these names, each combination once."""
+    tools: dict[str, list[Any]] = {"dense": [_dense], "matrices": [_matrices]}
+    if {*names} <= tools.keys():
+        yield from product(*(tools[name] for name in names))
+        return
+    found = {}
+    for dtype, columns in product((*dtypes.FLOATS, *_NARROW), (_LONG, _ODD[-1])):
+        arrays = _arrays(dtype, columns)
+        if {*names} <= arrays.keys():
+            found.update(dict.fromkeys(product(*(arrays[name] for name in names))))
+    yield from found
+
+
+# ---------------------------------------------------------------- families whose calls follow from a table
+
+
+def everyday_gated() -> Iterator[Operation]:
+    for kind, dtype, columns in product(gated.KINDS, dtypes.FLOATS, (_LONG, *_ODD, _SHORT)):
+        for (x, whole), (_, half) in zip(_matrices(2 * columns, dtype), _matrices(columns, dtype), strict=False):
+            yield gated.plan_of("forward", kind, (x,), (half,))
+            yield gated.plan_of("backward", kind, (half, x), (whole,))
+
+
+def everyday_gemm() -> Iterator[Operation]:
     for dtype in dtypes.FLOATS:
         matrix, row = _dense((_ROWS, _LONG), dtype), _dense((_LONG,), dtype)
         for name, formula in FORMULAS.items():
             if name.startswith("epilogue."):
                 inputs = (matrix, row if "bias" in name else matrix)[: 1 + ("bias" in name or "dgelu" in name)]
                 outputs = (matrix,) * len(formula(*[1.0] * len(inputs)))
-                epilogue_plans.map_plan(name, inputs, outputs).choose([0] * (len(inputs) + len(outputs)))
+                yield epilogue_plans.map_plan(name, inputs, outputs)
         mask = _dense((_ROWS, _LONG // 8), "uint8")
-        epilogue_plans.pack_plan(matrix, mask).choose((0, 0))
-        epilogue_plans.select_plan(matrix, mask, matrix).choose((0, 0, 0))
-        epilogue_plans.sum_plan(matrix, -2, row).choose((0, 0))
-        epilogue_plans.sum_plan(matrix, -1, _dense((_ROWS,), dtype)).choose((0, 0))
+        yield epilogue_plans.pack_plan(matrix, mask)
+        yield epilogue_plans.select_plan(matrix, mask, matrix)
+        yield epilogue_plans.sum_plan(matrix, -2, row)
+        yield epilogue_plans.sum_plan(matrix, -1, _dense((_ROWS,), dtype))
 
 
-#: Pixels of an image in each direction: a channel of which is many times 16 bytes, and is not.
-_SIDES = (56, 7)
-#: Of x and w the shapes, and their layout.
-_IMAGES = [
-    given
-    for side in _SIDES
-    for given in (
-        ((8, 64, side, side), (64, 64, 1, 1), "NCHW"),
-        ((8, side, side, 64), (64, 1, 1, 64), "NHWC"),
-    )
-]
-
-#: Taps in each direction, and strides, of layers that meet images.
-_FIRST_LAYERS = ((7, 2), (3, 2), (3, 1), (14, 14), (16, 16))
-
-
-def _choose_others(problem: ConvProblem) -> None:
-    """What moves a convolution's operands where it is computed as another."""
-    for other in lowering.others(problem):
-        _choose(lowering.copies(problem, other))
-
-
-def _conv() -> None:
-    """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
-    its fused kernels cannot read it, of kernels where a gradient is a convolution, and of images with few channels."""
-    for dtype, (shape, kernels, order) in product(dtypes.FLOATS, _IMAGES):
-        asked = conv.requests.request(shape, kernels, dtype=dtype, bias=True, layout=order)
-        _choose(conv_plans.everyday(asked.problem.call))
-    for (shape, kernels, order), result in product(_IMAGES, ("int32", "float32")):
-        asked = conv.requests.request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
-        _choose(conv_plans.everyday(asked.problem.call))
-    _choose(map(conv_plans.ConvPlan, depthwise.everyday()))
-    for layout_of_images, taps in product(("NCHW", "NHWC"), (3, 5)):
-        shape, kernels = ((8, 64, 56, 56), (64, 64, taps, taps))
-        if layout_of_images == "NHWC":
-            shape, kernels = ((8, 56, 56, 64), (64, taps, taps, 64))
-        asked = conv.requests.request(shape, kernels, direction="backward_data", layout=layout_of_images)
-        _choose_others(asked.problem)
-    for channels, (taps, stride) in product((1, 3, 4), _FIRST_LAYERS):
-        shape, kernels = (8, 224, 224, channels), (64, taps, taps, channels)
-        for direction in ("forward", "backward_filter", *["backward_data"] * (stride > 1)):
-            asked = conv.requests.request(
-                shape, kernels, direction=direction, dtype="float16", layout="NHWC", stride=stride
-            )
-            _choose_others(asked.problem)
-    for size in (1, 2, 4, 8):
-        for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
-            array = _dense(lengths, f"uint{8 * size}")
-            copy.executable(array, array).choose((size, 0))
-
-
-def _fft() -> None:
+def everyday_fft() -> Iterator[Operation]:
     for function, names in (
         ("fft", ("complex64", "complex128", "float32", "float64")),
         ("ifft", ("complex64", "complex128")),
@@ -160,7 +149,7 @@ def _fft() -> None:
                     asked = arguments.request(function, _dense(shape, name), (axis,), (1024,), norm, False, None)
                     for step in program.build(asked, True).steps:
                         if isinstance(step, steps.Repack):
-                            repacking.executable(step, 1024).choose((0, 0))
+                            yield repacking.executable(step, 1024)
 
 
 #: Method -> its arguments, where it has some.
@@ -175,7 +164,7 @@ _DRAWS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _random() -> None:
+def everyday_random() -> None:
     sequence = SequenceKind("philox", "default", 1, 0)
     for method, given in _DRAWS.items():
         for dtype in DTYPES[method]:
@@ -185,17 +174,17 @@ def _random() -> None:
                 plan.drawing_from_gpu.ready((0, 0))  # what graphs launch
 
 
-def _copies() -> None:
+def everyday_copies() -> Iterator[Operation]:
     for dtype in ("uint8", "uint16", "uint32", "uint64"):
         for columns in (_LONG, *_ODD, _SHORT):
             for source, target in _matrices(columns, dtype):
-                copy.executable(source, target).choose((0, 0))
-                copy.executable(target, source).choose((0, 0))
+                yield copy.executable(source, target)
+                yield copy.executable(target, source)
 
 
-def _elementwise() -> None:
+def everyday_elementwise() -> Iterator[Operation]:
     """Every function and gradient in every float, of dense arrays and numbers for options, of odd rows, and of large
-    arrays; those that have integers in the ones that are most used; steps of lists of parameters."""
+    arrays; those that have integers in the ones that are most used."""
     for row in elementwise.rows():
         for dtype in (*dtypes.FLOATS, "int32", "int64", "bool", "complex64"):
             shapes = [(_ROWS, _LONG), (_ROWS, _ODD[-1]), (_LARGE,)] if dtype in dtypes.FLOATS else [(_ROWS, _LONG)]
@@ -207,102 +196,37 @@ def _elementwise() -> None:
                     for k, name in enumerate(row.names)
                 )
                 try:
-                    plan = operation.planned(row, given)
+                    yield operation.planned(row, given)
                 except DTypeError:
                     continue
-                plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
-    for dtype in dtypes.FLOATS:
-        for moments in dict.fromkeys((dtype, "float64" if dtype == "float64" else "float32")):
-            optimizers.everyday(_dense((_LONG,), dtype), _dense((_LONG,), moments))
 
 
-#: Functions of the family that are reduced in all floats, and their option.
-_REDUCTIONS = {
-    **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin", "logsumexp"), None),
-    "var": 0.0,
-    "std": 0.0,
-    "norm": 2.0,
-}
+# ---------------------------------------------------------------- all of them
 
 
-def _reductions() -> None:
-    """Of rows, columns and all of a matrix, and gradients of rows; sums up to each element of a row, a column, all;
-    softmax and normalizations of rows, forward and backward."""
-    for dtype in dtypes.FLOATS:
-        for columns in (_LONG, _ODD[-1]):
-            matrix, row = _dense((_ROWS, columns), dtype), _dense((columns,), dtype)
-            for axis in (0, 1, None):
-                for name, option in _REDUCTIONS.items():
-                    reduction_plan.planned(name, matrix, axis, option).choose((0, 0))
-            _choose(reduction_gradients.everyday(matrix))
-            for name, arrays in norms.everyday(matrix, row):
-                plan = norms.planned(name, arrays)
-                plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
-            for x, axis in ((matrix, 0), (matrix, 1), (_dense((_ROWS * columns,), dtype), 0)):
-                for name, reverse in (("cumsum", False), ("cumsum", True), ("cumprod", False)):
-                    scans.planned(name, x, axis, reverse=reverse).choose((0, 0))
+def everyday() -> dict[str, list[Callable[..., Iterable[Operation] | None]]]:
+    """Return the everyday functions of each family."""
+    found: dict[str, list[Any]] = {}
+    for path, module in sorted(sys.modules.items()):
+        if path.startswith(f"{__package__}."):
+            for name, function in vars(module).items():
+                if name.startswith(_PREFIX) and function.__module__ == path:
+                    found.setdefault(name.removeprefix(_PREFIX).partition("_")[0], []).append(function)
+    return dict(sorted(found.items()))
 
 
-#: Lengths of the axes of queries: batch, heads or positions, positions or heads, a head.
-_QUERIES = (2, 16, 64, 128)
-
-
-#: Tokens of a large batch; and of one whose rows have threads of their own, each with as much as it keeps.
-_MANY, _BATCH = 2**18, 2**13
-
-
-def _blocks() -> None:
-    """What models have beside products and norms: arrays by position, gathers, their gradients, casts and copies, those
-    of floats of 8 bits too, rope, dropout, activations of sums, losses."""
-    tokens, places = _dense((_ROWS,), "int64"), _dense((_ROWS, 1), "int64")
-    for dtype in dtypes.FLOATS:
-        _, first, second, width = _QUERIES
-        for table in ((second, width // 2), (first, 1, width // 2)):
-            angles = _dense(table, str(dtypes.TABLE[dtype].compute))
-            _choose(transformer.everyday_rope(_dense(_QUERIES, dtype), angles))
-        for columns in (_LONG, _ODD[-1]):
-            matrix, row = _dense((_ROWS, columns), dtype), _dense((columns,), dtype)
-            _choose(casting.everyday(matrix))
-            _choose(positions.everyday(matrix, tokens))
-            _choose(indexing.everyday(matrix, tokens, places))
-            # Of so many tokens that a thread takes several accesses.
-            _choose(indexing.everyday(matrix, _dense((_MANY,), "int64"), places))
-            _choose(index_gradients.everyday(matrix, matrix.shape, tokens, places))
-            _choose(transformer.everyday_dropout(matrix))
-            _choose(transformer.everyday(matrix, row))
-            _choose(losses.everyday(matrix, tokens))
-        _choose(losses.everyday(_dense((_BATCH, _LONG), dtype), _dense((_BATCH,), "int64")))
-    for dtype in casting.NARROW:
-        for columns in (_LONG, _ODD[-1]):
-            _choose(casting.everyday(_dense((_ROWS, columns), dtype)))
-
-
-def _choose(found: Iterable[Operation]) -> None:
-    """Choose the kernels of operations, of arrays that are aligned."""
-    for plan in found:
-        plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
-
-
-#: Family -> what plans its everyday calls.
-FAMILIES: dict[str, Callable[[], None]] = {
-    "blocks": _blocks,
-    "conv": _conv,
-    "copies": _copies,
-    "elementwise": _elementwise,
-    "fft": _fft,
-    "gated": _gated,
-    "gemm": _gemm,
-    "random": _random,
-    "reductions": _reductions,
-}
+_PREFIX = "everyday_"
+FAMILIES = everyday()
 
 
 def kernels(families: Iterable[str]) -> list[Any]:
     """The kernels that everyday calls of families launch, each once."""
     found: list[Any] = []
     with launching_by(Noted.into(found)):
-        for family in families:
-            FAMILIES[family]()
+        for function in (function for family in families for function in FAMILIES[family]):
+            for given in _given(signature(function).parameters):
+                for plan in function(*given) or ():
+                    plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
     # What was noted launches nothing.
     for shared in (copy, repacking):
         shared.executable.cache_clear()

@@ -30,12 +30,12 @@ from .functions.formula import Formula
 from .functions.gates import FORMULAS, own_gate
 from .functions.symbolic.captured import Outside
 from .functions.symbolic.derive import NotDerived, takes_one
-from .kernels.elementwise.launch import MapSpec
+from .kernels.elementwise.launch import MapTask
 from .plan.base import check_out, outs_of
 from .plan.cache import PlanCache, functions_of
 from .plan.calls import planned
-from .plan.maps import MapPlan
 from .plan.saved import Saved, check_kept
+from .plan.tasks import MapPlan
 from .reference import gated as reference
 from .runtime.streams import handle_of
 
@@ -326,7 +326,7 @@ def _plan(
         writes.reverse()
     formula = _own[kind][direction] if kind in _own else FORMULAS[f"gated.{direction}.{kind}"]
     return MapPlan(
-        MapSpec(
+        MapTask(
             op=f"gated.{direction}",
             formula=formula,
             reference=formula.reference,

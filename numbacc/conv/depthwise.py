@@ -7,23 +7,19 @@ for them take up to forty times as long.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import product
+from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any, NamedTuple
 
 from ..base.dispatch import launcher_class
-from ..base.dtypes import FLOATS, TABLE
+from ..base.dtypes import TABLE
 from ..base.layout import Layout, element_steps
 from ..kernels.conv.depthwise_spec import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec
 from ..kernels.elementwise.geometry import power_of_two
 from ..kernels.elementwise.launch import LaunchExecutable
-from ..reference.conv import ACTIVATIONS
 from ..runtime.launch_order import VECTOR_BYTES, LaunchOrder
 from ..runtime.steps import Scratch, Step
-from .problem import OPERANDS, ConvCall, ConvProblem
-from .requests import request
+from .problem import ConvProblem
 
 #: Taps of a kernel, at most: what is done for each is unrolled.
 _TAPS = 49
@@ -94,17 +90,6 @@ def launches(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Sc
     if not is_ours(problem):
         return []
     return _filter(problem, scratch) if problem.call.direction == "backward_filter" else _convolve(problem, pairs)
-
-
-def everyday() -> Iterator[ConvCall]:
-    """Convolutions of 3 x 3 taps in all directions, of few places and of many, with all that may follow."""
-    for dtype, batch, stride in product(FLOATS, (1, 256), (1, 2)):
-        shapes = (batch, 56, 56, 64), (64, 3, 3, 1)
-        asked = partial(request, *shapes, dtype=dtype, layout="NHWC", groups=64, padding=1, stride=stride)
-        found = [asked(direction=direction) for direction in OPERANDS]
-        if stride == 1:
-            found += [asked(bias=bias, activation=name) for bias in (False, True) for name in (None, *ACTIVATIONS)]
-        yield from (each.problem.call for each in found if is_ours(each.problem))
 
 
 def is_ours(problem: ConvProblem) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ from .lowering import (
     widened,
 )
 from .operand_copies import PLAIN, Copies
-from .problem import ConvCall, activations_of, resolve
+from .problem import ConvCall, resolve
 
 
 class ConvPlan(Plan):
@@ -151,13 +150,13 @@ class ConvPlan(Plan):
         algorithm = library.choose(lowered.graphs[0], other.wants, self.device)
         floats = (*other.inputs, other.out)
         parts = [last + 1 + scratch.part(array.nbytes) for array in floats]
-        into = [Step(_converted(self.inputs[k], floats[k]), (k, parts[k])) for k in range(2)]
+        into = [Step(converted(self.inputs[k], floats[k]), (k, parts[k])) for k in range(2)]
         if other.call.beta:
-            into.append(Step(_converted(problem.out, other.out), (last, parts[-1])))
+            into.append(Step(converted(problem.out, other.out), (last, parts[-1])))
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         if problem.call.a.dtype.kind == "i":
             # The epilogue is computed in the result's dtype.
-            whole = Step(_converted(other.out, problem.out), (parts[-1], last))
+            whole = Step(converted(other.out, problem.out), (parts[-1], last))
             behind = [whole, *self._behind(nothing, problem.factors[2])]
         else:
             behind = self._behind(nothing, 1.0, other.out, parts[-1])
@@ -325,22 +324,6 @@ class ConvPlan(Plan):
         return outs
 
 
-def everyday(call: ConvCall) -> Iterator[MapExecutable]:
-    """Our kernels behind a convolution: with its bias or none, each activation, and as much done by cuDNN as may be.
-
-    Of int8 those around it, too.
-    """
-    problem = resolve(call)
-    for activation, bias in product((None, *activations_of(problem.out)), (None, call.bias)):
-        plan = ConvPlan(call._replace(activation=activation, bias=bias))
-        for way in ways(plan.problem):
-            yield from (step.executable for step in plan._behind(way))
-    if call.a.dtype.name == "int8":
-        for name in ("float32", "float64"):
-            other = widened(problem, name)
-            yield from map(_converted, (*problem.inputs[:2], other.out), (*other.inputs, problem.out))
-
-
-def _converted(source: Layout, target: Layout) -> MapExecutable:
+def converted(source: Layout, target: Layout) -> MapExecutable:
     """A copy with another dtype, of whole numbers that both hold."""
     return mapped(epilogue(None, False), [source], target, ("x", "out"))

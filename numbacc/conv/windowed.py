@@ -18,14 +18,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..base.layout import Layout, element_steps, layout, round_up, row_major_strides
 from ..base.windows import Window
 from ..kernels.conv.im2col_spec import WINDOW_LANES, WINDOW_THREADS, WindowsSpec
 from ..kernels.elementwise import copy
-from ..kernels.elementwise.geometry import Given
-from ..kernels.elementwise.launch import MapExecutable, MapSpec, moved
+from ..kernels.elementwise.geometry import Pairs
+from ..kernels.elementwise.launch import MapExecutable, MapTask, moved
 from ..runtime.launch_order import LaunchOrder
 from .geometry import ConvGeometry
 from .operand_copies import Copies, PartCopy
@@ -198,30 +198,26 @@ def _counted(array: Layout, is_flipped: bool) -> tuple[list[int], int]:
 
 def executable(source: Layout, target: Layout, walk: WindowWalk) -> MapExecutable:
     """What makes channels of windows, packed."""
-    return moved("conv", source, target, partial(_make_launcher, walk))
+    return moved("conv", source, target, partial(_make_order, walk))
 
 
-def _make_launcher(walk: WindowWalk, spec: MapSpec, given: Given) -> Any:
-    """As `geometry.make_launcher`. What is written is scratch memory: `pairs` need not be checked."""
-    (source,), (target,) = spec.inputs, spec.outputs
+def _make_order(walk: WindowWalk, task: MapTask, key: tuple[int, ...], pairs: Pairs) -> LaunchOrder:
+    """As `geometry.make_order`. What is written is scratch memory: `pairs` need not be checked."""
+    (source,), (target,) = task.inputs, task.outputs
     steps, start = _counted(source, walk.is_flipped)
     images, rows, columns, _ = target.shape
-    launcher = given.launcher(
-        LaunchOrder(
-            kernel=walk.spec,
-            device=given.device,
-            grid=(-(-_threads(target) // WINDOW_THREADS), 1),
-            block=(WINDOW_THREADS, 1),
-            alignment=given.alignment,
-            pointers=((0, 0), (1, 0)),
-            constants=(
-                *(*steps, start),
-                *source.shape[1:3],
-                *(*walk.window, *walk.lead),
-                *(images, rows, columns, -(-rows // _ROWS), _ROWS),
-            ),
-            pairs=(),
-        )
+    return LaunchOrder(
+        kernel=walk.spec,
+        device=target.device,
+        grid=(-(-_threads(target) // WINDOW_THREADS), 1),
+        block=(WINDOW_THREADS, 1),
+        alignment=key,
+        pointers=((0, 0), (1, 0)),
+        constants=(
+            *(*steps, start),
+            *source.shape[1:3],
+            *(*walk.window, *walk.lead),
+            *(images, rows, columns, -(-rows // _ROWS), _ROWS),
+        ),
+        pairs=(),
     )
-    launcher.algorithm = "neighbours as channels"
-    return launcher

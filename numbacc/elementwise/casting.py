@@ -98,12 +98,12 @@ def planned_copy(x: Layout, out: Layout) -> ElementwisePlan:
     return planned(_COPY, (x,), (out,))
 
 
-def everyday(x: Layout) -> Iterator[ElementwisePlan]:
+def everyday_blocks(stored: Layout) -> Iterator[ElementwisePlan]:
     """Plans of calls that copy an array of floats, and that make other floats of it; narrow ones at either end."""
-    yield planned(_COPY, (x,))
+    yield planned(_COPY, (stored,))
     for target in (*dtypes.FLOATS, *NARROW):
-        if target != x.dtype.name:
-            yield planned(_row(target), (x,))
+        if target != stored.dtype.name:
+            yield planned(_row(target), (stored,))
 
 
 #: Floats that are copied and converted, not computed with.

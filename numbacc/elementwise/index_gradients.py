@@ -7,7 +7,7 @@ the same inputs give the same bits on every run, and nothing is added up by atom
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,14 +16,13 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
-from ..base.casts import cast
 from ..base.dtypes import FLOATS, info
 from ..base.layout import MAX_RANK, Layout, check_same_device, layout, lengths_of, normalize_axis, row_major_strides
 from ..errors import ArgumentsError, DTypeError, ShapeError
 from ..kernels.gather_scatter.launch import Scatter, ScatterExecutable, ScatterTask
 from ..plan import calls
-from ..plan.base import Plan
 from ..plan.saved import Saved
+from ..plan.tasks import TaskPlan
 from ..reference import indexing as reference
 from ..runtime.streams import handle_of
 from .calling import found, plans
@@ -118,28 +117,15 @@ def take_along_axis_backward(
     return found(_along, "take_along_axis_backward", {"dy": dy, "indices": indices}, options, out, stream)
 
 
-class ScatterPlan(Plan, ScatterExecutable):
-    """A planned gradient. Call it with arrays laid out as those it was made for.
-
-    Args:
-        task: what it is.
-    """
-
-    def __init__(self, task: ScatterTask):
-        ScatterExecutable.__init__(self, task)
-        self.out_given, self.math_dtype, self.accumulator_dtype = task.out_given, task.compute, task.compute
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        (target,) = made = self._targets(outs)
-        np.copyto(target, cast(self.task.reference(*inputs), target.dtype))
-        return made
+class ScatterPlan(TaskPlan, ScatterExecutable):
+    """A planned gradient, of a `ScatterTask`. Call it with arrays laid out as those it was made for."""
 
 
-def everyday(rows: Layout, table: tuple[int, ...], tokens: Layout, places: Layout) -> Iterator[ScatterPlan]:
+def everyday_blocks(matrix: Layout, tokens: Layout, places: Layout) -> Iterator[ScatterPlan]:
     """Plans of calls that bring rows back to a table by tokens, and by `places` an element to each of its rows."""
-    yield _take("take_backward", table, 0, None, rows, tokens)
-    column = layout(places.shape, row_major_strides(places.shape, rows.itemsize), rows.dtype, rows.device)
-    yield _along("take_along_axis_backward", rows.shape, 1, None, column, places)
+    yield _take("take_backward", matrix.shape, 0, None, matrix, tokens)
+    column = layout(places.shape, row_major_strides(places.shape, matrix.itemsize), matrix.dtype, matrix.device)
+    yield _along("take_along_axis_backward", matrix.shape, 1, None, column, places)
 
 
 def _shape_of(x: Any, dy: Any, stream: Any) -> tuple[int, ...]:

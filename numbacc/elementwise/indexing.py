@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -15,23 +15,14 @@ from ..base import checks
 from ..base.dtypes import info
 from ..base.layout import MAX_RANK, Layout, check_same_device, layout, normalize_axis, row_major_strides, view
 from ..errors import DTypeError, ShapeError
-from ..kernels.elementwise.launch import MapSpec
-from ..kernels.elementwise.other_launches import gather_launcher
+from ..kernels.elementwise.launch import MapTask
+from ..kernels.elementwise.other_launches import gather_order
 from ..plan import calls
 from ..plan.saved import Saved
 from ..reference import indexing as reference
 from ..runtime.streams import handle_of
 from .calling import found, plans
 from .planning import NumberedPlan, broadcast_strides, check_indices, outputs_of
-
-
-class GatherPlan(NumberedPlan):
-    """A planned gather, whose reference takes whole arrays. Call it with arrays laid out as those it was made for."""
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        (target,) = made = self._targets(outs)
-        np.copyto(target, self.spec.reference(*inputs)[0])
-        return made
 
 
 def _flat(x: Any, stream: Any) -> Any:
@@ -46,7 +37,7 @@ def _keep(x: Any, indices: Any, axis: Any, out: Any, stream: Any) -> tuple[Array
     return y, Saved("elementwise.take_along_axis", {"indices": indices}, {"x_shape": shape, "axis": axis})
 
 
-def _take(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout) -> GatherPlan:
+def _take(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout) -> NumberedPlan:
     number = _checked(x, indices, axis)
     rank = indices.ndim
     shape = (*x.shape[:number], *indices.shape, *x.shape[number + 1 :])
@@ -57,7 +48,7 @@ def _take(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout) 
     return _plan(name, (x, indices), out, shape, number, (own, (*before, *indices.strides, *behind)))
 
 
-def _along(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout) -> GatherPlan:
+def _along(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout) -> NumberedPlan:
     number = _checked(x, indices, axis)
     if indices.ndim != x.ndim:
         raise ShapeError(f"indices has rank {indices.ndim} (shape {indices.shape}); x has rank {x.ndim}")
@@ -94,7 +85,7 @@ def _plan(
     shape: tuple[int, ...],
     axis: int,
     steps: tuple[tuple[int, ...], ...],
-) -> GatherPlan:
+) -> NumberedPlan:
     x, _ = inputs
     row, length = info(x.dtype), x.shape[axis]
     if not length and 0 not in shape:
@@ -103,8 +94,8 @@ def _plan(
     outputs = outputs_of(result, out)
     other = math.nan if row.is_float or row.parts == 2 else 0
     compute = str(row.compute)
-    return GatherPlan(
-        MapSpec(
+    return NumberedPlan(
+        MapTask(
             op=f"elementwise.{name}",
             formula=None,
             reference=partial(getattr(reference, name), axis=axis),
@@ -115,7 +106,8 @@ def _plan(
             reads=tuple(view(k, 0, step, shape) for k, step in enumerate(steps)),
             writes=(view(0, 0, outputs[0].strides, shape),),
             out_given=out is not None,
-            launcher=partial(gather_launcher, length, x.strides[axis] // x.itemsize),
+            is_whole=True,
+            order=partial(gather_order, length, x.strides[axis] // x.itemsize),
             compute=compute,
             scalars=(compute,),
         ),
@@ -123,7 +115,7 @@ def _plan(
     )
 
 
-@calls.planned(plans, "GatherPlan", "x indices", make=_take, note="If axis is None, it takes x of rank 1.")
+@calls.planned(plans, "NumberedPlan", "x indices", make=_take, note="If axis is None, it takes x of rank 1.")
 def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stream: Any = None) -> Array:
     """Elements of x along an axis, in the order in which a list of indices names them: rows of a table, say.
 
@@ -152,7 +144,7 @@ def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stre
     return found(_take, "take", {"x": x, "indices": indices}, (axis,), out, stream)
 
 
-@calls.planned(plans, "GatherPlan", "x indices", make=_along, keep=_keep)
+@calls.planned(plans, "NumberedPlan", "x indices", make=_along, keep=_keep)
 def take_along_axis(
     x: Any, indices: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
@@ -183,12 +175,12 @@ def take_along_axis(
     return found(_along, "take_along_axis", {"x": x, "indices": indices}, options, out, stream)
 
 
-def everyday(matrix: Layout, indices: Layout, places: Layout) -> Iterator[GatherPlan]:
+def everyday_blocks(matrix: Layout, indices: Layout, places: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls that take rows of a matrix, its columns, and by `places` an element of each of its rows."""
     yield from (_take("take", axis, None, matrix, indices) for axis in (0, 1))
     yield _along("take_along_axis", matrix.ndim - 1, None, matrix, places)
 
 
-def planned(x: Layout, indices: Layout, axis: int) -> GatherPlan:
+def planned(x: Layout, indices: Layout, axis: int) -> NumberedPlan:
     """The plan of `take_along_axis` of arrays that need not exist, in no cache."""
     return _along("take_along_axis", axis, None, x, indices)

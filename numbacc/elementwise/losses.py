@@ -26,7 +26,7 @@ from ..base.layout import (
     view,
 )
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError, unknown
-from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.transformer import BLOCKS
 from ..kernels.reduce.launch import ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
@@ -395,8 +395,9 @@ def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, r
             raise DTypeError(f"{name} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
 
 
-def everyday(x: Layout, target: Layout) -> Iterator[Plan]:
+def everyday_blocks(labelled: tuple[Layout, Layout]) -> Iterator[Plan]:
     """Plans of calls over the last axis, and of gradients, of a number for the mean and of one for each row."""
+    x, target = labelled
     axis, compute = x.ndim - 1, dtypes.TABLE[str(info(x.dtype).compute)]
     number = layout((), (), compute.numpy, x.device)
     rows = layout(target.shape, row_major_strides(target.shape, compute.itemsize), compute.numpy, x.device)
@@ -516,7 +517,7 @@ def loss_rows(
         axis,
         losses,
         ("int64", compute),
-    )._replace(total=LOSSES.get(reduction))
+    ).replace(total=LOSSES.get(reduction))
     plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
     return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
 
@@ -569,7 +570,7 @@ def losses_of(
     stats, target = inputs[0], inputs[-1]
     compute = info(stats.dtype).name
     made = layout(target.shape, row_major_strides(target.shape, stats.itemsize), stats.dtype, stats.device)
-    spec = MapSpec(
+    task = MapTask(
         op="elementwise.cross_entropy",
         formula=BLOCKS["loss"],
         reference=partial(reference.loss, ignored=ignored, smoothing=smoothing, classes=classes),
@@ -587,7 +588,7 @@ def losses_of(
         scalars=("int64", compute),
         indices=(4,),
     )
-    return NumberedPlan(spec, (ignored, smoothing))
+    return NumberedPlan(task, (ignored, smoothing))
 
 
 def mean_of(inputs: tuple[Layout, ...], outs: None, ignored: int) -> ReducePlan:
@@ -625,7 +626,7 @@ def slopes(inputs: tuple[Layout, ...], out: Layout | None, axis: int, ignored: i
     x, stats, *rows = inputs
     result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
     outputs = outputs_of(result, out)
-    spec = MapSpec(
+    task = MapTask(
         op="elementwise.cross_entropy_backward",
         formula=BLOCKS["loss_slope"],
         reference=partial(reference.loss_slope, axis=axis, ignored=ignored, smoothing=smoothing, compute=compute),
@@ -646,4 +647,4 @@ def slopes(inputs: tuple[Layout, ...], out: Layout | None, axis: int, ignored: i
         indices=(4,),
     )
     classes = x.shape[axis]
-    return NumberedPlan(spec, (ignored, classes, 1.0 - smoothing, smoothing / classes))
+    return NumberedPlan(task, (ignored, classes, 1.0 - smoothing, smoothing / classes))

@@ -515,7 +515,7 @@ def _gradient_plan(
         out_given=task.out_given,
         compute=task.compute,
     )
-    task = task._replace(
+    task = task.replace(
         outputs=(*task.outputs, *[stat] * count),
         writes=(*task.writes, *(view(1 + k, 0, steps, shape) for k in range(count))),
         stats=count,
@@ -533,3 +533,8 @@ def everyday(x: Layout, weight: Layout) -> Iterator[tuple[str, tuple[Layout, ...
     """Each function with the arrays that it is mostly called with."""
     for name, names in _NAMES.items():
         yield name, tuple(weight if own in ("weight", "bias") else x for own in names)
+
+
+def everyday_reductions(matrix: Layout, row: Layout) -> Iterator[Plan]:
+    """Plans of the calls of `everyday`."""
+    yield from (planned(name, arrays) for name, arrays in everyday(matrix, row))

@@ -18,7 +18,7 @@ from ..base.dtypes import TABLE, info, words
 from ..base.layout import Layout
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from ..plan.base import Plan, outs_of
-from ..plan.maps import MapPlan
+from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .calling import plans
 from .planning import STRONG, Planned, lacking, plan_of, with_none, without_none
@@ -264,7 +264,7 @@ class ElementwisePlan(WithNumbers, MapPlan):
     """
 
     def __init__(self, row: Row, planned: Planned):
-        super().__init__(planned.spec)
+        super().__init__(planned.task)
         self.masked, self._row = planned.arrangement.masked, row
         self._lacks = planned.lacks
         self._expect(row, planned.kinds, planned.types, planned.arrangement)

@@ -188,9 +188,9 @@ def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
     return StepPlan(task._replace(operands=names), task.layouts[0].device if rows else CPU)
 
 
-def everyday(p: Layout, m: Layout) -> None:
+def everyday_elementwise(vector: Layout, moments: Layout) -> None:
     """Make the kernels of steps of parameters and moments like these."""
-    plan = _made(False, (p,), (p,), (m,), (m,))
+    plan = _made(False, (vector,), (vector,), (moments,), (moments,))
     for singles in ((), ("int64",), ("int32",), ("float32",), ("int64", "float32")):
         plan.kernel(singles, (0,) * len(singles))
 

@@ -18,9 +18,9 @@ from ..base.layout import (
     view,
 )
 from ..errors import DTypeError, OptionError, ShapeError
-from ..kernels.elementwise.launch import MapSpec
-from ..plan.base import OwnScalars, check_out
-from ..plan.maps import MapPlan
+from ..kernels.elementwise.launch import MapTask
+from ..plan.base import check_out
+from ..plan.tasks import MapPlan
 from .rows import Arrangement, Row, formula_of
 from .type_promotion import Types, is_stored_as, kind_of
 
@@ -32,14 +32,14 @@ class Planned(NamedTuple):
     """What a call comes to.
 
     Attributes:
-        spec: of its kernel.
+        task: of its kernel.
         types: its dtypes.
         arrangement: where its operands are.
         kinds: for each argument None where it is an array, else the type of the number.
         lacks: as `lacking` has it.
     """
 
-    spec: MapSpec
+    task: MapTask
     types: Types
     arrangement: Arrangement
     kinds: tuple[Any, ...]
@@ -74,7 +74,7 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
         arrangement = arrangement._replace(whole=types.result)
     named += zip(called, outputs, strict=True) if mask is not None else []
     inputs = tuple(array for _, array in named)
-    spec = MapSpec(
+    task = MapTask(
         op=f"elementwise.{row.name}",
         formula=(formula := formula_of(row, types, arrangement)),
         reference=formula.reference,
@@ -89,7 +89,7 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
         scalars=tuple("bool" if k in row.truths else types.compute for k in arrangement.numbers),
         as_bits=types.as_bits,
     )
-    return Planned(spec, types, arrangement, kinds_of(given), lacking(row, given))
+    return Planned(task, types, arrangement, kinds_of(given), lacking(row, given))
 
 
 def resolved(
@@ -279,18 +279,17 @@ def check_indices(indices: Layout, name: str) -> None:
         raise DTypeError(f"{name} has dtype {indices.dtype}; indices are integers: elementwise.astype converts")
 
 
-class NumberedPlan(OwnScalars, MapPlan):
+class NumberedPlan(MapPlan):
     """A planned map whose scalar arguments are its own.
 
     Args:
-        spec: the map. Its reference knows these numbers by itself.
+        task: the map. Its reference knows these numbers by itself.
         numbers: one for each of its scalars.
     """
 
-    def __init__(self, spec: MapSpec, numbers: Sequence[Any]):
-        MapPlan.__init__(self, spec)
-        pairs = zip(numbers, spec.scalars, strict=True)
-        self._keep([word for number, name in pairs for word in words(number, name)])
+    def __init__(self, task: MapTask, numbers: Sequence[Any]):
+        pairs = zip(numbers, task.scalars, strict=True)
+        super().__init__(task, [word for number, name in pairs for word in words(number, name)])
 
 
 def outputs_of(result: Layout, out: Layout | None) -> tuple[Layout]:

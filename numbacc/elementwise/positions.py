@@ -14,7 +14,7 @@ from ..base.dtypes import info
 from ..base.layout import Layout, dense_like, layout, lengths_of, normalize_axis, row_major_strides, view
 from ..errors import DTypeError, OptionError, ShapeError
 from ..functions.positions import POSITIONS
-from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.launch import MapTask
 from ..plan import calls
 from ..runtime.streams import handle_of, target_of
 from .calling import found, plans
@@ -171,7 +171,7 @@ def _range(formula: str, made: Layout, is_whole: bool, numbers: tuple[Any, ...],
         return (np.floor(found) if formula == "spaced_below" else found,)
 
     return NumberedPlan(
-        MapSpec(
+        MapTask(
             op="elementwise.arange" if is_stepped else "elementwise.linspace",
             formula=POSITIONS[formula],
             reference=reference,
@@ -193,7 +193,7 @@ def _range(formula: str, made: Layout, is_whole: bool, numbers: tuple[Any, ...],
 def _eye(made: Layout, k: int) -> NumberedPlan:
     compute = str(info(made.dtype).compute)
     return NumberedPlan(
-        MapSpec(
+        MapTask(
             op="elementwise.eye",
             formula=POSITIONS["on_diagonal"],
             reference=lambda: (np.eye(made.shape[0], made.shape[1], k, made.dtype),),
@@ -222,7 +222,7 @@ def _triangle(name: str, k: int, out: Layout | None, x: Layout) -> NumberedPlan:
     function = np.tril if name == "tril" else np.triu
     compute = str(row.compute)
     return NumberedPlan(
-        MapSpec(
+        MapTask(
             op=f"elementwise.{name}",
             formula=POSITIONS["up_to_diagonal" if name == "tril" else "from_diagonal"],
             reference=lambda seen: (function(seen, k),),
@@ -266,7 +266,7 @@ def _one_hot(
         return ((seen == column).astype(row.numpy),)
 
     return NumberedPlan(
-        MapSpec(
+        MapTask(
             op=f"elementwise.{name}",
             formula=POSITIONS["one_hot"],
             reference=reference,
@@ -348,10 +348,10 @@ def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
     return found(_triangle, "triu", {"x": x}, (_diagonal(k),), out, stream)
 
 
-def everyday(matrix: Layout, indices: Layout) -> Iterator[NumberedPlan]:
+def everyday_blocks(matrix: Layout, tokens: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls that give a matrix like this one, of indices of its rows, or a range of its dtype."""
     yield from (_triangle(name, 0, None, matrix) for name in ("tril", "triu"))
-    yield from (_eye(matrix, 0), _one_hot("one_hot", matrix.shape[-1], -1, matrix.dtype, None, indices))
+    yield from (_eye(matrix, 0), _one_hot("one_hot", matrix.shape[-1], -1, matrix.dtype, None, tokens))
     row = layout((matrix.size,), (matrix.itemsize,), matrix.dtype, matrix.device)
     whole = layout((matrix.size,), (8,), np.dtype(np.int64), matrix.device)
     yield from (_range("stepped", made, True, (0, 1), "") for made in (whole, row))

@@ -261,9 +261,9 @@ def _text(name: str, option: str) -> str:
     )
 
 
-def everyday(x: Layout) -> Iterator[operation.ElementwisePlan]:
+def everyday_reductions(matrix: Layout) -> Iterator[operation.ElementwisePlan]:
     """The maps of all functions for rows of a matrix laid out so."""
-    compute = TABLE[str(info(x.dtype, "x").compute)].numpy
+    x, compute = matrix, TABLE[str(info(matrix.dtype).compute)].numpy
     column = layout((x.shape[0], 1), (compute.itemsize, compute.itemsize), compute, x.device)
     repeated_dy = layout(x.shape, (x.itemsize, 0), x.dtype, x.device)
     for row in dict.fromkeys(gradient.row for gradient in _GRADIENTS.values()):

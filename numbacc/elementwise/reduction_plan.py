@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import dtypes
-from ..base.casts import cast
 from ..base.dtypes import DTypeInfo, info, real_of
 from ..base.layout import (
     MAX_RANK,
@@ -22,14 +21,14 @@ from ..base.layout import (
     integers_of,
     layout,
     normalize_axis,
-    numpy_view,
     view,
 )
 from ..errors import OptionError, ShapeError, shown
 from ..kernels.reduce.functions import FUNCTIONS, REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
-from ..plan.base import OwnScalars, check_out
+from ..plan.base import check_out
+from ..plan.tasks import TaskPlan
 from ..reference.reductions import FUNCTIONS as IN_NUMPY
 from ..reference.reductions import PAIRS, of_rows
 from ..runtime.streams import handle_of
@@ -38,32 +37,8 @@ from .calling import plans
 from .type_promotion import types_of
 
 
-class ReducePlan(OwnScalars, ReduceExecutable):
-    """A planned reduction. Call it with arrays laid out as those it was made for.
-
-    Args:
-        task: what it is.
-        scalars: the scalar arguments that each run has, as words, which the reference knows by itself.
-    """
-
-    def __init__(self, task: ReduceTask, scalars: Sequence[int] = ()):
-        ReduceExecutable.__init__(self, task)
-        self.out_given, self.math_dtype = task.out_given, task.compute
-        self.accumulator_dtype = self._spec("whole").parts[0]
-        self._keep(scalars)
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        task, seen = self.task, []
-        for each in task.reads:
-            array = inputs[each.argument]
-            same = each.offset == 0 and task.shape == array.shape
-            seen.append(array if same else numpy_view(array, each.offset, task.shape, each.strides))
-        results = task.reference(*seen, *scalars)
-        made = self._targets(outs)
-        for each, result in zip(task.writes, results, strict=True):
-            target, shape = made[each.argument], task.lengths(task.kept)
-            np.copyto(numpy_view(target, each.offset, shape, each.strides), cast(result, target.dtype))
-        return made
+class ReducePlan(TaskPlan, ReduceExecutable):
+    """A planned reduction, of a `ReduceTask`. Call it with arrays laid out as those it was made for."""
 
 
 _FORMULAS = REDUCTIONS | EXPONENTS
@@ -234,6 +209,20 @@ def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., t
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:
     """A plan for an array that need not exist, in no cache."""
     return _plan(name, x, axis, False, None, option, None)
+
+
+#: Functions that are reduced in all floats, and their option.
+_EVERYDAY = {
+    **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin", "logsumexp"), None),
+    "var": 0.0,
+    "std": 0.0,
+    "norm": 2.0,
+}
+
+
+def everyday_reductions(matrix: Layout) -> Iterator[ReducePlan]:
+    """Plans of calls that reduce rows, columns and all of a matrix."""
+    yield from (planned(name, matrix, axis, option) for axis in (0, 1, None) for name, option in _EVERYDAY.items())
 
 
 def _plan_of_totals(name: str, x: Layout, axis: Any, option: Any) -> ReducePlan:

@@ -15,7 +15,7 @@ Garland 2016, "Single-pass parallel prefix scan with decoupled look-back", for b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,6 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.casts import cast
 from ..base.dtypes import FLOATS, TABLE, info
 from ..base.layout import (
     MAX_RANK,
@@ -33,9 +32,7 @@ from ..base.layout import (
     dense_like,
     layout,
     normalize_axis,
-    numpy_view,
     row_major_strides,
-    same_layout,
     view,
 )
 from ..base.views import is_contiguous
@@ -43,10 +40,10 @@ from ..errors import ArgumentsError, DTypeError, LayoutError, OptionError, Shape
 from ..kernels.scan.launch import ScanExecutable, ScanTask
 from ..kernels.scan.spec import SCANS
 from ..plan import calls
-from ..plan.base import Plan, check_out
+from ..plan.base import check_out
 from ..plan.saved import Saved
+from ..plan.tasks import TaskPlan
 from ..reference import scans as reference
-from ..runtime.operation import Operation
 from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
 from . import calling
@@ -61,28 +58,11 @@ __all__ = [
 ]
 
 
-class ScanPlan(Plan, ScanExecutable):
-    """A planned scan. Call it with arrays laid out as those it was made for.
-
-    Args:
-        task: what it is.
-    """
-
-    def __init__(self, task: ScanTask):
-        ScanExecutable.__init__(self, task)
-        self.out_given, self.math_dtype, self.accumulator_dtype = task.out_given, task.compute, task.compute
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        task, made = self.task, self._targets(outs)
-        (write,) = task.writes
-        seen = [numpy_view(inputs[read.argument], read.offset, task.shape, read.strides) for read in task.reads]
-        target = made[write.argument]
-        result = cast(task.reference(*seen), target.dtype)
-        np.copyto(numpy_view(target, write.offset, task.shape, write.strides), result)
-        return made
+class ScanPlan(TaskPlan, ScanExecutable):
+    """A planned scan, of a `ScanTask`. Call it with arrays laid out as those it was made for."""
 
 
-class ProductGradientPlan(Plan):
+class ProductGradientPlan(TaskPlan):
     """A planned gradient of products up to each element: a scan of x, and one of dy, x and what that made.
 
     Args:
@@ -91,19 +71,12 @@ class ProductGradientPlan(Plan):
     """
 
     def __init__(self, before: ScanTask, task: ScanTask):
-        Operation.__init__(self, task.op, (*task.names[:2], task.names[-1]), task.inputs[:2], task.outputs)
-        self._before, self._gradient, self._reference = ScanExecutable(before), ScanExecutable(task), task.reference
-        self.empty = self._gradient.empty
-        self.out_given, self.math_dtype, self.accumulator_dtype = task.out_given, task.compute, task.compute
-
-    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        made = self._targets(outs)
-        np.copyto(made[0], cast(self._reference(*inputs), made[0].dtype))
-        return made
+        super().__init__(task.replace(names=(*task.names[:2], task.names[-1]), inputs=task.inputs[:2], is_whole=True))
+        self._before, self._gradient = ScanExecutable(before), ScanExecutable(task)
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
         # dy and x are read element by element where the gradient is written.
-        return source == target and same_layout(self.inputs[i], self.outputs[0])
+        return self._in_place(i, j, source, target)
 
     def _shares(self, i: int, j: int) -> str:
         return self._gradient._shares(i, j)
@@ -126,14 +99,7 @@ class ProductGradientPlan(Plan):
             Step(choose(self._before, (x, 0)), (1, part)),
             Step(choose(self._gradient, (dy, x, 0, out)), (0, 1, part, 2)),
         ]
-        return Steps(
-            steps,
-            scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=steps[0].executable.backend,
-            algorithm="; ".join(step.executable.algorithm for step in steps),
-        )
+        return Steps(steps, scratch, self.close, partial(self._fits, key))
 
 
 _BACKWARD = "_backward"
@@ -216,7 +182,7 @@ def made_gradient(
         compute=compute,
         reverse=reverse,
     )
-    second = first._replace(
+    second = first.replace(
         formula=SCANS["cumprod_backward"],
         names=("dy", "x", "before", "out"),
         inputs=(dy, x, before),
@@ -532,6 +498,14 @@ def flattened_out(out: Any, shape: tuple[int, ...], handle: int) -> Array:
 def planned(name: str, x: Layout, axis: int | None, *, reverse: bool = False, dtype: Any = None) -> ScanPlan:
     """A plan for an array that need not exist, in no cache."""
     return made(name, axis, dtype, reverse, None, x)
+
+
+def everyday_reductions(matrix: Layout) -> Iterator[ScanPlan]:
+    """Plans of sums and products up to each element of rows, of columns, and of all of a vector."""
+    flat = layout((matrix.size,), (matrix.itemsize,), matrix.dtype, matrix.device)
+    for x, axis in ((matrix, 0), (matrix, 1), (flat, 0)):
+        yield from (planned("cumsum", x, axis, reverse=reverse) for reverse in (False, True))
+        yield planned("cumprod", x, axis)
 
 
 def planned_gradient(x: Layout, axis: int) -> ProductGradientPlan:

@@ -20,13 +20,13 @@ from ..base import checks
 from ..base.dtypes import FLOATS, info, words
 from ..base.layout import Layout, check_rank, check_same_device, dense_like, layout, normalize_axis, view
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError, unknown
-from ..kernels.elementwise.launch import MapSpec
-from ..kernels.elementwise.other_launches import dropout_launcher
+from ..kernels.elementwise.launch import MapTask
+from ..kernels.elementwise.other_launches import dropout_order
 from ..kernels.elementwise.transformer import BLOCKS
 from ..plan import calls
 from ..plan.base import outs_of
-from ..plan.maps import MapPlan
 from ..plan.saved import Saved
+from ..plan.tasks import MapPlan
 from ..reference import blocks as reference
 from ..reference import random
 from ..runtime.streams import handle_of
@@ -222,12 +222,12 @@ def _alike(x: Any, residual: Any, stream: Any) -> tuple[Any, Any]:
     return array, other
 
 
-def everyday(x: Layout, bias: Layout) -> Iterator[ElementwisePlan]:
+def everyday_blocks_activations(matrix: Layout, row: Layout) -> Iterator[ElementwisePlan]:
     """Plans of calls forward and backward, of the activations that models have most."""
     for activation in ("relu", "gelu", "gelu_tanh", "silu"):
-        for other in (bias, x):
-            yield planned(_row(activation), (x, other))
-            yield planned(_gradient(activation), (x, x, other))
+        for other in (row, matrix):
+            yield planned(_row(activation), (matrix, other))
+            yield planned(_gradient(activation), (matrix, matrix, other))
 
 
 @lru_cache(maxsize=64)
@@ -303,7 +303,7 @@ def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout
     outputs = outputs_of(result, out)
     compute = str(info(x.dtype).compute)
     halves, targets = _pairs(x, half, interleaved), _pairs(outputs[0], half, interleaved)
-    spec = MapSpec(
+    task = MapTask(
         op=f"elementwise.{op}",
         formula=BLOCKS[op],
         reference=partial(getattr(reference, op), compute=compute),
@@ -319,7 +319,7 @@ def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout
         out_given=out is not None,
         compute=compute,
     )
-    return NumberedPlan(spec, ())
+    return NumberedPlan(task, ())
 
 
 def _half(x: Layout, shape: tuple[int, ...]) -> Layout:
@@ -447,10 +447,10 @@ def rope_tables(
     return astype(cos, dtype, copy=False, stream=stream), astype(sin, dtype, copy=False, stream=stream)
 
 
-def everyday_rope(x: Layout, table: Layout) -> Iterator[NumberedPlan]:
+def everyday_blocks_rope(queries: Layout, angles: Layout) -> Iterator[NumberedPlan]:
     """Plans of calls forward and backward, by both kinds of pairs."""
     for op in ("rope", "rope_backward"):
-        yield from (_rope(op, interleaved, None, x, table, table) for interleaved in (False, True))
+        yield from (_rope(op, interleaved, None, queries, angles, angles) for interleaved in (False, True))
 
 
 # ---------------------------------------------------------------- dropout
@@ -477,7 +477,7 @@ class DropoutPlan(MapPlan):
         """The numbers as executables, or the reference, take them."""
         if self.device < 0:
             return numbers
-        return tuple(word for n, name in zip(numbers, self.spec.scalars, strict=True) for word in words(n, name))
+        return tuple(word for n, name in zip(numbers, self.task.scalars, strict=True) for word in words(n, name))
 
 
 def _arrays(x: Any, offset: Any, handle: int) -> list[Any]:
@@ -512,7 +512,7 @@ def _plan(name: str, out: Layout | None, *inputs: Layout) -> DropoutPlan:
     outputs = outputs_of(dense_like(x, x.shape), out)
     compute = str(row.compute)
     nowhere = (0,) * x.ndim
-    spec = MapSpec(
+    task = MapTask(
         op=f"elementwise.{name}",
         formula=None,
         reference=partial(random.dropout, compute=compute),
@@ -523,11 +523,11 @@ def _plan(name: str, out: Layout | None, *inputs: Layout) -> DropoutPlan:
         reads=(view(0, 0, x.strides, x.shape), *(view(1, 0, nowhere, x.shape) for _ in inputs[1:])),
         writes=(view(0, 0, outputs[0].strides, x.shape),),
         out_given=out is not None,
-        launcher=dropout_launcher,
+        order=dropout_order,
         compute=compute,
         scalars=("uint64", "uint64", "uint64", compute),
     )
-    return DropoutPlan(spec)
+    return DropoutPlan(task)
 
 
 @calls.planned(plans, "DropoutPlan", "x", short=False, keep="p seed offset", call="plan(x, p, seed=..., offset=...)")
@@ -601,6 +601,7 @@ def dropout_backward(
     return dx
 
 
-def everyday_dropout(x: Layout) -> Iterator[DropoutPlan]:
+def everyday_blocks_dropout(matrix: Layout) -> Iterator[DropoutPlan]:
     """Plans of calls whose offset is a number, or on the GPU."""
-    yield from (_plan("dropout", None, x), _plan("dropout", None, x, layout((1,), (8,), np.dtype(np.int64), x.device)))
+    offset = layout((1,), (8,), np.dtype(np.int64), matrix.device)
+    yield from (_plan("dropout", None, matrix), _plan("dropout", None, matrix, offset))

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..base.dtypes import info
 from ..base.layout import Layout, merge_dimensions
-from ..kernels.elementwise.geometry import Given
-from ..kernels.elementwise.launch import MapExecutable, MapSpec, moved
+from ..kernels.elementwise.geometry import Pairs
+from ..kernels.elementwise.launch import MapExecutable, MapTask, moved
 from ..kernels.fft.spec import RepackSpec
 from ..kernels.specs import TILE
 from ..runtime.launch_order import MAX_THREADS, VECTOR_BYTES, LaunchOrder
@@ -50,16 +50,16 @@ def executable(step: Repack, count: int) -> MapExecutable:
     `count` is the number of points that the step's scale refers to.
     """
     source, target = step.source.layout, step.target.layout
-    make = _make_launcher if step.mirrored is None else _make_hermitian
+    make = _make_order if step.mirrored is None else _make_hermitian
     return moved("fft", source, target, partial(make, step, count))
 
 
-def _make_launcher(step: Repack, count: int, spec: MapSpec, given: Given) -> Any:
-    """As `geometry.make_launcher`. The program knows which arrays may share memory: `pairs` need not be checked."""
+def _make_order(step: Repack, count: int, task: MapTask, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
+    """As `geometry.make_order`. The program knows which arrays may share memory: `pairs` need not be checked."""
     source, target = step.source.layout, step.target.layout
     walked = _merge(source, target, step.ends)
     row = _tile_rows(walked, source, target)
-    lanes = 1 if row is not None else _lanes(walked, source, target, given.alignment)
+    lanes = 1 if row is not None else _lanes(walked, source, target, key)
     walked = _in_groups(walked, lanes) if row is None else _with_rows(walked, row)
     size = prod(walked.shape)
     if row is None:
@@ -75,8 +75,8 @@ def _make_launcher(step: Repack, count: int, spec: MapSpec, given: Given) -> Any
         target=_number(target)[0].name,
         source_parts=_number(source)[1],
         target_parts=_number(target)[1],
-        source_bytes=_access_bytes(source, given.alignment[0], lanes),
-        target_bytes=_access_bytes(target, given.alignment[1], lanes),
+        source_bytes=_access_bytes(source, key[0], lanes),
+        target_bytes=_access_bytes(target, key[1], lanes),
         lanes=lanes,
         pieces=pieces,
         scale=step.scale,
@@ -86,26 +86,23 @@ def _make_launcher(step: Repack, count: int, spec: MapSpec, given: Given) -> Any
         wide=max(reach, size + pieces * MAX_THREADS, count) >= 2**31,
         ends=(walked.halved.index(1), _ends(step)) if step.ends else (),
     )
-    return _launcher(kernel, walked, size, count, blocks, block, given)
+    return _order(kernel, walked, size, count, blocks, block, key, target.device)
 
 
-def _launcher(
-    kernel: RepackSpec, walked: _Walked, size: int, count: int, blocks: int, block: tuple[int, int], given: Given
-) -> Any:
-    launcher = given.launcher(
-        LaunchOrder(
-            kernel=kernel,
-            device=given.device,
-            grid=(blocks, 1),
-            block=block,
-            alignment=given.alignment,
-            pointers=((0, 0), (1, 0)),
-            constants=(*walked.in_steps, *walked.out_steps, *walked.shape, *walked.inside, size, count, 1),
-            pairs=(),
-        )
+def _order(
+    kernel: RepackSpec, walked: _Walked, size: int, count: int, blocks: int, block: tuple[int, int],
+    key: tuple[int, ...], device: int,
+) -> LaunchOrder:  # fmt: skip
+    return LaunchOrder(
+        kernel=kernel,
+        device=device,
+        grid=(blocks, 1),
+        block=block,
+        alignment=key,
+        pointers=((0, 0), (1, 0)),
+        constants=(*walked.in_steps, *walked.out_steps, *walked.shape, *walked.inside, size, count, 1),
+        pairs=(),
     )
-    launcher.algorithm = kernel.algorithm
-    return launcher
 
 
 def _ends(step: Repack) -> int:
@@ -117,8 +114,8 @@ def _ends(step: Repack) -> int:
     return 2 if length % 2 == 0 and step.source.layout.shape[axis] == length // 2 + 1 else 1
 
 
-def _make_hermitian(step: Repack, count: int, spec: MapSpec, given: Given) -> Any:
-    """The launcher of a step in place that makes the ends of a half spectrum those of real numbers."""
+def _make_hermitian(step: Repack, count: int, task: MapTask, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
+    """The launch of a step in place that makes the ends of a half spectrum those of real numbers."""
     array, (axis, length) = step.target.layout, step.ends
     itemsize = _number(array)[0].itemsize
     shape, steps = list(array.shape), [step // itemsize for step in array.strides]
@@ -132,8 +129,8 @@ def _make_hermitian(step: Repack, count: int, spec: MapSpec, given: Given) -> An
         target=_number(array)[0].name,
         source_parts=2,
         target_parts=2,
-        source_bytes=_access_bytes(array, given.alignment[0], 1),
-        target_bytes=_access_bytes(array, given.alignment[1], 1),
+        source_bytes=_access_bytes(array, key[0], 1),
+        target_bytes=_access_bytes(array, key[1], 1),
         lanes=1,
         pieces=1,
         scale="",
@@ -143,7 +140,7 @@ def _make_hermitian(step: Repack, count: int, spec: MapSpec, given: Given) -> An
         wide=max(_reach(steps, shape), size + MAX_THREADS) >= 2**31,
     )
     blocks = -(-size // MAX_THREADS)
-    return _launcher(kernel, walked, size, 1, blocks, (MAX_THREADS, 1), given)
+    return _order(kernel, walked, size, 1, blocks, (MAX_THREADS, 1), key, array.device)
 
 
 def _tile_rows(walked: _Walked, source: Layout, target: Layout) -> int | None:

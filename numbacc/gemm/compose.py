@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..base.dtypes import info
-from ..plan.maps import MapPlan
+from ..plan.tasks import MapPlan
 from .epilogue import Epilogue
 from .epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
 from .lowering import AUX, BIAS, OUT, A, B

@@ -15,10 +15,10 @@ import numpy as np
 from ..base.dtypes import info
 from ..base.layout import Layout, View, view
 from ..functions.epilogues import FORMULAS, SUM
-from ..kernels.elementwise.launch import MapSpec
-from ..kernels.elementwise.other_launches import bits_launcher, reduction_launcher
+from ..kernels.elementwise.launch import MapTask
+from ..kernels.elementwise.other_launches import bits_order, reduction_order
 from ..plan.cache import PlanCache
-from ..plan.maps import MapPlan
+from ..plan.tasks import MapPlan
 from ..reference import epilogues
 
 # ---------------------------------------------------------------- plans
@@ -51,7 +51,7 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
     assert all(array.shape == shape for array in outputs)
     assert len({array.dtype for array in (*inputs, *outputs)}) == 1
     return MapPlan(
-        MapSpec(
+        MapTask(
             op=formula,
             formula=FORMULAS[formula],
             reference=FORMULAS[formula].reference,
@@ -76,7 +76,7 @@ def pack_plan(values: Layout, mask: Layout) -> MapPlan:
             c // 8, and bits behind the last column are 0.
     """
     assert mask.shape == _mask_shape(values)
-    return MapPlan(_spec("pack_bits", lambda v: (epilogues.pack_bits(v),), (values,), (mask,), bits_launcher))
+    return MapPlan(_task("pack_bits", lambda v: (epilogues.pack_bits(v),), (values,), (mask,), bits_order))
 
 
 @_kept
@@ -88,7 +88,7 @@ def select_plan(values: Layout, mask: Layout, out: Layout) -> MapPlan:
         mask: as `pack_plan` writes it.
     """
     assert mask.shape == _mask_shape(values) and values.shape == out.shape and values.dtype == out.dtype
-    return MapPlan(_spec("select_bits", epilogues.select_bits, (values, mask), (out,), bits_launcher))
+    return MapPlan(_task("select_bits", epilogues.select_bits, (values, mask), (out,), bits_order))
 
 
 @_kept
@@ -105,16 +105,16 @@ def sum_plan(x: Layout, axis: int, out: Layout) -> MapPlan:
     order = (-2, -1) if axis == -2 else (-1, -2)  # what is summed over becomes the rows
     shape, strides = ((*whole[:-2], *(whole[d] for d in order)) for whole in (x.shape, x.strides))
     assert out.shape == (*shape[:-2], shape[-1])
-    spec = _spec("reduce_rows", partial(epilogues.sum_rows, dtype=out.dtype), (x,), (out,), reduction_launcher)
+    task = _task("reduce_rows", partial(epilogues.sum_rows, dtype=out.dtype), (x,), (out,), reduction_order)
     reads = (_whole(0, shape, strides),)
-    return MapPlan(spec._replace(op="epilogue.sum_rows", formula=SUM, reads=reads, accumulator=compute))
+    return MapPlan(task.replace(op="epilogue.sum_rows", formula=SUM, reads=reads, accumulator=compute))
 
 
-def _spec(
-    algorithm: str, reference: Any, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], make_launcher: Any
-) -> MapSpec:
+def _task(
+    algorithm: str, reference: Any, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], make_order: Any
+) -> MapTask:
     """One kernel whose operands are whole arrays of different shapes."""
-    return MapSpec(
+    return MapTask(
         op=f"epilogue.{algorithm}",
         formula=None,
         reference=reference,
@@ -125,7 +125,7 @@ def _spec(
         reads=tuple(_whole(k, array.shape, array.strides) for k, array in enumerate(inputs)),
         writes=tuple(_whole(k, array.shape, array.strides) for k, array in enumerate(outputs)),
         out_given=True,
-        launcher=partial(make_launcher, algorithm),
+        order=partial(make_order, algorithm),
     )
 
 

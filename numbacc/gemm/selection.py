@@ -42,7 +42,7 @@ class Selected(NamedTuple):
     @property
     def text(self) -> str:
         """The algorithm, and what is done beside it, to be read."""
-        parts = [self.runner.algorithm.text, *(step.plan.spec.op for step in self.steps)]
+        parts = [self.runner.algorithm.text, *(step.plan.op for step in self.steps)]
         if len(self.lowered.offsets) > 1:
             parts.append(f"{len(self.lowered.offsets)} calls")
         if self.lowered.copies:

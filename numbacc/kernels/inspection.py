@@ -12,7 +12,6 @@ from ..base.dispatch import has_gpu, launching_by, runtime, simulated
 from ..base.dtypes import TABLE
 from ..base.layout import Layout, layout
 from ..runtime.launch_order import ROW_BLOCKS, LaunchOrder, Limits
-from .elementwise.geometry import described
 from .specs import KernelSpec, pieces_each
 
 #: What kernels are compiled for where there is no GPU: an H100's compute capability.
@@ -168,7 +167,7 @@ def on_gpu(given: Any) -> Any:
 
 def _compiled(order: LaunchOrder, capability: tuple[int, int]) -> CompiledKernel:
     ptx, (registers, local, spilled), reason = _figures(order.kernel, capability)
-    return CompiledKernel(described(order), thread_bytes(order.kernel), ptx, registers, local, spilled, reason)
+    return CompiledKernel(order.described, thread_bytes(order.kernel), ptx, registers, local, spilled, reason)
 
 
 def thread_bytes(kernel: Any) -> int:

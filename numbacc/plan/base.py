@@ -210,14 +210,6 @@ class Plan(Operation):
             raise DeviceError(f"out of host memory: {error}") from None
 
 
-class OwnScalars(Plan):
-    """A plan whose scalar arguments are its own: each run has the same."""
-
-    def _keep(self, scalars: Sequence[int]) -> None:
-        """Take them, as words; a reference knows them by itself."""
-        self._scalars = () if self.device < 0 else tuple(scalars)
-
-
 def outs_of(out: Any, handle: int) -> list[Any] | None:
     """`out` as arrays: of a pair out[0] and out[1]; None where it is None."""
     if isinstance(out, (tuple, list)):

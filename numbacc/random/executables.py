@@ -17,7 +17,7 @@ from ..base.codes import WRONG_ALIGNMENT
 from ..base.dispatch import launcher_class, runtime, simulated
 from ..base.dtypes import info
 from ..base.layout import Layout, round_up
-from ..kernels.elementwise.geometry import Given
+from ..kernels.elementwise.geometry import for_any_alignment
 from ..kernels.random.spec import DRAW_WORDS, AdvanceSpec, DrawSpec, groups_of
 from ..runtime.launch_order import MAX_THREADS, LaunchOrder
 from .draw import Draw, in_order
@@ -112,8 +112,9 @@ class PositionedDraw:
             order, others = self._order(aligned), list(self._launchers.values())
             if others and stream is not None and runtime().is_capturing(stream):
                 # Nothing is compiled in a capture that need not be.
-                instead = order._replace(kernel=others[0].order.kernel)
-                return Given(order.alignment, order.device, (), instead).launcher(order)
+                if not launcher_class().is_loaded(order.kernel, order.device):
+                    order = for_any_alignment(order._replace(kernel=others[0].order.kernel), order.alignment)
+                return launcher_class()(order)
             found = self._launchers[aligned] = launcher_class()(order)
             self.algorithm = _described(order)
         return found

@@ -97,6 +97,13 @@ class Spec:
         """What a multiprocessor has of its memory for blocks, not for its cache, in percent, where `is_dynamic`."""
         return 100
 
+    def described(self, launch: str) -> str:
+        """The text about a launch of the kernel. `launch` is the part about its grid."""
+        kernel: Any = self
+        is_by_element = kernel.algorithm in ("scalar", "strided", "tiled")
+        accesses = "" if is_by_element else f"{8 * self.access_bytes}-bit accesses, "
+        return f"{kernel.algorithm}, {accesses}{64 if self.wide else 32}-bit indices, {launch}"
+
     @property
     def identity(self) -> str:
         """A text that tells the kernel from every other one's code, wherever and whenever it was written."""
@@ -152,6 +159,12 @@ class LaunchOrder(NamedTuple):
     words: int = 0
     shared: int = 0
     cluster: int = 1
+
+    @property
+    def described(self) -> str:
+        """The text about the launch in `PlanInfo`."""
+        clusters = f", clusters of {self.cluster}" if self.cluster > 1 else ""
+        return str(self.kernel.described(f"grid {self.grid}, block {self.block}{clusters}"))
 
     @property
     def arguments(self) -> int:

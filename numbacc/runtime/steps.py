@@ -57,7 +57,8 @@ class Steps:
         scratch: the parts of scratch memory that they use.
         close: the pairs of arrays that must not share bytes, as in `Operation.close`.
         fits: whether the steps are the right ones for arrays at given addresses.
-        backend, algorithm, library_bytes, deterministic: as in `Executable`.
+        backend, algorithm, library_bytes, deterministic: as in `Executable`; by default the last step's backend, and
+            the algorithms of all steps.
     """
 
     def __init__(
@@ -67,8 +68,8 @@ class Steps:
         close: Sequence[tuple[int, ...]],
         fits: Callable[[Sequence[int]], bool],
         *,
-        backend: str,
-        algorithm: str,
+        backend: str = "",
+        algorithm: str = "",
         library_bytes: int = 0,
         deterministic: bool = True,
     ):
@@ -76,7 +77,8 @@ class Steps:
         self._close, self._fits = close, fits
         own = max((step.executable.workspace_bytes for step in steps), default=0)
         self.workspace_bytes, self._has_area = scratch.nbytes + own, own > 0
-        self.backend, self.algorithm = backend, algorithm
+        self.backend = backend or steps[-1].executable.backend
+        self.algorithm = algorithm or "; ".join([step.executable.algorithm for step in steps])
         self.library_bytes, self.deterministic = library_bytes, deterministic
         self.direct = bool(steps) and steps[0].executable.direct
 

@@ -88,7 +88,7 @@ def test_numbers_are_passed_not_compiled_in():
     """Another number is no other kernel."""
     x = layout((256,), (4,), dtypes.TABLE["float32"].numpy, 0)
     row = TABLE["multiply"].row
-    assert operation.planned(row, (x, float)).spec.scalars == ("float32",)
+    assert operation.planned(row, (x, float)).task.scalars == ("float32",)
     with pytest.raises(numbacc.DTypeError, match="numbers and float8"):
         operation.planned(row, (layout((256,), (1,), dtypes.TABLE["float8_e5m2"].numpy, 0), float))
 

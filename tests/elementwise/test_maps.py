@@ -13,27 +13,13 @@ from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import View, layout
 from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.elementwise import geometry
-from numbacc.kernels.elementwise.launch import MapSpec
+from numbacc.kernels.elementwise.launch import MapTask
 from numbacc.kernels.elementwise.map import _INNER, _SCALARS
 from numbacc.kernels.specs import TILE, TILE_STEP, pieces_each
 from numbacc.runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP
 
 DTYPES = ("float64", "float32", "bfloat16", "uint8")
 ROWS = ("vector", "uneven", "scalar")
-
-
-class Recorder:
-    """Takes the place of a launcher."""
-
-    def __init__(self, order):
-        self.order = order
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_gpu():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "launcher_class", lambda: Recorder)
-        yield
 
 
 class Map:
@@ -53,13 +39,12 @@ class Map:
         inputs = len(made) - outputs
         starts = starts or [0] * len(made)
         views = [View(k - inputs * (k >= inputs), self.size * starts[k], a.strides) for k, a in enumerate(made)]
-        spec = MapSpec(
+        spec = MapTask(
             op="test", formula=FORMULAS["copy"], reference=None, names=("x",) * len(made),
             inputs=tuple(made[:inputs]), outputs=tuple(made[inputs:]), shape=self.shape,
             reads=tuple(views[:inputs]), writes=tuple(views[inputs:]), out_given=True,
         )  # fmt: skip
-        self.launcher = geometry.make_launcher(spec, geometry.Given(tuple(self.places), 0))
-        self.order = self.launcher.order
+        self.order = geometry.make_order(spec, tuple(self.places))
         self.kernel, self.grid, self.block = self.order.kernel, self.order.grid, self.order.block
         self.algorithm = self.kernel.algorithm
         self._decode()
@@ -326,8 +311,8 @@ def test_there_may_be_more_rows_than_the_grid_has():
 
 
 def test_the_choice_is_told():
-    info = Map((1000, 1000), [(1001, 1), (1000, 1)], places=(2, 0)).launcher.algorithm
+    info = Map((1000, 1000), [(1001, 1), (1000, 1)], places=(2, 0)).order.described
     for word in ("uneven", "32-bit accesses", "32-bit indices", "grid", "block"):
         assert word in info
-    wide = Map((2**20, 2**12), [(2**13, 2), (2**12, 1)]).launcher.algorithm
+    wide = Map((2**20, 2**12), [(2**13, 2), (2**12, 1)]).order.described
     assert "strided" in wide and "64-bit indices" in wide

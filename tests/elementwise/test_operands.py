@@ -19,7 +19,7 @@ from numbacc.base.dtypes import TABLE, words
 from numbacc.base.layout import layout, view
 from numbacc.functions.formula import Formula, ReductionFormula
 from numbacc.kernels.elementwise import other_launches
-from numbacc.kernels.elementwise.launch import MapExecutable, MapSpec
+from numbacc.kernels.elementwise.launch import MapExecutable, MapTask
 from numbacc.kernels.specs import KernelSpec, compute_dtype
 
 
@@ -202,13 +202,13 @@ def reduced(reduction, inputs, outs, scalars=()):
     """The reduction of (rows, columns) over its rows."""
     reads = [layout_of(o.view) for o in inputs]
     results = [layout_of(o.view) for o in outs]
-    spec = MapSpec(
+    spec = MapTask(
         op="own", formula=reduction, reference=reduction.reference,
         names=tuple(f"operand {k}" for k in range(len(reads) + len(results))), inputs=tuple(reads),
         outputs=tuple(results), shape=results[0].shape,
         reads=tuple(view(k, 0, a.strides, a.shape)._replace(shape=a.shape) for k, a in enumerate(reads)),
         writes=tuple(view(k, 0, a.strides, a.shape)._replace(shape=a.shape) for k, a in enumerate(results)),
-        out_given=True, launcher=partial(other_launches.reduction_launcher, "reduce_rows"), scalars=tuple(scalars),
+        out_given=True, order=partial(other_launches.reduction_order, "reduce_rows"), scalars=tuple(scalars),
     )  # fmt: skip
     return MapExecutable(spec)
 
@@ -246,7 +246,7 @@ def test_reductions_of_several_parts_and_arrays(device_place, dtype, order, shap
     out = poisoned(device_place, wide, {}, shape[1:])
     plan = reduced(DOT, [one, two], [out], (wide if dtype != "int32" else "float32",))
     for factor in (2.0, -0.5):
-        plan.run([one.view, two.view], [out.view], None, 0, words(factor, plan.spec.scalars[0]))
+        plan.run([one.view, two.view], [out.view], None, 0, words(factor, plan.task.scalars[0]))
         wanted = (x.astype(np.float64) * y.astype(np.float64)).sum(0) * factor
         np.testing.assert_array_equal(out.now().astype(np.float64), wanted)
     assert kind == one.values.dtype

@@ -21,7 +21,7 @@ from numbacc.elementwise.table import TABLE
 from numbacc.functions.arithmetic import cbrt, exp, square_root
 from numbacc.functions.symbolic import arithmetic_intensity
 from numbacc.kernels import inspection
-from numbacc.kernels.elementwise import geometry, lookup_table_choice
+from numbacc.kernels.elementwise import geometry
 from numbacc.kernels.specs import TABLE_BYTES
 from numbacc.runtime.launch_order import Limits
 
@@ -106,7 +106,7 @@ def test_own_kernels_too():
 @pytest.mark.parametrize(
     "given, more",
     [
-        ((dense("float16", (lookup_table_choice._LEAST - 1,)),), {}),
+        ((dense("float16", (geometry._TABLE_LEAST - 1,)),), {}),
         ((dense("float32"),), {}),
         ((dense("float16"),), {"out": (dense("float32"),)}),
         ((dense("float16", (2, LARGE), (LARGE + 8, 1)),), {}),
@@ -183,9 +183,9 @@ def looked_up(device_place, monkeypatch):
     """A function (whether results come out of a table) that settles it for arrays of any size."""
 
     def settle(is_table):
-        monkeypatch.setattr(lookup_table_choice, "_LEAST", 1 if is_table else 2**62)
+        monkeypatch.setattr(geometry, "_TABLE_LEAST", 1 if is_table else 2**62)
         if simulated() and is_table:
-            monkeypatch.setattr(lookup_table_choice, "_THREADS", 64)
+            monkeypatch.setattr(geometry, "_TABLE_THREADS", 64)
             monkeypatch.setattr(
                 launcher_class(), "limits", staticmethod(lambda device: Limits(TABLE_BYTES, 1, 2)), raising=False
             )
@@ -240,7 +240,7 @@ def test_blocks_that_share_a_table(device_place, looked_up, monkeypatch, cluster
         skip("slow")
     if cluster > launcher_class().limits(0).cluster:
         skip("clusters")
-    monkeypatch.setattr(lookup_table_choice, "_CLUSTER", cluster)
+    monkeypatch.setattr(geometry, "_TABLE_CLUSTER", cluster)
     check_both(device_place, looked_up, ew.log, "bfloat16", 0, 2**22 + 3)
 
 

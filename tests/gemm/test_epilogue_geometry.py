@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import ceil, prod
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.gemm.epilogue_plans import pack_plan, select_plan, sum_plan
-from numbacc.kernels.elementwise import geometry
 from numbacc.runtime.kernel_code import parameters
 from numbacc.runtime.launch_order import MAX_THREADS
 
@@ -21,19 +19,11 @@ DTYPES = ("float64", "float32", "bfloat16")
 LENGTHS = [1, 2, 3, 7, 8, 16, 33, 250, 1024, 4100, 65536, 10**6, 2**24 + 1, 2**31 + 7]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def without_gpu():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "launcher_class", lambda: lambda order: SimpleNamespace(order=order))
-        yield
-
-
 class Launch:
     """What a plan decided for arrays at addresses that are `alignment` modulo 16, the constants told apart."""
 
     def __init__(self, plan, alignment):
-        spec = plan.spec
-        self.order = spec.launcher(spec, geometry.Given(alignment, 0)).order
+        self.order = plan.task.order(plan.task, alignment)
         kernel = self.kernel = self.order.kernel
         self.grid, self.block = self.order.grid, self.order.block
         described, rest = parameters(kernel), list(self.order.constants)

@@ -378,7 +378,7 @@ def test_a_mask_shares_no_memory_with_numbers(numpy_place):
 @pytest.mark.parametrize("change", ["wide", "low"])
 def test_64_bit_indices_and_more_rows_than_the_grid_has(device_place, monkeypatch, change):
     if change == "wide":
-        monkeypatch.setattr(other_launches, "is_wide", lambda *_: True)
+        monkeypatch.setattr(other_launches, "_is_wide", lambda *_: True)
     else:
         monkeypatch.setattr(geometry, "_MAX_GRID_Y", 1)
     epilogue_plans.plans.clear()

@@ -343,7 +343,6 @@ SMALL = {
     "kernels.attention.varlen": "formulas that the fused and the unfused path share",
     "kernels.conv.im2col_spec": "as kernels.attention.spec",
     "kernels.elementwise.copy": "what device arrays need of kernels",
-    "kernels.elementwise.lookup_table_choice": "the choice is made where the device code is not loaded",
     "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
     "kernels.fft.spec": "as kernels.attention.spec",
     "runtime.kernel_code": "launchers of GPUs and of the simulator share it",

@@ -191,7 +191,7 @@ def test_refused(place):
 @pytest.mark.parametrize("dtype", [dtype.name for dtype in DTYPES])
 def test_what_the_maps_compile_to(dtype):
     """16 bytes at a time; sums and means do not read x, nor does what is 0."""
-    for plan in reduction_gradients.everyday(dense((4096, 8192), dtype)):
+    for plan in reduction_gradients.everyday_reductions(dense((4096, 8192), dtype)):
         (order,) = orders_of(plan)
         name = plan._row.name.removeprefix("gradient of ") if hasattr(plan, "_row") else plan.op
         found = check(order.kernel, calls=(name, dtype) == ("norm p", "float64"))

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from skips import skip_if
 from threads import run_threads
 
-from numbacc import compiling, gated
+from numbacc import compiling, elementwise, gated
 from numbacc.__main__ import main
 from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
@@ -34,6 +35,34 @@ def test_everyday_kernels_are_found_without_a_gpu(family):
     found = compiling.kernels([family])
     assert found and len(set(found)) == len(found)
     assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_modules_say_themselves_what_is_compiled_of_their_functions(monkeypatch):
+    """A function `everyday_<family>` is found in any module of a family, and is given the arrays that it names."""
+    made, seen = compiling.kernels(["reductions"]), []
+
+    def everyday_reductions(matrix, row):
+        assert matrix.shape[1:] == row.shape and matrix.dtype == row.dtype
+        seen.append((row.dtype.name, row.size))
+        yield elementwise.reduction_plan.planned("prod", matrix, None, None)
+
+    everyday_reductions.__module__ = elementwise.positions.__name__
+    monkeypatch.setattr(elementwise.positions, "everyday_reductions", everyday_reductions, raising=False)
+    monkeypatch.setattr(compiling, "FAMILIES", compiling.everyday())
+    found = compiling.kernels(["reductions"])
+    assert set(found) > set(made) and {spec.formula.name for spec in set(found) - set(made)} == {"prod"}
+    floats = [name for name, row in TABLE.items() if row.is_float]
+    assert sorted(seen) == sorted((name, columns) for name in floats for columns in (4096, 4097))
+
+
+def test_what_is_compiled_names_no_module_of_functions():
+    """Nobody edits the command for a new function: its module has all. None is forgotten, as one that is not loaded."""
+    root = Path(compiling.__file__).parent
+    lines = (root / "compiling.py").read_text().splitlines()
+    assert [line for line in lines if line.startswith("from .elementwise")] == ["from .elementwise import operation"]
+    written = [line for path in root.rglob("*.py") for line in path.read_text().splitlines()]
+    written = [line for line in written if line.startswith("def everyday_")]
+    assert len(written) == sum(map(len, compiling.FAMILIES.values())) > 15
 
 
 def test_each_kind_direction_and_dtype_of_gates_is_there_in_few_kernels():

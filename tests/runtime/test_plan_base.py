@@ -268,12 +268,12 @@ def test_a_subclass_of_numpys_arrays_may_be_written(numpy_place):
 
 
 def test_a_reference_that_returns_its_argument_is_copied(numpy_place):
-    from numbacc.gemm.epilogue_plans import _spec
-    from numbacc.plan.maps import MapPlan
+    from numbacc.gemm.epilogue_plans import _task
+    from numbacc.plan.tasks import MapPlan
 
     x = np.ones((2, 3), np.float32)
     made = gated.forward.plan(np.ones((2, 6), np.float32)).outputs
-    plan = MapPlan(_spec("same", lambda array: (array,), made, made, SimpleNamespace))
+    plan = MapPlan(_task("same", lambda array: (array,), made, made, SimpleNamespace))
     y = plan.run((x,), None, None, 0)
     assert y is not x and not np.shares_memory(x, y)
 

@@ -9,7 +9,7 @@ import numbacc
 from numbacc.arrays.operands import as_array
 from numbacc.base.dtypes import words
 from numbacc.functions.formula import Formula
-from numbacc.plan.maps import MapPlan
+from numbacc.plan.tasks import MapPlan
 from numbacc.runtime.streams import handle_of
 
 DTYPES = ("float32", "int32", "bool")
@@ -47,7 +47,7 @@ class _Held:
 def plan(arrays, out):
     """The plan for arrays laid out as these."""
     made = executable(BLEND, [_Held(a) for a in arrays], [_Held(out)], ("float32",))
-    return MapPlan(made.spec)
+    return MapPlan(made.task)
 
 
 def run(made, arrays, out, scale, stream=None):

@@ -11,7 +11,7 @@ from numbacc.base import dtypes
 from numbacc.base.dtypes import words
 from numbacc.base.layout import view
 from numbacc.functions.formula import Formula
-from numbacc.kernels.elementwise.launch import MapExecutable, MapSpec
+from numbacc.kernels.elementwise.launch import MapExecutable, MapTask
 
 
 def executable(formula, inputs, outs, scalars=(), compute=""):
@@ -25,7 +25,7 @@ def executable(formula, inputs, outs, scalars=(), compute=""):
         return view(k, 0, (*[0] * lead, *steps), shape)
 
     return MapExecutable(
-        MapSpec(
+        MapTask(
             op="own", formula=formula, reference=formula.reference,
             names=tuple(f"operand {k}" for k in range(len(ins) + len(results))),
             inputs=tuple(ins), outputs=tuple(results), shape=shape,

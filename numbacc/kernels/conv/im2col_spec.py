@@ -33,6 +33,10 @@ class WindowsSpec(_WindowsFields, Spec):
         """Those of all operands: elements are words of 16 bits."""
         return ("uint16",)
 
+    def described(self, launch: str) -> str:
+        """As in `Spec`."""
+        return "neighbours as channels"
+
     @property
     def access_bytes(self) -> int:
         """Width of the widest access."""

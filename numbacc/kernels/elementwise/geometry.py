@@ -3,7 +3,7 @@
 The dimensions that all arrays walk alike are merged first. Then, in this order:
 
 * `vector` where every array's rows are contiguous and start at the same element of a run of 16 bytes; in its place
-  `tabulated` where that is one long row of 16-bit numbers, and the formula takes longer (see `tabulating`);
+  `tabulated` where that is one long row of 16-bit numbers, and the formula takes longer (see `_tabulated`);
 * `uneven` where rows are contiguous but start at different ones;
 * `scalar` where rows are contiguous but too short for either;
 * `tiled` where some inputs lie transposed to the outputs;
@@ -17,11 +17,22 @@ from math import gcd, prod
 from typing import Any, NamedTuple
 
 from ...base.dispatch import launcher_class
-from ...base.dtypes import info
+from ...base.dtypes import TABLE, info
 from ...base.layout import MAX_RANK, Merged, merge_dimensions, round_up
+from ...functions.symbolic.arithmetic_intensity import is_long
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
-from ..specs import THREAD_BYTES, TILE, TILE_STEP, KernelSpec, compute_dtype, pieces_each, vector_thread_bytes, words_of
-from .lookup_table_choice import tabulated
+from ..specs import (
+    PATTERN_BITS,
+    TABLE_BYTES,
+    THREAD_BYTES,
+    TILE,
+    TILE_STEP,
+    KernelSpec,
+    compute_dtype,
+    pieces_each,
+    vector_thread_bytes,
+    words_of,
+)
 
 #: The ranks that kernels unravel: those that are usual, and one for all others.
 RANKS = (1, 2, 3, 4, MAX_RANK)
@@ -31,6 +42,12 @@ _MAX_GRID_Y = 65535
 _SHORTEST_TILE = 16
 #: Shared memory that a kernel's code may have, for tiles of all that lies transposed.
 _TILED_BYTES = 48 * 1024
+#: Elements from which on a table pays: to make it takes as long as to compute some millions.
+_TABLE_LEAST = 2**25
+#: Bytes that a thread has under way, and threads of a block, which has a multiprocessor to itself.
+_TABLE_THREAD_BYTES, _TABLE_THREADS = 64, 1024
+#: Blocks that share the making of a table, at most: clusters of more leave multiprocessors idle.
+_TABLE_CLUSTER = 2
 
 
 class Geometry(NamedTuple):
@@ -59,99 +76,50 @@ class Geometry(NamedTuple):
     cluster: int = 1
 
 
-class Given(NamedTuple):
-    """What a launcher is made for, beside the operation.
-
-    Attributes:
-        alignment: the arguments' addresses modulo 16.
-        device: the GPU.
-        pairs: as in `LaunchOrder`.
-        instead: the launch of the same operation on arrays aligned otherwise: where a kernel would have to be compiled
-            its kernel is launched. None where that is to be compiled.
-    """
-
-    alignment: tuple[int, ...]
-    device: int
-    pairs: Sequence[tuple[int, ...]] = ()
-    instead: LaunchOrder | None = None
-
-    def launcher(self, order: LaunchOrder) -> Any:
-        """The launcher of an order, or of the one instead."""
-        make = launcher_class()
-        if self.instead is not None and not make.is_loaded(order.kernel, self.device):
-            order = for_any_alignment(self.instead, self.alignment)
-        return make(order)
+#: Pairs of arrays, as `LaunchOrder` has them.
+Pairs = tuple[tuple[int, ...], ...]
 
 
-def make_launcher(spec: Any, given: Given) -> Any:
-    """The launcher of a `launch.MapSpec`.
-
-    Raises:
-        DeviceError: the GPU does not know the dtype.
-    """
-    loaded, sizes, alignments = len(spec.reads), sizes_of(spec), alignments_of(spec, given.alignment)
-    walks = [
-        tuple(step // size for step in view.strides)
-        for view, size in zip((*spec.reads, *spec.writes), sizes, strict=True)
-    ]
+def make_order(task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
+    """The launch of a `launch.MapTask` on arguments whose addresses are these modulo 16."""
+    loaded, alignments = len(task.reads), task.alignments(key)
+    sizes, walks = list(task.sizes), list(task.steps)
     # Counters follow the inputs. They are no memory, and have no alignment.
-    inputs = loaded + len(spec.counters)
+    inputs = loaded + len(task.counters)
     counted = tuple(range(loaded, inputs))
-    walks[loaded:loaded] = spec.counters
+    walks[loaded:loaded] = task.counters
     sizes[loaded:loaded] = alignments[loaded:loaded] = [0] * len(counted)
-    merged = _with_outer_dimension(merge_dimensions(spec.shape, walks, 1, leader=inputs))
-    heavy = {} if spec.formula is None else spec.formula.heavy
+    merged = _with_outer_dimension(merge_dimensions(task.shape, walks, 1, leader=inputs))
+    heavy = {} if task.formula is None else task.formula.heavy
     geometry = choose(merged, inputs, sizes, alignments, heavy, counted)
     steps = merged.strides
     if geometry.transposed:
         row = _row_dimension(merged, geometry.transposed)
         steps = tuple(_move_row(step, row) for step in steps)
-    return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), given)
+    return order_of(task, geometry, steps, _needs_wide(merged, geometry), key, pairs)
 
 
-def arrays_of(spec: Any) -> list[Any]:
-    """The layouts that the operands of a `launch.MapSpec` are parts of, inputs first."""
-    return [
-        *(spec.inputs[view.argument] for view in spec.reads),
-        *(spec.outputs[view.argument] for view in spec.writes),
-    ]
-
-
-def sizes_of(spec: Any) -> list[int]:
-    """Bytes of an element of each operand, inputs first."""
-    return [array.itemsize for array in arrays_of(spec)]
-
-
-def alignments_of(spec: Any, alignment: Sequence[int]) -> list[int]:
-    """The operands' addresses modulo 16, inputs first, of a `launch.MapSpec`'s arguments aligned as these."""
-    first = len(spec.inputs)
-    alignments = [alignment[view.argument] + view.offset for view in spec.reads]
-    alignments += [alignment[first + view.argument] + view.offset for view in spec.writes]
-    return [alignment % 16 for alignment in alignments]
-
-
-def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], wide: bool, given: Given) -> Any:
-    """The launcher of a `launch.MapSpec` once its geometry is decided.
+def order_of(
+    task: Any, geometry: Geometry, steps: Sequence[Sequence[int]], wide: bool, key: tuple[int, ...], pairs: Pairs
+) -> LaunchOrder:
+    """The launch of a `launch.MapTask` once its geometry is decided.
 
     Args:
         geometry: the kernel and its grid.
         steps: each operand's strides in elements, along `geometry.outer` and the kernel's inner dimensions.
         wide: as in `KernelSpec`.
-        spec, given: as in `make_launcher`.
-
-    Raises:
-        DeviceError: the GPU does not know the dtype.
+        task, key, pairs: as in `make_order`.
     """
-    rows = [info(array.dtype) for array in arrays_of(spec)]
-    names = ["uint8" if spec.as_bits and row.is_scaled else row.name for row in rows]
-    counters = len(spec.counters)
-    reads, writes = (*names[: len(spec.reads)], *["int64"] * counters), tuple(names[len(spec.reads) :])
+    rows = [info(array.dtype) for array in task.operands]
+    names = ["uint8" if task.as_bits and row.is_scaled else row.name for row in rows]
+    counters = len(task.counters)
+    reads, writes = (*names[: len(task.reads)], *["int64"] * counters), tuple(names[len(task.reads) :])
     # Kernels are compiled for few ranks: dimensions of length 1 fill up.
     rank = next(rank for rank in RANKS if rank >= len(geometry.outer))
     more = rank - len(geometry.outer)
     kernel = KernelSpec(
         algorithm=geometry.algorithm,
-        formula=spec.formula,
+        formula=task.formula,
         reads=reads,
         writes=writes,
         rank=rank,
@@ -160,53 +128,32 @@ def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], w
         lanes=geometry.lanes,
         transposed=geometry.transposed,
         repeated=geometry.repeated,
-        compute=spec.compute or compute_dtype(reads, writes),
-        scalars=spec.scalars,
+        compute=task.compute or compute_dtype(reads, writes),
+        scalars=task.scalars,
         counted=geometry.counted,
-        indices=spec.indices,
+        indices=task.indices,
     )
-    kernel, geometry = tabulated(kernel, geometry, given.device)
-    first = len(spec.inputs)
-    launcher = given.launcher(
-        LaunchOrder(
-            kernel=kernel,
-            device=given.device,
-            grid=geometry.grid,
-            block=geometry.block,
-            alignment=given.alignment,
-            pointers=(
-                *((view.argument, view.offset) for view in spec.reads),
-                # What is no memory has an address all the same, which is not looked at.
-                *((0, 0),) * counters,
-                *((first + view.argument, view.offset) for view in spec.writes),
-            ),
-            constants=(
-                *(n for step in steps for n in (*[0] * more, *step)),
-                *[1] * more,
-                *geometry.outer,
-                *geometry.scalars,
-            ),
-            pairs=tuple(given.pairs),
-            words=words_of(kernel.scalars),
-            shared=geometry.shared,
-            cluster=geometry.cluster,
-        )
+    device = task.outputs[0].device
+    kernel, geometry = _tabulated(kernel, geometry, device)
+    return LaunchOrder(
+        kernel=kernel,
+        device=device,
+        grid=geometry.grid,
+        block=geometry.block,
+        alignment=key,
+        # What is no memory has an address all the same, which is not looked at.
+        pointers=(*task.pointers[: len(task.reads)], *((0, 0),) * counters, *task.pointers[len(task.reads) :]),
+        constants=(
+            *(n for step in steps for n in (*[0] * more, *step)),
+            *[1] * more,
+            *geometry.outer,
+            *geometry.scalars,
+        ),
+        pairs=pairs,
+        words=words_of(kernel.scalars),
+        shared=geometry.shared,
+        cluster=geometry.cluster,
     )
-    launcher.algorithm = described(launcher.order)
-    return launcher
-
-
-def described(order: LaunchOrder) -> str:
-    """A launch, to be read."""
-    kernel: Any = order.kernel
-    accesses = "" if kernel.algorithm in ("scalar", "strided", "tiled") else f"{8 * kernel.access_bytes}-bit accesses, "
-    integers = f"{'64' if kernel.wide else '32'}-bit indices"
-    return f"{kernel.algorithm}, {accesses}{integers}, grid {order.grid}, block {order.block}{clusters(order)}"
-
-
-def clusters(order: LaunchOrder) -> str:
-    """What a plan's algorithm says of them."""
-    return f", clusters of {order.cluster}" if order.cluster > 1 else ""
 
 
 def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrder:
@@ -379,3 +326,37 @@ def _needs_wide(merged: Merged, geometry: Geometry) -> bool:
     threads = geometry.grid[0] * geometry.block[0]
     # The grid's last block may reach beyond the end.
     return max(reach, prod(merged.shape), threads * geometry.lanes) >= 2**31 - 1
+
+
+def _tabulated(kernel: KernelSpec, geometry: Geometry, device: int) -> tuple[KernelSpec, Geometry]:
+    """A kernel and its geometry; where a table pays `vector` becomes `tabulated`."""
+    if not _pays(kernel, geometry):
+        return kernel, geometry
+    limits = launcher_class().limits(device)
+    if limits.shared < TABLE_BYTES:
+        return kernel, geometry
+    cluster = min(_TABLE_CLUSTER, limits.cluster)
+    _, columns, head, vectors = geometry.scalars
+    lanes = 8 * _TABLE_THREAD_BYTES // PATTERN_BITS
+    found = geometry._replace(
+        algorithm="tabulated",
+        grid=(limits.multiprocessors // cluster * cluster, 1),
+        block=(_TABLE_THREADS, 1),
+        scalars=(cluster, columns, head, vectors),
+        lanes=lanes,
+        shared=TABLE_BYTES,
+        cluster=cluster,
+    )
+    return kernel._replace(algorithm="tabulated", lanes=lanes), found
+
+
+def _pays(kernel: KernelSpec, geometry: Geometry) -> bool:
+    """True for large gapless arrays, one of 16 bits in and one out, of a formula that takes longer than memory does."""
+    if geometry.algorithm != "vector" or kernel.formula is None or kernel.formula.kept:
+        return False
+    rows, columns, *_ = geometry.scalars
+    if rows > 1 or columns < _TABLE_LEAST or len(kernel.reads) != 1 or len(kernel.writes) != 1 or kernel.repeated:
+        return False
+    return all(TABLE[name].bits == PATTERN_BITS for name in kernel.dtypes) and is_long(
+        kernel.formula.function, kernel.compute, kernel.narrow
+    )

@@ -1,68 +1,146 @@
-"""The executable of an elementwise operation on device arrays: kernels by alignment, and which memory may be shared.
+"""Tasks of kernels, and the operations of elementwise tasks: they find the kernel and check shared memory.
 
-Plans run it behind their checks of arguments; device arrays, which know no plans, copy by it (`copying`). Other
-operations of one kernel are launched alike: they bring a launcher of their own, and views with shapes of their own.
+Each kind of kernels has its task, and an operation that makes its kernels. Plans run operations after they have checked
+the arguments. Device arrays know no plans and use operations for copies (`copy`). Other tasks of one kernel are
+launched in the same way: they bring a launch and views with shapes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeVar
 
 from ...base.codes import MAY_OVERLAP
-from ...base.dispatch import runtime
+from ...base.dispatch import launcher_class, runtime
+from ...base.dtypes import info
 from ...base.layout import Layout, View, layout, overlap, same_layout, view
 from ...functions.formula import Formula
 from ...runtime.launch_order import LaunchOrder
 from ...runtime.operation import Operation
-from .geometry import Given, make_launcher
+from .geometry import for_any_alignment, make_order
+
+T = TypeVar("T", bound="Task")
 
 
-class MapSpec(NamedTuple):
-    """An elementwise operation on given layouts.
+@dataclass(kw_only=True, unsafe_hash=True)
+class Task:
+    """A task for kernels, on arrays of given layouts. Each kind of kernels has a subclass, which adds attributes.
+
+    Do not change a task; `replace` returns a changed copy. The class is not frozen: that triples the time to make one.
 
     Attributes:
         op: name of the operation, for messages and `PlanInfo`.
-        formula: what the kernel computes of one element of each operand; None where the launcher's kernel has none.
-        reference: the NumPy meaning: takes the operands, returns a tuple of results.
         names: the names of the inputs and outputs, for messages.
         inputs, outputs: layouts of the arguments.
-        shape: the shape that the formula is mapped over.
-        reads, writes: how the formula's operands lie in the inputs and outputs.
+        reference: the meaning in NumPy: takes the operands, and scalars if calls have their own; returns the result,
+            or a tuple of several.
+        formula: the formula of the kernels, or None.
+        shape: the shape that operands are read in.
+        reads, writes: how the operands lie in the inputs and outputs.
         out_given: whether the outputs are the user's, or allocated by each call.
-        launcher: what makes the launcher, as `geometry.make_launcher` does, which None stands for.
-        accumulator: dtype of sums; None where nothing is summed.
-        compute: name of the dtype that the formula computes in; "" for what follows from the operands'.
+        compute: name of the dtype of the arithmetic; "" if it follows from the operands' dtypes.
         scalars: names of the dtypes of scalar arguments, which are passed at each launch.
-        counters: numbers behind the reads that are no memory but follow from where an element is in `shape`: for each
-            the steps along the dimensions, (0, 1) for the column. References know them by themselves.
-        indices: which of the reads are int64 in the formula, whatever it computes in.
-        as_bits: True where floats of 8 bits are taken for the integers that have their bits, by kernels and reference.
+        is_whole: True if the reference takes the inputs and returns the outputs, not the operands.
+        as_bits: True if kernels and reference take floats of 8 bits as integers with the same bits.
     """
 
     op: str
-    formula: Formula | None
-    reference: Callable[..., tuple[np.ndarray[Any, Any], ...]]
     names: tuple[str, ...]
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
-    shape: tuple[int, ...]
-    reads: tuple[View, ...]
-    writes: tuple[View, ...]
-    out_given: bool
-    launcher: Callable[..., Any] | None = None
-    accumulator: str | None = None
+    reference: Callable[..., Any]
+    formula: Any = None
+    shape: tuple[int, ...] = ()
+    reads: tuple[View, ...] = ()
+    writes: tuple[View, ...] = ()
+    out_given: bool = False
     compute: str = ""
     scalars: tuple[str, ...] = ()
-    counters: tuple[tuple[int, ...], ...] = ()
-    indices: tuple[int, ...] = ()
+    is_whole: bool = False
     as_bits: bool = False
 
+    def replace(self: T, **changes: Any) -> T:
+        """The task with other values of these attributes."""
+        own = self.__dict__
+        return type(self)(**({name: own[name] for name in self.__dataclass_fields__} | changes))
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to do."""
+        return 0 in self.shape
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """The shape that operands are written in."""
+        return self.shape
+
+    @property
+    def accumulator(self) -> str | None:
+        """Name of the dtype of sums; None where nothing is summed."""
+        return self.compute
+
     def shape_of(self, view: View) -> tuple[int, ...]:
-        """The shape of an operand."""
+        """The shape of an operand that is read."""
         return self.shape if view.shape is None else view.shape
+
+    @property
+    def operands(self) -> tuple[Layout, ...]:
+        """The layouts that the operands are parts of, inputs first."""
+        read = [self.inputs[view.argument] for view in self.reads]
+        return (*read, *[self.outputs[view.argument] for view in self.writes])
+
+    @property
+    def operand_dtypes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the dtypes of the operands: of those that are read, of those that are written."""
+        names = tuple([info(array.dtype).name for array in self.operands])
+        return names[: len(self.reads)], names[len(self.reads) :]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of an element of each operand, inputs first."""
+        return tuple([array.itemsize for array in self.operands])
+
+    @property
+    def steps(self) -> tuple[tuple[int, ...], ...]:
+        """The strides of each operand in elements, inputs first."""
+        pairs = zip((*self.reads, *self.writes), self.sizes, strict=True)
+        return tuple([tuple([step // size for step in view.strides]) for view, size in pairs])
+
+    @property
+    def pointers(self) -> tuple[tuple[int, int], ...]:
+        """(array, bytes into it) of the operands, inputs first."""
+        first = len(self.inputs)
+        read = [(view.argument, view.offset) for view in self.reads]
+        return (*read, *[(first + view.argument, view.offset) for view in self.writes])
+
+    def alignments(self, key: Sequence[int]) -> list[int]:
+        """The operands' addresses modulo 16, inputs first, of arguments whose addresses are these modulo 16."""
+        return [(key[array] + offset) % 16 for array, offset in self.pointers]
+
+    def is_wide(self, *counts: int, beyond: int = 2**20) -> bool:
+        """True if an offset, an index or a count could pass 2^31, also in `beyond` threads after the end."""
+        reach = [(array.high - array.low) // array.itemsize for array in (*self.inputs, *self.outputs)]
+        return max(prod(self.shape), *reach, *counts) >= 2**31 - beyond
+
+
+@dataclass(kw_only=True, unsafe_hash=True)
+class MapTask(Task):
+    """An elementwise operation on given layouts.
+
+    Attributes:
+        order: the function that makes the launch, like `geometry.make_order`, which is the default.
+        accumulator: dtype of sums; None where nothing is summed.
+        counters: numbers behind the reads that are no memory but follow from where an element is in `shape`: for each
+            the steps along the dimensions, (0, 1) for the column. References know them by themselves.
+        indices: which of the reads are int64 in the formula, whatever it computes in.
+    """
+
+    order: Callable[..., LaunchOrder] | None = None
+    accumulator: str | None = None
+    counters: tuple[tuple[int, ...], ...] = ()
+    indices: tuple[int, ...] = ()
 
 
 class LaunchExecutable:
@@ -94,20 +172,60 @@ class LaunchExecutable:
         runtime().check_launch(status)
 
 
-class KernelWithScratch(LaunchExecutable):
-    """A launcher as an executable, whose last array is so many bytes of scratch memory."""
+def kernel_of(order: LaunchOrder) -> LaunchExecutable:
+    """The executable of one launch."""
+    launcher = launcher_class()(order)
+    launcher.algorithm = order.described
+    return LaunchExecutable(launcher)
 
-    def __init__(self, launcher: Any, nbytes: int):
-        super().__init__(launcher)
-        self.workspace_bytes, self._launch = nbytes, launcher.launch
-        self.launch = self._launch_behind
 
-    def _launch_behind(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        return self._launch(stream, 0, [*addresses, scratch], scalars)
+class TaskOperation(Operation):
+    """An operation that kernels do, ready for arrays laid out as its task says, wherever they start."""
 
-    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch_unchecked`."""
-        return self.launcher.launch_unchecked(stream, 0, [*addresses, scratch], scalars)
+    def __init__(self, task: Any):
+        super().__init__(task.op, task.names, task.inputs, task.outputs)
+        self.task, self.empty = task, task.is_empty
+        self._check_writable()
+
+    def _in_place(self, i: int, j: int, source: int, target: int) -> bool:
+        """`_may_share` for an output that may be an input: True if both have one address and one layout."""
+        return source == target and same_layout(self.inputs[i], self.outputs[j - len(self.inputs)])
+
+
+class Launches(TaskOperation):
+    """An operation whose launches follow from layouts and alignment; here one."""
+
+    def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
+        """The launches for arrays aligned so."""
+        raise NotImplementedError
+
+    def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
+        """The arrays' addresses modulo 16 for each launch."""
+        return [key]
+
+    def _make(self, key: tuple[int, ...], trial: Any) -> Any:
+        return self._executable(key, self._orders(key))
+
+    def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
+        """The executable of these launches."""
+        (order,) = orders
+        return kernel_of(order)
+
+    def choose_captured(self, addresses: Sequence[int]) -> Any:
+        """As `choose`; but compiles nothing where there are kernels that can be launched on these arrays."""
+        made, key = self.chosen.made, self._key(addresses)
+        if not made or key in made:
+            return self.choose(addresses)
+        is_loaded = launcher_class().is_loaded
+        if all(is_loaded(order.kernel, self.device) for order in self._orders(key)):
+            return self.choose(addresses)
+        # Listed by one call, while which no other thread adds to them.
+        found: Any = next(iter(list(made)))
+        orders = self._orders(found)
+        alignments = self._alignments(key, len(orders))
+        # Words that follow a launch's arrays lie in scratch memory.
+        own = [(*known, *order.alignment[len(known) :]) for known, order in zip(alignments, orders, strict=True)]
+        return self._executable(key, [for_any_alignment(*each) for each in zip(orders, own, strict=True)])
 
 
 def mapped(
@@ -123,73 +241,37 @@ def mapped(
     Args:
         names: of the inputs and the output.
         reads: how the formula's operands lie in the inputs; by default one in each, as it lies.
-        compute: as in `MapSpec`.
+        compute: as in `MapTask`.
     """
-    if reads is None:
-        reads = [view(k, 0, array.strides, out.shape) for k, array in enumerate(inputs)]
-    return MapExecutable(
-        MapSpec(
-            op=formula.name,
-            formula=formula,
-            reference=formula.reference,
-            names=names,
-            inputs=tuple(inputs),
-            outputs=(out,),
-            shape=out.shape,
-            reads=tuple(reads),
-            writes=(view(0, 0, out.strides, out.shape),),
-            out_given=True,
-            compute=compute,
-        )
-    )
+    reads = _as_they_lie(inputs, out.shape) if reads is None else tuple(reads)
+    given = {"formula": formula, "reads": reads, "compute": compute, "reference": formula.reference}
+    return MapExecutable(_task(formula.name, tuple(inputs), out, names, **given))
 
 
-def moved(op: str, source: Layout, target: Layout, launcher: Callable[..., Any]) -> MapExecutable:
-    """What moves elements of one array to another that is given, by a launcher of its own: see `MapSpec`."""
-    return MapExecutable(
-        MapSpec(
-            op=op,
-            formula=None,
-            reference=lambda x: (x,),
-            names=("source", "target"),
-            inputs=(source,),
-            outputs=(target,),
-            shape=target.shape,
-            reads=(view(0, 0, source.strides, source.shape),),
-            writes=(view(0, 0, target.strides, target.shape),),
-            out_given=True,
-            launcher=launcher,
-        )
-    )
+def moved(op: str, source: Layout, target: Layout, order: Callable[..., LaunchOrder]) -> MapExecutable:
+    """The executable that moves elements from one array to another; `order` makes the launch, see `MapTask`."""
+    given = {"order": order, "reads": _as_they_lie([source], source.shape), "reference": lambda x: (x,)}
+    return MapExecutable(_task(op, (source,), target, ("source", "target"), **given))
 
 
-class MapExecutable(Operation):
-    """An elementwise operation, ready for arrays laid out as its spec says, wherever they start."""
+def _as_they_lie(arrays: Sequence[Layout], shape: tuple[int, ...]) -> tuple[View, ...]:
+    return tuple([view(k, 0, array.strides, shape) for k, array in enumerate(arrays)])
+
+
+def _task(op: str, inputs: tuple[Layout, ...], out: Layout, names: tuple[str, ...], **given: Any) -> MapTask:
+    given |= {"shape": out.shape, "writes": _as_they_lie([out], out.shape), "out_given": True}
+    return MapTask(op=op, names=names, inputs=inputs, outputs=(out,), **given)
+
+
+class MapExecutable(Launches):
+    """An elementwise operation, ready for arrays laid out as its task says, wherever they start."""
 
     #: As a step of others it is direct as its kernels are.
     workspace_bytes, direct = 0, True
+    task: MapTask
 
-    def __init__(self, spec: MapSpec):
-        super().__init__(spec.op, spec.names, spec.inputs, spec.outputs)
-        self.spec = spec
-        self.empty = 0 in spec.shape
-        self._check_writable()
-
-    def _make(self, key: tuple[int, ...], trial: Any) -> LaunchExecutable:
-        return self._kernel(key)
-
-    def _kernel(self, key: tuple[int, ...], instead: LaunchOrder | None = None) -> LaunchExecutable:
-        make = self.spec.launcher or make_launcher
-        return LaunchExecutable(make(self.spec, Given(key, self.device, self._pairs(), instead)))
-
-    def choose_captured(self, addresses: Sequence[int]) -> Any:
-        """As `choose`; but compiles nothing where there is a kernel that can be launched on these arrays."""
-        made, key = self.chosen.made, self._key(addresses)
-        if not made or key in made:
-            return self.choose(addresses)
-        # Listed by one call, while which no other thread adds to them.
-        kernels = list(made.values())
-        return self._kernel(key, kernels[0].launcher.order)
+    def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
+        return [(self.task.order or make_order)(self.task, key, self._pairs())]
 
     # ------------------------------------------------------------ as a step of others
 
@@ -215,16 +297,16 @@ class MapExecutable(Operation):
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
         """True if memory is shared element for element: an output operand is an input operand, or apart from it."""
-        spec, output = self.spec, j - len(self.inputs)
+        task, output = self.task, j - len(self.inputs)
         if i >= len(self.inputs):
             return False
-        for write in spec.writes:
-            for read in spec.reads:
+        for write in task.writes:
+            for read in task.reads:
                 if (write.argument, read.argument) != (output, i):
                     continue
                 first, second = target + write.offset, source + read.offset
-                one = layout(spec.shape_of(write), write.strides, spec.outputs[output].dtype, self.device)
-                other = layout(spec.shape_of(read), read.strides, spec.inputs[i].dtype, self.device)
+                one = layout(task.shape_of(write), write.strides, task.outputs[output].dtype, self.device)
+                other = layout(task.shape_of(read), read.strides, task.inputs[i].dtype, self.device)
                 if not (first == second and same_layout(one, other)) and overlap(first, one, second, other):
                     return False
         return True

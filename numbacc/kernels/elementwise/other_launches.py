@@ -1,7 +1,7 @@
 """Launches of kernels whose operands are not walked alike: masks of bits, reductions over rows, what indices name,
 dropout.
 
-They are launchers of a `launch.MapSpec` as `geometry.make_launcher` makes them, given the kernel's name first.
+They are made of a `launch.MapTask` as `geometry.make_order` does, given the kernel's name first.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from math import gcd, prod
 from typing import Any
 
 from ...base.layout import Merged, merge_dimensions, row_major_strides
-from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES
+from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, LaunchOrder
 from ..specs import group_lanes
-from .geometry import Geometry, Given, alignments_of, launcher_of, power_of_two, row_grid
+from .geometry import Geometry, Pairs, order_of, power_of_two, row_grid
 
 #: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
 _BLOCKS, _BLOCK_BYTES = 512, 64
@@ -22,15 +22,15 @@ _MANY = 2**19
 _DROPOUT_PIECES = 4
 
 
-def bits_launcher(algorithm: str, spec: Any, given: Given) -> Any:
+def bits_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
     """For masks of bits: rows along the grid's y; along its x one thread per byte (packing) or access (selecting)."""
-    values, steps = spec.inputs[0], _steps(spec)
+    values, steps = task.inputs[0], _steps(task)
     *shape, columns = values.shape
     rows, size, packing = prod(shape), values.itemsize, algorithm == "pack_bits"
-    floats = [k for k, array in enumerate((*spec.inputs, *spec.outputs)) if array.dtype == values.dtype]
+    floats = [k for k, array in enumerate((*task.inputs, *task.outputs)) if array.dtype == values.dtype]
     access = size
     if all(steps[k][-1] == 1 for k in floats):
-        alignments = alignments_of(spec, given.alignment)
+        alignments = task.alignments(key)
         distances = [8 if packing else columns, *(n for k in floats for n in steps[k][:-1])]
         access = gcd(VECTOR_BYTES, *(alignments[k] for k in floats), *(size * n for n in distances))
     each = 8 if packing else access // size
@@ -42,18 +42,18 @@ def bits_launcher(algorithm: str, spec: Any, given: Given) -> Any:
     grid, block = row_grid(items, rows, 1, 1 if by_column else None)
     geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns, 1), access // size)
     walks = [(*outer, step[-1]) for outer, step in zip(merged.strides, steps, strict=True)]
-    return launcher_of(spec, geometry, walks, is_wide(spec), given)
+    return order_of(task, geometry, walks, _is_wide(task), key, pairs)
 
 
-def reduction_launcher(algorithm: str, spec: Any, given: Given) -> Any:
+def reduction_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
     """For reductions over rows: a block per few columns, all blocks along the grid's x."""
-    steps, inputs = _steps(spec), len(spec.reads)
+    steps, inputs = _steps(task), len(task.reads)
     sources, targets = steps[:inputs], steps[inputs:]
-    *batch, rows, columns = spec.reads[0].shape
-    count, sizes = prod(batch), [array.itemsize for array in spec.inputs]
+    *batch, rows, columns = task.reads[0].shape
+    count, sizes = prod(batch), [array.itemsize for array in task.inputs]
     width = 1
     if all(source[-1] == 1 for source in sources):
-        alignments = alignments_of(spec, given.alignment)
+        alignments = task.alignments(key)
         whole = [gcd(aligned, *(size * n for n in (columns, *source[:-1]))) // size
                  for aligned, size, source in zip(alignments, sizes, sources, strict=False)]  # fmt: skip
         width = gcd(VECTOR_BYTES // max(sizes), *whole)
@@ -74,37 +74,35 @@ def reduction_launcher(algorithm: str, spec: Any, given: Given) -> Any:
         (*step, span * own[-1], *(own[-2:] if k < inputs else (0, own[-1])))
         for k, (step, own) in enumerate(zip(merged.strides, steps, strict=True))
     ]
-    return launcher_of(spec, geometry, walks, is_wide(spec), given)
+    return order_of(task, geometry, walks, _is_wide(task), key, pairs)
 
 
-def _steps(spec: Any) -> list[tuple[int, ...]]:
+def _steps(task: Any) -> list[tuple[int, ...]]:
     """Each operand's strides in elements, 0 along axes on which there is no step."""
-    arrays = (*spec.inputs, *spec.outputs)
+    arrays = (*task.inputs, *task.outputs)
     return [
-        tuple(step // array.itemsize if n > 1 else 0 for n, step in zip(spec.shape_of(each), each.strides, strict=True))
-        for each, array in zip((*spec.reads, *spec.writes), arrays, strict=True)
+        tuple(step // array.itemsize if n > 1 else 0 for n, step in zip(task.shape_of(each), each.strides, strict=True))
+        for each, array in zip((*task.reads, *task.writes), arrays, strict=True)
     ]
 
 
-def is_wide(spec: Any) -> bool:
-    """True if an offset or an index could pass 2^31, those of the last block's threads beyond the end included."""
-    reach = [(array.high - array.low) // array.itemsize for array in (*spec.inputs, *spec.outputs)]
-    return bool(max(*reach, prod(spec.shape_of(spec.reads[0])), prod(spec.shape)) >= 2**31 - 2**16)
+def _is_wide(task: Any) -> bool:
+    return bool(task.is_wide(prod(task.shape_of(task.reads[0])), beyond=2**16))
 
 
-def gather_launcher(length: int, apart: int, spec: Any, given: Given) -> Any:
+def gather_order(length: int, apart: int, task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
     """For elements that indices name, along an axis of so many elements, so many apart.
 
-    The spec's inputs are the array, seen without that axis, and the indices, both in the result's shape.
+    The task's inputs are the array, seen without that axis, and the indices, both in the result's shape.
     """
-    size, steps = spec.inputs[0].itemsize, _steps(spec)
-    merged = merge_dimensions(spec.shape, steps, 1, leader=2)
+    size, steps = task.inputs[0].itemsize, _steps(task)
+    merged = merge_dimensions(task.shape, steps, 1, leader=2)
     if len(merged.shape) == 1:
         merged = Merged((1, *merged.shape), tuple((0, *step) for step in merged.strides))
     (*outer, columns), (source, index, target) = merged.shape, merged.strides
     width, is_straight = 1, source[-1] == target[-1] == 1 and not index[-1]
     if is_straight:
-        alignments = alignments_of(spec, given.alignment)
+        alignments = task.alignments(key)
         distances = (columns, apart, *source[:-1], *target[:-1])
         width = gcd(VECTOR_BYTES, alignments[0], alignments[2], *(size * n for n in distances)) // size
     width = max(width, 1)
@@ -116,20 +114,20 @@ def gather_launcher(length: int, apart: int, spec: Any, given: Given) -> Any:
     grid, block = row_grid(items // pieces, rows, 1)
     scalars = (rows, columns, columns // pieces, length, apart, 1)
     geometry = Geometry("gather", grid, block, tuple(outer), scalars, width, pieces * width)
-    return launcher_of(spec, geometry, merged.strides, is_wide(spec), given)
+    return order_of(task, geometry, merged.strides, _is_wide(task), key, pairs)
 
 
-def dropout_launcher(spec: Any, given: Given) -> Any:
+def dropout_order(task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
     """For elements that have random words by their number in C order."""
-    size, steps = spec.inputs[0].itemsize, _steps(spec)
+    size, steps = task.inputs[0].itemsize, _steps(task)
     # By these steps dimensions stay in that order.
-    merged = merge_dimensions(spec.shape, [row_major_strides(spec.shape, 1), *steps], 1, leader=0)
+    merged = merge_dimensions(task.shape, [row_major_strides(task.shape, 1), *steps], 1, leader=0)
     _, source, *_, target = merged.strides
     lanes, width = group_lanes(size), 1
     if source == target == (1,):
-        alignments = alignments_of(spec, given.alignment)
+        alignments = task.alignments(key)
         width = max(gcd(VECTOR_BYTES, alignments[0], alignments[-1]) // size, 1)
-    count = prod(spec.shape)
+    count = prod(task.shape)
     # Of 16 bits one access is little beside the time that it takes: more are under way, where there are threads enough.
     many = lanes * _DROPOUT_PIECES
     if width == lanes == VECTOR_BYTES // 2 and 2 * count >= many * _MANY:
@@ -138,4 +136,4 @@ def dropout_launcher(spec: Any, given: Given) -> Any:
     geometry = Geometry(
         "dropout", (blocks, 1), (MAX_THREADS, 1), merged.shape, (count, int(source == target == (1,))), width, lanes
     )
-    return launcher_of(spec, geometry, merged.strides[1:], is_wide(spec), given)
+    return order_of(task, geometry, merged.strides[1:], _is_wide(task), key, pairs)

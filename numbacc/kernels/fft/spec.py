@@ -47,6 +47,10 @@ class RepackSpec(_RepackFields, Spec):
     __slots__ = ()
     module = "kernels/fft/layout"
 
+    def described(self, launch: str) -> str:
+        """As in `Spec`."""
+        return self.algorithm
+
     @property
     def needs_alignment(self) -> bool:
         """As in `KernelSpec`."""

@@ -17,7 +17,8 @@ of each launch name, and results have the same bits on all GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import gcd, prod
 from typing import Any, NamedTuple
@@ -25,11 +26,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.dtypes import TABLE, info
-from ...base.layout import Layout, Merged, layout, merge_dimensions, row_major_strides, view
+from ...base.layout import Merged, layout, merge_dimensions, row_major_strides, view
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ...runtime.steps import ABSENT, Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, row_grid
-from ..elementwise.multi_launch import Passes, kernel_of
+from ..elementwise.launch import Task, kernel_of
+from ..elementwise.multi_launch import Passes
 from ..scan.launch import ScanExecutable, ScanTask
 from ..scan.spec import SCANS
 from .spec import DIGIT_BITS, ScatterSpec, SortSpec
@@ -231,29 +233,25 @@ def _width(
 _DY, _INDICES, _OUT, _SCRATCH = range(4)
 
 
-class ScatterTask(NamedTuple):
-    """The gradient with respect to an array whose elements indices named.
+@dataclass(kw_only=True, unsafe_hash=True)
+class ScatterTask(Task):
+    """The gradient with respect to an array whose elements indices named. The inputs are dy and the indices.
 
     Attributes:
-        op: name of the operation, for messages and `PlanInfo`.
-        reference: its meaning in NumPy: takes (dy, indices), returns the gradient in the dtype that is computed in.
-        names, inputs, outputs, out_given: as in `launch.MapSpec`; the inputs are dy and the indices.
-        compute: name of the dtype of sums.
         length: how many elements the axis has; indices from -length to length - 1 count.
         line: for each element of dx the list of the indices that could name it.
         whole: the list of all indices.
     """
 
-    op: str
-    reference: Callable[..., np.ndarray[Any, Any]]
-    names: tuple[str, ...]
-    inputs: tuple[Layout, ...]
-    outputs: tuple[Layout, ...]
-    out_given: bool
-    compute: str
     length: int
     line: Scatter
     whole: Scatter
+    is_whole: bool = True
+
+    @property
+    def is_empty(self) -> bool:
+        """True where dx has no elements."""
+        return not self.outputs[0].size
 
 
 class _Launch(NamedTuple):
@@ -271,11 +269,11 @@ class _Launch(NamedTuple):
 class ScatterExecutable(Passes):
     """Such a gradient, ready for arrays laid out as its task says, wherever they start."""
 
+    task: ScatterTask
+
     def __init__(self, task: ScatterTask):
-        super().__init__(task.op, task.names, task.inputs, task.outputs)
-        self.task, (out,) = task, task.outputs
-        self.empty = not out.size
-        self._check_writable()
+        super().__init__(task)
+        (out,) = task.outputs
         row = info(out.dtype)
         self._dtype, self._size, self._shape = row.name, row.itemsize, out.shape
         self._steps = tuple(
@@ -291,8 +289,7 @@ class ScatterExecutable(Passes):
         self._sorting, self._levels = sorting(whole.entries, whole.numbers), levels(whole.entries)
         rows = self._rows((0, 0, 0))
         counts, sums = self._sorting.bins * self._sorting.blocks, sums_of(rows) * sum(self._levels)
-        most = max(whole.entries, whole.numbers, counts, sums)
-        self._wide = self._is_wide(most)
+        self._wide = self.task.is_wide(whole.entries, whole.numbers, counts, sums)
         size = 8 if self._wide else 4
         lists = [whole.entries] * (2 if len(self._sorting.shifts) == 1 else 4)
         parts = [_SCRATCH + scratch.part(size * n) for n in (counts, whole.numbers + 1, *lists)]
@@ -302,11 +299,6 @@ class ScatterExecutable(Passes):
         self._scratch = scratch
         #: The scan of the counts, behind every `count`.
         self._scan = ScanExecutable(_scan_of(counts, size, self.device))
-
-    def _is_wide(self, most: int = 0) -> bool:
-        """True if an offset or an index could pass 2^31, those of threads beyond the end included."""
-        arrays = (*self.inputs, *self.outputs)
-        return max(most, *((each.high - each.low) // each.itemsize for each in arrays)) >= 2**31 - 2**20
 
     def _rows(self, key: Sequence[int]) -> ScatterRows:
         alignments = key[_DY], key[_OUT]
@@ -356,7 +348,7 @@ class ScatterExecutable(Passes):
         rows = over_few(self._shape, line, self._steps, self._size, (key[_DY], key[_OUT]))
         listed = in_c_order(line)
         rank = _rank(listed.shape)
-        kernel = self._spec("scatter_few", rows, self._is_wide(), info(self.inputs[_INDICES].dtype).name, rank)
+        kernel = self._spec("scatter_few", rows, self.task.is_wide(), info(self.inputs[_INDICES].dtype).name, rank)
         (*walked, target), outer = _filled(rows.merged._replace(shape=rows.outer), kernel.rank)
         (indices, dy, _), lengths = _filled(listed, rank)
         steps = (*_flat(walked), *dy, *indices, *target)
@@ -427,14 +419,7 @@ class ScatterExecutable(Passes):
             steps.append(Step(kernel_of(order), operands))
             if order.kernel.algorithm == "count":
                 steps.append(Step(self._scan.choose((0, 0)), (self._counts, self._counts)))
-        return Steps(
-            steps,
-            self._scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=steps[0].executable.backend,
-            algorithm="; ".join(step.executable.algorithm for step in steps),
-        )
+        return Steps(steps, self._scratch, self.close, partial(self._fits, key))
 
 
 def _rank(shape: Sequence[int]) -> int:

@@ -7,17 +7,17 @@ all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from ...base.dtypes import TABLE, info, real_of
-from ...base.layout import Layout, Merged, View, merge_dimensions, row_major_strides
-from ...functions.formula import ReductionFormula
+from ...base.dtypes import TABLE, real_of
+from ...base.layout import Merged, merge_dimensions, row_major_strides
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
-from ..elementwise.geometry import RANKS, alignments_of, power_of_two, sizes_of
+from ..elementwise.geometry import RANKS, power_of_two
+from ..elementwise.launch import Task
 from ..elementwise.multi_launch import Passes
 from ..specs import words_of
 from .spec import ReduceSpec
@@ -194,35 +194,15 @@ def _below(number: int) -> int:
 # ---------------------------------------------------------------- executables
 
 
-class ReduceTask(NamedTuple):
-    """A reduction of arrays of given layouts.
+@dataclass(kw_only=True, unsafe_hash=True)
+class ReduceTask(Task):
+    """A reduction of arrays of given layouts. Its formula is a `Reduction`; operands are written without `axes`.
 
     Attributes:
-        op: name of the operation, for messages and `PlanInfo`.
-        formula: the reduction.
-        reference: its meaning in NumPy: takes the inputs in the shape `shape`, returns a tuple of results in that of
-            what is kept.
-        names, inputs, outputs, out_given: as in `launch.MapSpec`.
-        shape: the shape that is reduced.
         axes: the axes that are reduced, in order.
-        reads, writes: how the operands lie in the inputs, in the shape `shape`, and in the outputs, without `axes`.
-        compute: name of the dtype that is computed in.
-        scalars: names of the dtypes of scalar arguments.
     """
 
-    op: str
-    formula: ReductionFormula
-    reference: Callable[..., tuple[np.ndarray[Any, Any], ...]]
-    names: tuple[str, ...]
-    inputs: tuple[Layout, ...]
-    outputs: tuple[Layout, ...]
-    shape: tuple[int, ...]
     axes: tuple[int, ...]
-    reads: tuple[View, ...]
-    writes: tuple[View, ...]
-    out_given: bool
-    compute: str
-    scalars: tuple[str, ...] = ()
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -232,6 +212,27 @@ class ReduceTask(NamedTuple):
     def lengths(self, axes: Sequence[int]) -> tuple[int, ...]:
         """The lengths of axes."""
         return tuple(self.shape[d] for d in axes)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """As in `Task`."""
+        return self.lengths(self.kept)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there are no results. Kernels write the result of no elements."""
+        return 0 in self.result_shape
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts' dtypes."""
+        kinds = {"": self.compute, "real": real_of(self.compute), "index": "int64" if self.is_wide() else "int32"}
+        return tuple(kinds.get(part, part) for part in self.formula.parts)
+
+    @property
+    def accumulator(self) -> str | None:
+        """As in `Task`."""
+        return self.parts[0]
 
 
 class ReduceExecutable(Passes):
@@ -244,28 +245,22 @@ class ReduceExecutable(Passes):
 
     _takes_scalars = True
 
+    task: ReduceTask
+
     def __init__(self, task: ReduceTask, most: int | None = None):
-        super().__init__(task.op, task.names, task.inputs, task.outputs)
-        self.task = task
+        super().__init__(task)
         self._limit = () if most is None else (most,)
-        self.empty = 0 in task.lengths(task.kept)
-        self._check_writable()
         self._walk = _walk(task)
-        reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
-        #: Whether an offset or an index could pass 2^31, those of threads beyond the end included.
-        self._is_wide = max(*reach, prod(task.shape)) >= 2**31 - 2**20
 
     def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
         """The launches for arrays aligned so."""
         task, inputs = self.task, len(self.inputs)
-        walk = self._walk._replace(alignments=alignments_of(task, key)[: self._walk.inputs])
-        launch = launch_of(walk, self._spec("whole").parts, *self._limit)
+        walk = self._walk._replace(alignments=task.alignments(key)[: self._walk.inputs])
+        launch = launch_of(walk, task.parts, *self._limit)
         splits = launch.grid[1]
-        reads = [(view.argument, view.offset) for view in task.reads]
-        writes = [(view.argument, view.offset) for view in task.writes]
+        reads, writes = task.pointers[: len(task.reads)], task.pointers[len(task.reads) :]
         if splits == 1:
-            pointers = [*reads, *((inputs + number, offset) for number, offset in writes)]
-            return [self._order("whole", walk, launch, key, pointers, self._pairs())]
+            return [self._order("whole", walk, launch, key, task.pointers, self._pairs())]
         # Parts lie in scratch memory: all results of the first block along y, then those of the second, and so on.
         kept, count, results = walk.kept, len(task.formula.parts), prod(walk.kept.shape)
         rows = (row_major_strides(kept.shape, 1),) * count
@@ -280,7 +275,10 @@ class ReduceExecutable(Passes):
             sizes=[TABLE[part].itemsize for part in spec.parts],
             alignments=[0] * count,
         )
-        pointers = [*((part, 0) for part in range(count)), *((count + number, offset) for number, offset in writes)]
+        pointers = [
+            *((part, 0) for part in range(count)),
+            *((number - inputs + count, offset) for number, offset in writes),
+        ]
         return [first, self._order("second", own, of_parts(own), second_key, pointers, ())]
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
@@ -298,10 +296,7 @@ class ReduceExecutable(Passes):
     def _spec(self, stage: str) -> ReduceSpec:
         """The kernel of a pass, but for its geometry."""
         task = self.task
-        kinds = {"": task.compute, "real": real_of(task.compute), "index": "int64" if self._is_wide else "int32"}
-        parts = tuple(kinds.get(part, part) for part in task.formula.parts)
-        reads = tuple(info(task.inputs[view.argument].dtype).name for view in task.reads)
-        writes = tuple(info(task.outputs[view.argument].dtype).name for view in task.writes)
+        parts, (reads, writes) = task.parts, task.operand_dtypes
         floats = [TABLE[name] for name in writes if TABLE[name].is_float]
         return ReduceSpec(
             algorithm="reduce_strided",
@@ -311,7 +306,7 @@ class ReduceExecutable(Passes):
             parts=parts,
             kept=1,
             reduced=1,
-            wide=self._is_wide,
+            wide=task.is_wide(),
             compute=task.compute,
             scalars=task.scalars,
             narrow=bool(floats) and all(row.compute == task.compute != row.name for row in floats),
@@ -382,9 +377,7 @@ def _is_ordered(reduced: Merged) -> bool:
 
 def _walk(task: ReduceTask) -> ReduceWalk:
     """How a task's operands are walked; their alignment is not known yet."""
-    sizes, views = sizes_of(task), (*task.reads, *task.writes)
-    steps = [tuple(step // size for step in view.strides) for view, size in zip(views, sizes, strict=True)]
-    inputs = len(task.reads)
+    steps, inputs = task.steps, len(task.reads)
     sources, targets = steps[:inputs], steps[inputs:]
     kept, reduced = ([tuple(step[d] for d in axes) for step in sources] for axes in (task.kept, task.axes))
     lengths = task.lengths(task.axes)
@@ -393,6 +386,6 @@ def _walk(task: ReduceTask) -> ReduceWalk:
     return ReduceWalk(
         merge_dimensions(task.lengths(task.kept), [*kept, *targets], 1, leader=0),
         merge_dimensions(lengths, reduced, 1, leader=0),
-        sizes[:inputs],
+        task.sizes[:inputs],
         [0] * inputs,
     )

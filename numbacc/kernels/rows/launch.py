@@ -7,6 +7,7 @@ depends on the GPU only where rows are longer than a multiprocessor can keep.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import gcd, prod
 from typing import Any, NamedTuple
@@ -14,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.dispatch import launcher_class
-from ...base.dtypes import TABLE, info
-from ...base.layout import Layout, Merged, View, layout, merge_dimensions, row_major_strides, same_layout, view
-from ...functions.formula import Formula, ReductionFormula, RowFormula
+from ...base.dtypes import TABLE
+from ...base.layout import Layout, Merged, layout, merge_dimensions, row_major_strides, view
+from ...functions.formula import Formula, ReductionFormula
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, Limits
-from ...runtime.operation import Operation
 from ...runtime.steps import Scratch, Step, Steps
-from ..elementwise.geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of
-from ..elementwise.launch import KernelWithScratch, LaunchExecutable, MapExecutable, MapSpec
+from ..elementwise.geometry import RANKS, power_of_two
+from ..elementwise.launch import MapExecutable, MapTask, Task, TaskOperation, kernel_of
+from ..elementwise.multi_launch import KernelWithScratch
 from ..reduce.functions import REDUCTIONS
 from ..reduce.launch import ReduceExecutable, ReduceTask
 from ..specs import words_of
@@ -344,63 +345,37 @@ def _in_shared(
 # ---------------------------------------------------------------- executables
 
 
-class RowTask(NamedTuple):
-    """An operation on rows of arrays of given layouts.
+@dataclass(kw_only=True, unsafe_hash=True)
+class RowTask(Task):
+    """An operation on rows of arrays of given layouts. Its formula is a `RowFormula`.
 
     Attributes:
-        op: name of the operation, for messages and `PlanInfo`.
-        formula: what it does.
-        reference: its meaning in NumPy: takes the inputs, returns a tuple of results.
-        names, inputs, outputs, out_given: as in `launch.MapSpec`.
-        shape: the shape of what is normalized.
-        axis: the axis that rows lie along.
-        reads, writes: how the operands lie in the inputs and outputs, in the shape `shape`.
-        compute: name of the dtype that is computed in.
-        scalars: names of the dtypes of scalar arguments.
+        axis: the axis that rows lie along, of the shape of what is normalized.
         kept, stats: as in `RowSpec`.
         indexed: whether the last of the inputs has one index a row, see `RowSpec.picks`.
         total: as in `RowSpec`: the first of the outputs has one element in all.
     """
 
-    op: str
-    formula: RowFormula
-    reference: Callable[..., tuple[np.ndarray[Any, Any], ...]]
-    names: tuple[str, ...]
-    inputs: tuple[Layout, ...]
-    outputs: tuple[Layout, ...]
-    shape: tuple[int, ...]
     axis: int
-    reads: tuple[View, ...]
-    writes: tuple[View, ...]
-    out_given: bool
-    compute: str
-    scalars: tuple[str, ...] = ()
+    is_whole: bool = True
     kept: int = 1
     stats: int = 0
     indexed: bool = False
     total: ReductionFormula | None = None
 
 
-def described(kernel: str, rows: Rows, order: LaunchOrder) -> str:
-    """What a plan's algorithm says of a launch."""
-    return f"{kernel}, {8 * rows.nbytes}-bit accesses, grid {order.grid}, block {order.block}{clusters(order)}"
-
-
-class RowExecutable(Operation):
+class RowExecutable(TaskOperation):
     """An operation on rows, ready for arrays laid out as its task says, wherever they start."""
 
+    task: RowTask
+
     def __init__(self, task: RowTask):
-        super().__init__(task.op, task.names, task.inputs, task.outputs)
-        self.task = task
-        self.empty = 0 in task.shape
-        self._check_writable()
-        sizes, views = sizes_of(task), (*task.reads, *task.writes)
-        steps = [[step // size for step in view.strides] for view, size in zip(views, sizes, strict=True)]
-        lengths, outer = list(task.shape), [list(step) for step in steps]
+        super().__init__(task)
+        lengths, outer = list(task.shape), [list(step) for step in task.steps]
         self._columns = lengths.pop(task.axis)
         self._inner = [step.pop(task.axis) for step in outer]
         self._outer: Merged = merge_dimensions(lengths, outer, 1, leader=0)
-        self._sizes = sizes
+        self._sizes = task.sizes
         self.clear = task.total is not None
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Any:
@@ -409,12 +384,10 @@ class RowExecutable(Operation):
             return self._few.executable(key, self.close, partial(self._fits, key))
         walk = None if self.task.stats else launch_walk(rows, self._weight_bytes, limits)
         order = self._walk(key, rows, walk) if walk else self._order(key, rows, launch_rows(rows, limits))
-        launcher = launcher_class()(order)
-        kernel: Any = order.kernel
-        launcher.algorithm = described("row_sums" if walk else f"row_maps, {kernel.form}", rows, order)
+        kernel = kernel_of(order)
         if self.task.total is None:
-            return LaunchExecutable(launcher)
-        return KernelWithScratch(launcher, word_bytes(kernel, order.grid[0] - 1))
+            return kernel
+        return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - 1))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
         """Bytes of each access of arrays that are aligned so."""
@@ -427,7 +400,7 @@ class RowExecutable(Operation):
     def _rows(self, key: tuple[int, ...]) -> Rows:
         """What is to be normalized, of arrays that are aligned so."""
         task, outer = self.task, self._outer
-        width = self._width(alignments_of(task, key))
+        width = self._width(task.alignments(key))
         return Rows(
             rows=prod(outer.shape),
             columns=self._columns,
@@ -443,20 +416,18 @@ class RowExecutable(Operation):
 
     def _order(self, key: tuple[int, ...], given: Rows, launch: RowLaunch) -> LaunchOrder:
         task, outer, rows = self.task, self._outer, given.rows
-        arrays, inputs, read = arrays_of(task), len(task.reads), len(task.reads) - task.indexed
-        names = [info(array.dtype).name for array in arrays]
-        reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
+        (reads, writes), read = task.operand_dtypes, len(task.reads) - task.indexed
         rank = next(rank for rank in RANKS if rank >= len(outer.shape))
         before = (0,) * (rank - len(outer.shape))
         kernel = RowSpec(
             formula=task.formula if launch.form == "registers" else task.formula.fewer,
-            reads=tuple(names[:read]),
-            picks=names[read] if task.indexed else None,
-            writes=tuple(names[inputs:]),
+            reads=reads[:read],
+            picks=reads[read] if task.indexed else None,
+            writes=writes,
             kept=task.kept,
             stats=task.stats,
             rank=rank,
-            wide=max(*reach, prod(task.shape)) >= 2**31 - 2**20,
+            wide=task.is_wide(),
             width=given.width,
             compute=task.compute,
             scalars=task.scalars,
@@ -476,11 +447,7 @@ class RowExecutable(Operation):
             grid=(grid + has_total, 1),
             block=launch.block,
             alignment=(*key, 0) if has_total else key,
-            pointers=(
-                *((view.argument, view.offset) for view in task.reads),
-                *((len(task.inputs) + view.argument, view.offset) for view in task.writes),
-                *((words,) if has_total else ()),
-            ),
+            pointers=(*task.pointers, *((words,) if has_total else ())),
             constants=(*steps, *[1] * len(before), *outer.shape, rows, given.columns, launch.blocks, launch.held),
             pairs=self._pairs(),
             words=words_of(task.scalars),
@@ -528,14 +495,8 @@ class RowExecutable(Operation):
     # ------------------------------------------------------------ overlap
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
-        """True for what is written element by element where it is read."""
-        output = j - len(self.inputs)
-        return (
-            i < self.task.kept
-            and output < len(self.outputs) - self.task.stats
-            and source == target
-            and same_layout(self.inputs[i], self.outputs[output])
-        )
+        is_row = i < self.task.kept and j - len(self.inputs) < len(self.outputs) - self.task.stats
+        return is_row and self._in_place(i, j, source, target)
 
     def _shares(self, i: int, j: int) -> str:
         if i < self.task.kept:
@@ -588,7 +549,7 @@ class FewRows:
             reads = (*reads, *(view(len(inputs) + k, 0, spread, shape) for k in range(len(made))))
             inputs = (*inputs, *made)
         self.write = MapExecutable(
-            MapSpec(
+            MapTask(
                 op=task.op,
                 formula=Formula(task.formula.name, task.formula.function),
                 reference=task.reference,
@@ -619,8 +580,7 @@ class FewRows:
         nothing = (0,) * (len(known) - first)
         write = self.write.choose((*key[:first], *nothing, key[first]))
         steps.append(Step(write, (*known, first), takes_scalars=True))
-        algorithm = "; ".join(step.executable.algorithm for step in steps)
-        return Steps(steps, scratch, close, fits, backend=write.backend, algorithm=algorithm)
+        return Steps(steps, scratch, close, fits)
 
 
 def _results(stage: ReductionFormula, scalars: int) -> int:
@@ -669,16 +629,14 @@ class RowSums(RowExecutable):
             pointers=(*order.pointers, *((arrays + k, 0) for k in range(parts))),
             pairs=(),
         )
-        launcher = launcher_class()(order)
-        launcher.algorithm = described("row_sums", rows, order)
+        kernel = kernel_of(order)
         # There are so few that one pass is faster than two.
         reduction = ReduceExecutable(_reduction(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
         steps = [
-            Step(LaunchExecutable(launcher), (*range(arrays), *places), takes_scalars=True),
+            Step(kernel, (*range(arrays), *places), takes_scalars=True),
             Step(reduction, (*places, *range(arrays, arrays + parts))),
         ]
-        algorithm = "; ".join(step.executable.algorithm for step in steps)
-        return Steps(steps, scratch, close, fits, backend=launcher.backend, algorithm=algorithm)
+        return Steps(steps, scratch, close, fits)
 
 
 def _reduction(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> ReduceTask:

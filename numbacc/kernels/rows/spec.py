@@ -86,6 +86,10 @@ class RowSpec(_RowFields, Spec):
         is_alone = self.is_reduction and len(self.reads) == 1 and self.form == "registers"
         return is_alone and TABLE[self.reads[0]].itemsize == 2 and self.width > 1
 
+    def described(self, launch: str) -> str:
+        """As in `Spec`."""
+        return f"row_maps, {self.form}, {8 * self.access_bytes}-bit accesses, {launch}"
+
     @property
     def access_bytes(self) -> int:
         """Width of one access of what is kept."""
@@ -176,6 +180,10 @@ class SumsSpec(_SumsFields, Spec):
     def dtypes(self) -> tuple[str, ...]:
         """Those of all operands."""
         return self.rows.dtypes
+
+    def described(self, launch: str) -> str:
+        """As in `Spec`."""
+        return f"row_sums, {8 * self.access_bytes}-bit accesses, {launch}"
 
     @property
     def access_bytes(self) -> int:

@@ -7,19 +7,18 @@ results have the same bits on all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ...base.dtypes import TABLE, info
-from ...base.layout import Layout, Merged, View, merge_dimensions, row_major_strides, same_layout
-from ...functions.formula import Scan
+from ...base.dtypes import TABLE
+from ...base.layout import Merged, merge_dimensions, row_major_strides
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ...runtime.steps import Scratch, Step, Steps, ZeroBytes
-from ..elementwise.geometry import RANKS, power_of_two, sizes_of
-from ..elementwise.multi_launch import Passes, kernel_of
+from ..elementwise.geometry import RANKS, power_of_two
+from ..elementwise.launch import Task, kernel_of
+from ..elementwise.multi_launch import Passes
 from ..specs import HEAD_BYTES, words_told
 from .spec import ScanSpec
 
@@ -250,56 +249,38 @@ def _below(number: int) -> int:
 Operand = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
-class ScanTask(NamedTuple):
-    """A scan of arrays of given layouts.
+@dataclass(kw_only=True, unsafe_hash=True)
+class ScanTask(Task):
+    """A scan of arrays of given layouts, with one output. Its formula is a `Scan`.
 
     Attributes:
-        op: name of the operation, for messages and `PlanInfo`.
-        formula: the scan.
-        reference: its meaning in NumPy: takes the inputs in the shape `shape`, returns the result in that shape.
-        names, inputs, outputs, out_given: as in `launch.MapSpec`. There is one output.
-        shape: the shape that is scanned.
         axes: the axes that are scanned, in C order.
-        reads, writes: how the operands lie in the inputs and outputs, in the shape `shape`.
-        compute: name of the dtype that is computed in.
         reverse: True where it goes from the last element to the first.
     """
 
-    op: str
-    formula: Scan
-    reference: Callable[..., np.ndarray[Any, Any]]
-    names: tuple[str, ...]
-    inputs: tuple[Layout, ...]
-    outputs: tuple[Layout, ...]
-    shape: tuple[int, ...]
     axes: tuple[int, ...]
-    reads: tuple[View, ...]
-    writes: tuple[View, ...]
-    out_given: bool
-    compute: str
     reverse: bool = False
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts' dtypes."""
+        return (self.compute,) * len(self.formula.start)
 
 
 class ScanExecutable(Passes):
     """A scan, ready for arrays laid out as its task says, wherever they start."""
 
+    task: ScanTask
+
     def __init__(self, task: ScanTask):
-        super().__init__(task.op, task.names, task.inputs, task.outputs)
-        self.task = task
-        self.empty = 0 in task.shape
-        self._check_writable()
-        reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
-        #: Whether an offset or an index could pass 2^31, those of threads beyond the end included.
-        self._is_wide = max(*reach, prod(task.shape)) >= 2**31 - 2**20
+        super().__init__(task)
         if not self.empty:
             self._walk, self._offsets = _walk(task)
 
     def _spec(self, stage: str) -> ScanSpec:
         """The kernel of a pass, but for its geometry."""
         task = self.task
-        parts = (task.compute,) * len(task.formula.start)
-        reads = tuple(info(task.inputs[view.argument].dtype).name for view in task.reads)
-        writes = tuple(info(task.outputs[view.argument].dtype).name for view in task.writes)
+        parts, (reads, writes) = task.parts, task.operand_dtypes
         return ScanSpec(
             algorithm="scan_columns",
             formula=task.formula,
@@ -308,7 +289,7 @@ class ScanExecutable(Passes):
             parts=parts,
             outer=1,
             inner=1,
-            wide=self._is_wide,
+            wide=task.is_wide(),
             compute=task.compute,
             stage=stage,
         )
@@ -316,10 +297,10 @@ class ScanExecutable(Passes):
     def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
         """The launches for arrays aligned so."""
         task, many = self.task, len(self.inputs)
-        views, offsets = (*task.reads, *task.writes), self._offsets
-        arrays = [view.argument + (many if k >= len(task.reads) else 0) for k, view in enumerate(views)]
+        offsets = self._offsets
+        arrays = [array for array, _ in task.pointers]
         moved = [(key[array] + offset) % 16 for array, offset in zip(arrays, offsets, strict=True)]
-        walk, parts = self._walk._replace(alignments=moved), self._spec("whole").parts
+        walk, parts = self._walk._replace(alignments=moved), task.parts
         launch, count, (outer, inner) = launch_of(walk, parts, True), len(parts), self._walk[:2]
         reverse = launch.algorithm == "scan_rows" and inner.strides[0] == (-1,)
         if reverse:  # such rows are taken from their end
@@ -384,14 +365,8 @@ class ScanExecutable(Passes):
         words = positions * told_rows(items, piece, bits) * words_told(order.kernel.parts, order.kernel.width)
         nbytes = HEAD_BYTES + 8 * words
         number = arrays + scratch.part(nbytes)
-        return Steps(
-            [Step(ZeroBytes(nbytes, self.device), (number,)), Step(kernel, (*range(arrays), number))],
-            scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=kernel.backend,
-            algorithm=kernel.algorithm,
-        )
+        steps = [Step(ZeroBytes(nbytes, self.device), (number,)), Step(kernel, (*range(arrays), number))]
+        return Steps(steps, scratch, self.close, partial(self._fits, key), algorithm=kernel.algorithm)
 
     def _kept_results(self) -> int:
         return prod(self._walk.outer.shape)
@@ -443,8 +418,7 @@ class ScanExecutable(Passes):
     # ------------------------------------------------------------ overlap
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
-        """True for what is written element by element where it is read."""
-        return source == target and same_layout(self.inputs[i], self.outputs[j - len(self.inputs)])
+        return self._in_place(i, j, source, target)
 
     def _shares(self, i: int, j: int) -> str:
         name = self.names[i]
@@ -454,14 +428,13 @@ class ScanExecutable(Passes):
 def _walk(task: ScanTask) -> tuple[Walk, list[int]]:
     """How a task's operands are walked, their alignment not known yet; how many bytes behind the start of its array
     each has the element that is taken first."""
-    sizes, views = sizes_of(task), (*task.reads, *task.writes)
-    steps = [tuple(step // size for step in view.strides) for view, size in zip(views, sizes, strict=True)]
+    sizes, steps = task.sizes, task.steps
     others = [d for d in range(len(task.shape)) if d not in task.axes]
     lengths, rest = ([task.shape[d] for d in axes] for axes in (task.axes, others))
     # The last operand, the output, has the order in which they are scanned.
     inner = merge_dimensions(lengths, [tuple(step[d] for d in task.axes) for step in steps], 1, leader=len(steps) - 1)
     outer = merge_dimensions(rest, [tuple(step[d] for d in others) for step in steps], 1, leader=0)
-    offsets = [view.offset for view in views]
+    offsets = [offset for _, offset in task.pointers]
     if task.reverse:
         for k, own in enumerate(inner.strides):
             offsets[k] += sizes[k] * sum((n - 1) * step for n, step in zip(inner.shape, own, strict=True))

@@ -1,0 +1,90 @@
+"""The convolutions whose kernels `python -m numbacc compile` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+
+from ..base.dtypes import FLOATS
+from ..base.layout import Layout
+from ..kernels.elementwise import copy
+from ..kernels.elementwise.launch import MapExecutable
+from ..reference.conv import ACTIVATIONS
+from ..runtime.operation import Operation
+from .depthwise import is_ours
+from .lowering import copies, others, ways, widened
+from .plans import ConvPlan, converted
+from .problem import OPERANDS, ConvCall, ConvProblem, activations_of, resolve
+from .requests import request
+
+#: Pixels of an image in each direction: a channel of which is many times 16 bytes, and is not.
+_SIDES = (56, 7)
+#: Of x and w the shapes, and their layout.
+_IMAGES = [
+    given
+    for side in _SIDES
+    for given in (
+        ((8, 64, side, side), (64, 64, 1, 1), "NCHW"),
+        ((8, side, side, 64), (64, 1, 1, 64), "NHWC"),
+    )
+]
+
+#: Taps in each direction, and strides, of layers that meet images.
+_FIRST_LAYERS = ((7, 2), (3, 2), (3, 1), (14, 14), (16, 16))
+
+
+def everyday_conv(dense: Callable[..., Layout]) -> Iterator[Operation]:
+    """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
+    its fused kernels cannot read it, of kernels where a gradient is a convolution, and of images with few channels."""
+    for dtype, (shape, kernels, order) in product(FLOATS, _IMAGES):
+        yield from _around(request(shape, kernels, dtype=dtype, bias=True, layout=order).problem.call)
+    for (shape, kernels, order), result in product(_IMAGES, ("int32", "float32")):
+        asked = request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
+        yield from _around(asked.problem.call)
+    yield from map(ConvPlan, _depthwise())
+    for layout_of_images, taps in product(("NCHW", "NHWC"), (3, 5)):
+        shape, kernels = ((8, 64, 56, 56), (64, 64, taps, taps))
+        if layout_of_images == "NHWC":
+            shape, kernels = ((8, 56, 56, 64), (64, taps, taps, 64))
+        yield from _moved(request(shape, kernels, direction="backward_data", layout=layout_of_images).problem)
+    for channels, (taps, stride) in product((1, 3, 4), _FIRST_LAYERS):
+        shape, kernels = (8, 224, 224, channels), (64, taps, taps, channels)
+        for direction in ("forward", "backward_filter", *["backward_data"] * (stride > 1)):
+            asked = request(shape, kernels, direction=direction, dtype="float16", layout="NHWC", stride=stride)
+            yield from _moved(asked.problem)
+    for size in (1, 2, 4, 8):
+        for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
+            array = dense(lengths, f"uint{8 * size}")
+            copy.executable(array, array).choose((size, 0))
+
+
+def _moved(problem: ConvProblem) -> Iterator[Operation]:
+    """The copies of operands for a convolution that is computed as another one."""
+    for other in others(problem):
+        yield from copies(problem, other)
+
+
+def _depthwise() -> Iterator[ConvCall]:
+    """Convolutions of 3 x 3 taps in all directions, of few places and of many, with all that may follow."""
+    for dtype, batch, stride in product(FLOATS, (1, 256), (1, 2)):
+        shapes = (batch, 56, 56, 64), (64, 3, 3, 1)
+        asked = partial(request, *shapes, dtype=dtype, layout="NHWC", groups=64, padding=1, stride=stride)
+        found = [asked(direction=direction) for direction in OPERANDS]
+        if stride == 1:
+            found += [asked(bias=bias, activation=name) for bias in (False, True) for name in (None, *ACTIVATIONS)]
+        yield from (each.problem.call for each in found if is_ours(each.problem))
+
+
+def _around(call: ConvCall) -> Iterator[MapExecutable]:
+    """Our kernels behind a convolution, around one of int8: with its bias or none, each activation, and as much done by
+    cuDNN as may be."""
+    problem = resolve(call)
+    for activation, bias in product((None, *activations_of(problem.out)), (None, call.bias)):
+        plan = ConvPlan(call._replace(activation=activation, bias=bias))
+        for way in ways(plan.problem):
+            yield from (step.executable for step in plan._behind(way))
+    if call.a.dtype.name == "int8":
+        for name in ("float32", "float64"):
+            other = widened(problem, name)
+            yield from map(converted, (*problem.inputs[:2], other.out), (*other.inputs, problem.out))
