@@ -11,6 +11,8 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import numpy as np
+
 from ..arrays import operands
 from ..base.keywords import Parameters, define, hidden, wrong
 from ..runtime.streams import handle_of
@@ -135,7 +137,8 @@ def planned(
         space: dict[str, Any] = {
             "__name__": body.__module__, "body": body, "wrong": wrong, "handle_of": handle_of, "hit": cache.hit,
             "importers": operands.importers, "as_array": operands.as_array, "Saved": Saved, "saves": saves,
-            "run": run, "prepare": prepare, "make": make, **parameters.defaults,
+            "run": run, "prepare": prepare, "make": make, "ndarray": np.ndarray,
+            **parameters.defaults,
         }  # fmt: skip
         space |= {f"is_usual_{each}": test for each, test in (guards or {}).items()}
         space |= {f"form_{each}": form for each, form in (forms or {}).items()}
@@ -351,9 +354,10 @@ def _short(
     outs = "None if given is None else (given,)"
     lines = [
         "    handle = handle_of(stream)",
-        f"    if {' and '.join(tests) or 'True'}:",
+        f"    type_of = type({arrays[-1]})",
+        f"    if {' and '.join(['type_of is not ndarray', *tests])}:",
         "        given = out",
-        f"        if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",
+        "        if type_of in importers and type(out) is not tuple and type(out) is not list:",
         f"            {imports}",
         "            given = None if out is None else as_array(out, 'out', handle)",
         "        try:",
