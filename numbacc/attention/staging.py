@@ -16,7 +16,7 @@ from ..functions.formula import Formula
 from ..kernels.attention.spec import AttentionSpec
 from ..kernels.attention.varlen import between, clamped, negated
 from ..kernels.elementwise import copy
-from ..kernels.elementwise.launch import Kernel, MapExecutable, mapped
+from ..kernels.elementwise.launch import LaunchExecutable, MapExecutable, mapped
 from ..kernels.specs import words_of
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.launch_order import LaunchOrder
@@ -267,7 +267,7 @@ class Stage:
         launcher = launcher_class()(order)
         launcher.algorithm = algorithm
         # It is never launched first: its `launch` would look at addresses.
-        kernel = Unchecked(Kernel(launcher))
+        kernel = Unchecked(LaunchExecutable(launcher))
         shifts = tuple(own.get(name, 0) for name in names)
         self.add(kernel, *arrays, takes_scalars=bool(scalars), offsets=shifts)
 

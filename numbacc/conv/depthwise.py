@@ -16,7 +16,7 @@ from ..base.dtypes import TABLE
 from ..base.layout import Layout, element_steps
 from ..kernels.conv.depthwise_spec import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec
 from ..kernels.elementwise.geometry import power_of_two
-from ..kernels.elementwise.launch import Kernel
+from ..kernels.elementwise.launch import LaunchExecutable
 from ..runtime.launch_order import VECTOR_BYTES, LaunchOrder
 from ..runtime.steps import Scratch, Step
 from .problem import ConvProblem
@@ -334,7 +334,7 @@ def _launch(
     pointers: Sequence[int],
     constants: Sequence[int],
     pairs: Sequence[tuple[int, ...]] = (),
-) -> Kernel:
+) -> LaunchExecutable:
     order = LaunchOrder(
         kernel=spec,
         device=device,
@@ -350,4 +350,4 @@ def _launch(
     launcher.algorithm = (
         f"depthwise {spec.taps[0]}x{spec.taps[1]}: a thread takes {rows}x{columns} places of {spec.width} channels"
     )
-    return Kernel(launcher)
+    return LaunchExecutable(launcher)

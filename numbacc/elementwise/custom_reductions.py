@@ -22,7 +22,7 @@ from ..base.casts import cast
 from ..base.dtypes import TABLE
 from ..base.layout import Layout, argument_of, layout, row_major_strides, view
 from ..errors import OptionError, ShapeError, UnsupportedError, shown, unknown
-from ..functions.formula import Reduction as ReductionFormula
+from ..functions.formula import ReductionFormula
 from ..functions.symbolic.derive import backward
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected
@@ -35,11 +35,11 @@ from . import reduction_plan
 from .calling import plans
 from .gradients import run_backward
 from .measuring import Benchmark, benchmark
+from .operation import WithNumbers, sorted_out
 from .operation import run as run_map
 from .planning import arrangement_of, broadcast_strides, check_given, kinds_of, out_names, resolved
 from .reduction_plan import ReducePlan, axes_in, checked, result_of, written
 from .rows import NAMED, Arrangement, Meaning, Row, arranged
-from .scalars import WithNumbers, sorted_out
 from .signatures import Own, meaning_of, python_function, taken_by
 from .type_promotion import Types
 

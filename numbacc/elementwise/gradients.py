@@ -24,12 +24,11 @@ from ..functions.symbolic.opaque_functions import give_gradients
 from ..functions.symbolic.vectorized import vectorized
 from ..runtime.streams import handle_of
 from .casting import astype
-from .operation import run
+from .operation import run, with_rank_0
 from .planning import has_gradient, lacking, with_none, without_none
 from .public import WHOLE_FUNCTIONS, make_function
 from .reductions import sum as sum_of
 from .rows import NAMED, Meaning, Row
-from .scalars import with_rank_0
 from .table import TABLE, Entry
 from .type_promotion import WEAK
 

@@ -1,15 +1,355 @@
-"""A step of AdamW: one kernel for all parameters, their gradients and their two moments."""
+"""A step of AdamW: one kernel for all parameters, their gradients and their two moments.
+
+Of lists, what is checked, which parameters are taken together, and the others one by one.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..arrays import operands
+from ..base import checks, dtypes
+from ..base.dtypes import FLOATS, info
+from ..base.layout import CPU, Layout, check_same_device, check_writable, read_only, same_layout
+from ..base.ownership import PLAN_INSTEAD, NotCopied
+from ..errors import DTypeError, LayoutError, OptionError, ShapeError
+from ..functions.symbolic.vectorized import vectorized
+from ..kernels.elementwise.multi_tensor_launch import Apart, ListExecutable, ListTask, Work
+from ..kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED, adamw, adamw_counted
+from ..plan.base import PlanInfo
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
-from . import adamw_plan
-from .adamw_plan import ONE, Options, StepPlan, counted
 from .calling import plans
-from .operation import run
+from .casting import astype
+from .operation import find as find_one
+from .operation import run as run_one
+from .rows import Meaning, Row
+
+
+def _row(function: Callable[..., Any]) -> Row:
+    """The step of one parameter of any strides, as an elementwise function: by the formula of lists, to the bit."""
+    name, names = "adamw_step", tuple(inspect.signature(function).parameters)
+    meanings = {"f": Meaning(function, vectorized(function, name))}
+    return Row(name, names, "float", meanings, results=("",) * 3, is_tuple=True, heavy=(2,))
+
+
+#: Of numbers alone, and of a step, or a rate, too, that is read on the GPU.
+ONE, _ONE_COUNTED = _row(adamw), _row(adamw_counted)
+
+_OP, _NAMES = "elementwise.adamw_step", ("p", "g", "m", "v")
+#: Those that are written, in the order of the formula's results.
+_WRITTEN = (0, 2, 3)
+#: The dtypes of arrays of one: a counter holds every whole number that matters.
+_SINGLES = {
+    "step": ("int32", "int64", "uint32", "uint64", "float32", "float64"),
+    "rate": ("float32", "float64"),
+}
+#: What is no array, be it right or wrong.
+_NUMBERS = (int, float, complex, str, np.generic, type(None))
+_layout, _is_read_only = attrgetter("_numbacc_layout"), attrgetter("_readonly")
+
+
+class Options(NamedTuple):
+    """The numbers of a step, named as in `adamw_step`: η, which may be an array of one on the GPU, β₁, β₂, ε, λ."""
+
+    rate: Any = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+
+    def checked(self, handle: int) -> Options:
+        """The numbers as they are used, or the OptionError of what is out of range."""
+        for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
+            if not 0.0 <= checks.real(beta, name) < 1.0:
+                raise OptionError(f"{name}={beta} is out of range: it must be at least 0 and below 1")
+        small, decay = checks.at_least_0(self.eps, "eps"), checks.at_least_0(self.weight_decay, "weight_decay")
+        eta = self.rate if isinstance(self.rate, _NUMBERS) else _single(self.rate, "rate", handle)
+        eta = checks.at_least_0(eta, "rate") if isinstance(eta, _NUMBERS) else eta
+        return Options(eta, float(self.beta1), float(self.beta2), small, decay)
+
+    def at(self, t: int) -> tuple[float, ...]:
+        """The numbers of `kernels.elementwise.optimizers.adamw` at step t."""
+        pace, scale = self.rate / (1.0 - self.beta1**t), 1.0 / math.sqrt(1.0 - self.beta2**t)
+        return 1.0 - self.beta1, 1.0 - self.beta2, pace, scale, self.eps, 1.0 - self.rate * self.weight_decay
+
+    def counted(self) -> tuple[Any, ...]:
+        """The numbers of `adamw_numbers`, behind the step."""
+        logs = [math.log(beta) if beta else -math.inf for beta in (self.beta1, self.beta2)]
+        return self.rate, *logs, 1.0 - self.beta1, 1.0 - self.beta2, self.eps, self.weight_decay
+
+
+def counted(step: Any, handle: int) -> Any:
+    """A step as an integer of 1 or more, or as an array of the GPU that has it.
+
+    Raises:
+        OptionError: it is no such number. DTypeError, ShapeError: it is no array of one.
+    """
+    if not isinstance(step, _NUMBERS):
+        step = _single(step, "step", handle)
+        if not isinstance(step, _NUMBERS):
+            return step
+        step = int(step) if isinstance(step, float) and step.is_integer() else step
+    return checks.integer(step, "step", 1, 2**63 - 1)
+
+
+def _single(obj: Any, name: str, handle: int) -> Any:
+    """An array of one of the GPU, or the number in an array of NumPy's."""
+    array = operands.as_array(obj, name, handle)
+    own = operands.layout_of(array)
+    if own.dtype.name not in _SINGLES[name]:
+        raise DTypeError(f"{name} has dtype {own.dtype}; as an array it is of {', '.join(_SINGLES[name])}")
+    if own.size != 1:
+        raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array of one")
+    return array.item() if own.device < 0 else array
+
+
+def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alone: bool = False) -> None:
+    """A step over lists of parameters.
+
+    Args:
+        lists: p, g, m and v: lists or tuples.
+        step: what `counted` returns.
+        options: the step's numbers.
+        stream: where the work is queued.
+        alone: True where each list has the one array that was given in its place.
+    """
+    handle = handle_of(stream)
+    _check_lists(lists)
+    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
+    try:
+        plan = plans.hit((_made, alone, *[tuple(map(_layout, each)) for each in lists]))
+    except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+        plan = None
+    if plan is None:
+        plan, arrays = _find(lists, handle, alone)
+    else:
+        arrays = [array for each in lists for array in each]
+    plan.run(arrays, step, options, handle)
+
+
+def find(lists: tuple[Any, ...], step: Any, options: Options, *, alone: bool) -> StepPlan:
+    """The plan of a step, prepared."""
+    handle = handle_of(None)
+    _check_lists(lists)
+    plan, arrays = _find(lists, handle, alone)
+    plan.prepare(arrays, step, options)
+    return plan
+
+
+def _check_lists(lists: tuple[Any, ...]) -> None:
+    """Raise DTypeError where a list stands beside what is none."""
+    for name, each in zip(_NAMES, lists, strict=True):
+        if not isinstance(each, (list, tuple)):
+            raise DTypeError(f"{name} is a {type(each).__name__} and p a list; pass lists, or one array of each")
+
+
+def _find(lists: tuple[Any, ...], handle: int, alone: bool) -> tuple[StepPlan, list[Any]]:
+    arrays, layouts = [], []
+    for name, each in zip(_NAMES, lists, strict=True):
+        found = [operands.as_array(x, name if alone else f"{name}[{k}]", handle) for k, x in enumerate(each)]
+        arrays += found
+        layouts.append(tuple(map(operands.layout_of, found)))
+    return plans.find((_made, alone, *layouts)), arrays
+
+
+def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
+    """Validation: everything that depends on layouts alone."""
+    rows = len(lists[0])
+    for name, each in zip(_NAMES, lists, strict=True):
+        if len(each) != rows:
+            raise ShapeError(f"{name} has {len(each)} arrays and p {rows}; pass as many of each")
+    task = ListTask(_NAMES, tuple(own for each in lists for own in each), rows, (), _WRITTEN, alone)
+    for number, own in enumerate(task.layouts):
+        name, first = task.name(number), number % rows
+        row = info(own.dtype, name)
+        if not row.is_float:
+            raise DTypeError(f"{name} has dtype {row.name}; it must be one of {', '.join(FLOATS)}")
+        check_same_device(own, name, task.layouts[0], task.name(0))
+        if own.shape != task.layouts[first].shape:
+            raise ShapeError(f"{name} has shape {own.shape}; {task.name(first)} has shape {task.layouts[first].shape}")
+        head = 2 * rows if number >= 2 * rows else number - first
+        if own.dtype != task.layouts[head].dtype:
+            raise DTypeError(
+                f"{name} has dtype {own.dtype} and {task.name(head)} {task.layouts[head].dtype}; all of p are of one "
+                "dtype, all of g, and all of m and v"
+            )
+        if task.is_written(number):
+            check_writable(own, name)
+    names = tuple(each[0].dtype.name for each in lists) if rows else ("float32",) * len(lists)
+    if names[2] not in (names[0], "float32"):
+        raise DTypeError(f"{task.name(2 * rows)} has dtype {names[2]}; moments are of float32, or of p's dtype")
+    return StepPlan(task._replace(operands=names), task.layouts[0].device if rows else CPU)
+
+
+def everyday_elementwise(vector: Layout, moments: Layout) -> None:
+    """Make the kernels of steps of parameters and moments like these."""
+    plan = _made(False, (vector,), (vector,), (moments,), (moments,))
+    for singles in ((), ("int64",), ("int32",), ("float32",), ("int64", "float32")):
+        plan.kernel(singles, (0,) * len(singles))
+
+
+class StepPlan(NotCopied):
+    """A planned step of AdamW. Call it with arrays laid out as those it was made for: one of each, or lists.
+
+    Attributes:
+        used, cache, library_bytes: as in every plan.
+
+    Example:
+        >>> p, g, m, v = ([np.ones(3)] for _ in range(4))
+        >>> elementwise.adamw_step.plan(p, [np.ones(3)], [np.zeros(3)], [np.zeros(3)], 1).info.backend
+        'numpy'
+    """
+
+    _instead = PLAN_INSTEAD
+    used, library_bytes = 0, 0
+    cache: Any = None
+
+    def __init__(self, task: ListTask, device: int):
+        self.op, self.device, self._task = _OP, device, task
+        compute = task.compute
+        #: By how many of step and rate are on the GPU.
+        self._works = (
+            Work(ADAMW, (compute,) * 6),
+            Work(ADAMW_COUNTED, (compute,) * 7, ("step",)),
+            Work(ADAMW_COUNTED, (compute,) * 6, ("step", "rate")),
+        )
+        if device < 0:
+            self._apart, self._rest = Apart(task), list(range(task.rows))
+            return
+        self._lists = ListExecutable(task, device)
+        together = {*self._lists.flat}
+        self._rest = [k for k in range(task.rows) if k not in together and task.layouts[k].size]
+
+    def __call__(
+        self, p: Any, g: Any, m: Any, v: Any, step: Any, *, stream: Any = None, **options: Any
+    ) -> tuple[Any, Any, Any]:
+        """A step of arrays laid out as those that the plan was made for: as `adamw_step` makes it, with its options.
+
+        Raises:
+            LayoutError: an array is laid out otherwise. As `adamw_step` besides.
+        """
+        handle = handle_of(stream)
+        lists: tuple[Any, ...] = ([p], [g], [m], [v]) if self._task.alone else (p, g, m, v)
+        _check_lists(lists)
+        arrays = [operands.as_array(x, name, handle) for name, each in zip(_NAMES, lists, strict=True) for x in each]
+        found = list(map(operands.layout_of, arrays))
+        if len(found) != len(self._task.layouts) or not all(map(same_layout, found, self._task.layouts)):
+            raise LayoutError(
+                f"this plan of {self.op} was made for other arrays. Make a plan for these, or call the function, "
+                "which does"
+            )
+        self.run(arrays, counted(step, handle), Options(**options).checked(handle), handle)
+        return p, m, v
+
+    def run(self, arrays: list[Any], step: Any, options: Options, handle: int) -> None:
+        """A step of arrays of the layouts it was made for, list after list."""
+        singles = self._singles(step, options)
+        if not self._task.rows:
+            return
+        self._check_writable(arrays)
+        if self.device < 0:
+            self._apart.check(
+                [array.ctypes.data if isinstance(array, np.ndarray) else array._address for array in arrays]
+            )
+            self._one_by_one(ONE, arrays, options.at(step), handle)
+        elif not singles:
+            numbers = options.at(step)
+            self._lists.run(self._works[0], arrays, (), handle, self._words(numbers))
+            self._one_by_one(ONE, arrays, numbers, handle)
+        else:
+            numbers = options.counted()[len(singles) - 1 :]
+            self._lists.run(self._works[len(singles)], arrays, singles, handle, self._words(numbers))
+            if self._rest:
+                self._one_by_one(_ONE_COUNTED, arrays, (*self._computed(singles, handle), *numbers), handle)
+
+    def prepare(self, arrays: list[Any], step: Any, options: Options) -> None:
+        """Compile and load what a run on these arrays needs."""
+        if self.device < 0:
+            return
+        singles = self._singles(step, options)
+        if self._lists.flat:
+            self.kernel([each.dtype.name for each in singles], [each._address for each in singles])
+        if not self._rest:
+            return
+        one, numbers = ONE, () if singles else options.at(step)
+        if singles:
+            numbers = (*self._computed(singles, handle_of(None)), *options.counted()[len(singles) - 1 :])
+            one = _ONE_COUNTED
+        for k in self._rest:
+            p, g, m, v = arrays[k :: self._task.rows]
+            find_one(one, (p, g, m, v, *numbers), (p, m, v), None)
+
+    def kernel(self, singles: Sequence[str] = (), starts: Sequence[int] = ()) -> Any:
+        """The kernel of lists, by the dtypes and addresses of what is on the GPU: nothing, step, or step and rate."""
+        return self._lists.kernel(self._works[len(singles)], tuple(singles), starts)
+
+    def _singles(self, step: Any, options: Options) -> tuple[Any, ...]:
+        """The arrays of one element: nothing, step, or step and rate."""
+        found = [("step", step)] if type(step) is not int else []
+        if not isinstance(options.rate, float):
+            if not found:
+                raise OptionError(f"rate is on the GPU and step={step} is not: count steps there, too")
+            found.append(("rate", options.rate))
+        for name, array in found:
+            if self._task.rows:
+                check_same_device(operands.layout_of(array), name, self._task.layouts[0], self._task.name(0))
+        return tuple([array for _, array in found])
+
+    def _computed(self, singles: Sequence[Any], handle: int) -> list[Any]:
+        """Arrays of one element in the dtype that is computed in, as those of one parameter meet others."""
+        compute = self._task.compute
+        return [astype(each.reshape(()), compute, copy=False, stream=handle) for each in singles]
+
+    def _words(self, numbers: Sequence[float]) -> list[int]:
+        compute = self._works[0].scalars[0]
+        return [word for number in numbers for word in dtypes.words(number, compute)]
+
+    def _one_by_one(self, row: Row, arrays: list[Any], numbers: Sequence[Any], handle: int) -> None:
+        """The rows that are not taken together."""
+        for k in self._rest:
+            p, g, m, v = arrays[k :: self._task.rows]
+            run_one(row, (p, g, m, v, *numbers), (p, m, v), None, handle)
+
+    def _check_writable(self, arrays: list[Any]) -> None:
+        rows = self._task.rows
+        written = [*arrays[:rows], *arrays[2 * rows :]]
+        if self.device < 0:
+            fixed = [
+                not array.flags.writeable if isinstance(array, np.ndarray) else array._readonly for array in written
+            ]
+        else:
+            fixed = list(map(_is_read_only, written))
+        if True in fixed:
+            number = fixed.index(True)
+            raise read_only(self._task.name(number if number < rows else number + rows))
+
+    @property
+    def info(self) -> PlanInfo:
+        """The plan's decisions. Scratch memory is what tables of the arrays' addresses take."""
+        backend, algorithm, nbytes = "numpy", "reference", 0
+        if self.device >= 0:
+            backend, algorithm = "kernel", "no launch: all parameters are empty"
+            if self._rest:
+                algorithm = f"{len(self._rest)} launches of one parameter each"
+            if self._lists.flat:
+                found = self._lists.last or self.kernel()
+                backend, algorithm, nbytes = found.backend, found.algorithm, self._lists.tables.nbytes
+        return PlanInfo(self.op, self._task.operands, backend, algorithm, nbytes, self._task.compute, None, True)
+
+    def __repr__(self) -> str:
+        where = "NumPy" if self.device < 0 else f"{self.info.backend} on cuda:{self.device}"
+        of = "one parameter" if self._task.alone else f"{self._task.rows} parameters"
+        return f"<plan of {self.op}: {of} of {self._task.operands[0]}, {where}>"
+
+
+# ---------------------------------------------------------------- the public function
 
 _EXAMPLE = """
 >>> p, g = ([np.ones(3), np.ones(2)] for _ in range(2))
@@ -23,18 +363,18 @@ def _run(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> tuple
     """Make the step, in place."""
     p, _, m, v = given
     if isinstance(p, (list, tuple)):
-        adamw_plan.run(given, t, options, stream)
+        run(given, t, options, stream)
     elif type(t) is int and isinstance(options.rate, float):
-        run(ONE, (*given, *options.at(t)), (p, m, v), None, stream)
+        run_one(ONE, (*given, *options.at(t)), (p, m, v), None, stream)
     else:
-        adamw_plan.run(tuple([each] for each in given), t, options, stream, alone=True)
+        run(tuple([each] for each in given), t, options, stream, alone=True)
     return p, m, v
 
 
-def _find(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> StepPlan:
+def _planned(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> StepPlan:
     """Return the plan of a step."""
     alone = not isinstance(given[0], (list, tuple))
-    return adamw_plan.find(tuple([each] for each in given) if alone else given, t, options, alone=alone)
+    return find(tuple([each] for each in given) if alone else given, t, options, alone=alone)
 
 
 @planned(
@@ -45,7 +385,7 @@ def _find(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> Step
     note="Options may be others at each call.",
     short=False,
     run=_run,
-    prepare=_find,
+    prepare=_planned,
     example=_EXAMPLE,
 )
 def adamw_step(

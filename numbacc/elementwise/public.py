@@ -12,9 +12,8 @@ from ..functions.symbolic.opaque_functions import whole
 from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
 from .calling import plans
-from .operation import KEY, ElementwisePlan, find, run
+from .operation import KEY, DoesNotFit, ElementwisePlan, find, is_number, run
 from .rows import Row
-from .scalars import DoesNotFit, is_number
 from .table import TABLE, Entry
 from .type_promotion import KINDS
 

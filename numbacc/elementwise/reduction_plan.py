@@ -34,7 +34,7 @@ from ..reference.reductions import PAIRS, of_rows
 from ..runtime.streams import handle_of
 from . import calling
 from .calling import plans
-from .type_promotion import INDICES, types_of
+from .type_promotion import types_of
 
 
 class ReducePlan(TaskPlan, ReduceExecutable):
@@ -44,8 +44,16 @@ class ReducePlan(TaskPlan, ReduceExecutable):
 _FORMULAS = REDUCTIONS | EXPONENTS
 #: Function -> its meaning in NumPy.
 _IN_NUMPY = IN_NUMPY | {name: of_rows(each.numpy) for name, each in FUNCTIONS.items() if each.numpy}
+#: Reductions whose results are indices.
+_INDICES = ("argmax", "argmin")
 #: Functions that need elements.
-_EXTREMES = (*INDICES, *(name for name, each in FUNCTIONS.items() if each.needs_elements))
+_EXTREMES = (*_INDICES, *(name for name, each in FUNCTIONS.items() if each.needs_elements))
+#: Function -> the rule of its dtypes, and whether it takes complex numbers.
+_RULES = {
+    **dict.fromkeys(_INDICES, ("index", False)),
+    **dict.fromkeys(("var", "std", "norm"), ("real", True)),
+    **{name: (each.rule, each.takes_complex) for name, each in FUNCTIONS.items()},
+}
 #: The functions that have an option dtype.
 WITH_DTYPE = (*(name for name, each in FUNCTIONS.items() if each.rule in ("total", "mean")), "var", "std")
 #: Order -> the formula of its own; all others have one together.
@@ -157,10 +165,9 @@ def _plan(
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
-    described = FUNCTIONS.get(name)
-    known = (described.rule, described.takes_complex) if described else None
-    dtype, compute = types_of(name, row, asked, known=known)
-    if name in INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
+    rule, takes_complex = _RULES.get(name, ("mean", False))
+    dtype, compute = types_of(name, row, asked, rule=rule, takes_complex=takes_complex)
+    if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
     axes = axes_in(axis, x.ndim, "x")
     is_extreme = name in _EXTREMES or (name == "norm" and option == -math.inf)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from ..arrays.operands import Array
-from ..kernels.reduce.functions import FUNCTIONS, Function
+from ..kernels.reduce.functions import FUNCTIONS, ReductionFunction
 from ..plan.calls import planned
 from .calling import plans
 from .public import compiled
@@ -31,7 +31,7 @@ _DTYPES = {"total": "int64, of unsigned ones uint64", "mean": "float64"}
 _RETURNED = {"keep": "of x's dtype", "bool": "bool"}
 
 
-def _function(described: Function) -> Any:
+def _function(described: ReductionFunction) -> Any:
     """The public function of a description."""
     name, has_dtype = described.name, described.name in WITH_DTYPE
     source = (
@@ -45,7 +45,7 @@ def _function(described: Function) -> Any:
     return _reduced()(body)
 
 
-def _text(described: Function) -> str:
+def _text(described: ReductionFunction) -> str:
     """The docstring of a description."""
     kinds = "integers, complex numbers or bool" if described.takes_complex else "integers or bool"
     arguments, printed = described.example
@@ -263,14 +263,7 @@ def logsumexp(
 
 
 @_reduced()
-def argmax(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
+def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The index of the largest number.
 
     Args:
@@ -300,14 +293,7 @@ def argmax(
 
 
 @_reduced()
-def argmin(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
+def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The index of the smallest number.
 
     Args:

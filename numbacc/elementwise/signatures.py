@@ -20,8 +20,8 @@ from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import on_gpu
 from ..plan.saved import Saved, check_kept
 from ..runtime.streams import handle_of
+from .operation import is_number, sorted_out
 from .rows import Meaning, Row
-from .scalars import is_number, sorted_out
 
 _EMPTY = inspect.Parameter.empty
 _POSITIONAL = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}

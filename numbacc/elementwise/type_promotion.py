@@ -23,12 +23,6 @@ _ORDER = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _WEAK_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 #: Kind -> how messages call it.
 KINDS = {"b": "bool", "u": "unsigned integers", "i": "signed integers", "f": "floats", "c": "complex numbers"}
-#: Reductions whose results are indices.
-INDICES = ("argmax", "argmin")
-#: What is real of complex numbers, too.
-_REAL = ("var", "std", "norm")
-#: What adds up or multiplies.
-_TOTALS = ("cumsum", "cumprod", "cumsum_backward")
 
 
 class Types(NamedTuple):
@@ -204,23 +198,23 @@ def dtype_of(spec: Any) -> Any:
 
 
 def types_of(
-    name: str, row: DTypeInfo, asked: Any, own: str = "x", known: tuple[str, bool] | None = None
+    name: str, row: DTypeInfo, asked: Any, own: str = "x", *, rule: str = "total", takes_complex: bool = True
 ) -> tuple[np.dtype[Any], str]:
     """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
 
     Args:
-        name: of the function.
-        row: of the array's dtype.
-        asked: the option dtype.
-        own: what messages call the array.
-        known: the function's rule and whether it takes complex numbers, as `kernels.reduce.functions.Function` has
-            them; None of scans, norms and the functions of deviations and indices.
+        name: the function's.
+        row: the array's dtype.
+        asked: the option dtype, or None.
+        own: the array's name.
+        rule: as in `kernels.reduce.functions.ReductionFunction`; "index": int64; "real": as "mean", but real of
+            complex numbers.
+        takes_complex: whether the array may be complex.
 
     Raises:
         DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
     """
     kind = _kind(row) if row.compute is not None else None
-    rule, takes_complex = known or ("total" if name in _TOTALS else "mean", name in (*_TOTALS, *_REAL))
     if kind is None or (kind == "complex" and not takes_complex):
         raise DTypeError(
             f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
@@ -228,11 +222,11 @@ def types_of(
         )
     if rule == "bool":
         return np.dtype(bool), str(row.compute)
-    if name in INDICES:
+    if rule == "index":
         return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
     if rule == "keep":
         return row.numpy, str(row.compute)
-    if kind == "complex" and name in _REAL:
+    if kind == "complex" and rule == "real":
         if asked is not None:
             raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
         return np.dtype(real_of(str(row.compute))), str(row.compute)
@@ -244,10 +238,10 @@ def types_of(
             wide = "float64" if kind in ("bool", "integer") else None
         asked = row.numpy if wide is None else np.dtype(wide)
     wanted = info(asked, "dtype")
-    kinds = ("float", *["complex"] * (takes_complex and name not in _REAL), *["integer"] * (rule == "total"))
-    if wanted.compute is None or _kind(wanted) not in kinds:
+    known = ("float", *["complex"] * (takes_complex and rule != "real"), *["integer"] * (rule == "total"))
+    if wanted.compute is None or _kind(wanted) not in known:
         raise DTypeError(
-            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(kinds)} dtypes"
+            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
         )
     if kind == "complex" and _kind(wanted) != "complex":
         raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")

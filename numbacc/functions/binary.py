@@ -14,7 +14,7 @@ from ..reference import c_library
 from . import complex
 from .arithmetic import exp, fma, greatest, least, log1p_of_share, quotient, reciprocal_approximate, scaled, stepped
 from .division import floor_divide, floor_divide_narrow, fmod_of_floats, remainder
-from .function import Gradient, binary, function
+from .function import FunctionGradient, binary, function
 from .gates import sigmoid_pair
 from .powers import power
 from .symbolic.precision_variants import NARROW
@@ -489,7 +489,7 @@ FUNCTIONS = (
     binary("nextafter", "float", "The next number of the dtype after x1 towards x2, x2 where they are equal.", "np.array([1.0, 2.0], np.float32), 4.0", "array([1.0000001, 2.0000002], dtype=float32)",
         rounded=True, gradient=None, f=(nextafter, np.nextafter), h=(nextafter_half, ref.nextafter_half), g=(nextafter_brain, ref.nextafter_brain)),
     function("ldexp", "x1 x2", "float", "x1 2^x2, x2 whole numbers.", "np.array([3.0]), np.array([2])", "array([12.])",
-        meeting=(0,), gradient=Gradient(ldexp_backward, lambda dy, x, exponent: (ref.scaled(dy, exponent),), (1,)), f=(ldexp, ref.scaled)),
+        meeting=(0,), gradient=FunctionGradient(ldexp_backward, lambda dy, x, exponent: (ref.scaled(dy, exponent),), (1,)), f=(ldexp, ref.scaled)),
     binary("equal", "bool", "x1 == x2.", "np.array([7.0, -7.0]), 2.0", "array([False, False])",
         rounded=True, fiubc=(equal, np.equal), m=(equal_mixed, ref.mixed(np.equal)), w=(equal_mixed_reversed, ref.mixed_reversed(np.equal))),
     binary("not_equal", "bool", "x1 != x2.", "np.array([7.0, -7.0]), 2.0", "array([ True,  True])",
@@ -519,7 +519,7 @@ FUNCTIONS = (
     binary("right_shift", "keep", "x1 with its bits moved down by x2, the sign kept.", "np.array([-8, 12]), 2", "array([-2,  3])",
         i=(right_shift, np.right_shift), u=(right_shift_unsigned, np.right_shift)),
     function("where", "condition x1 x2", "keep", "x1 where the condition, an array of bool, holds, else x2.", "np.array([True, False]), np.array([1.0, 2.0]), 0.0", "array([1., 0.])",
-        meeting=(1, 2), truths=(0,), rounded=True, is_opaque=True, gradient=Gradient(where_backward, lambda dy, c, a, b: (np.where(c, dy, 0), np.where(c, 0, dy)), (2, 3)), fiubc=(where, np.where)),
+        meeting=(1, 2), truths=(0,), rounded=True, is_opaque=True, gradient=FunctionGradient(where_backward, lambda dy, c, a, b: (np.where(c, dy, 0), np.where(c, 0, dy)), (2, 3)), fiubc=(where, np.where)),
     function("clamp", "x min max", "keep", "x, but at least min and at most max; max where min is above it; NaN stays.", "np.array([-1.0, 0.5, 2.0]), 0.0, 1.0", "array([0. , 0.5, 1. ])",
         is_opaque=True, gradient=clamp_backward, f=(clamp, ref.clamp), iu=(clamp_integers, ref.clamp)),
     function("fma", "x1 x2 x3", "keep", "x1 x2 + x3, rounded once.", "np.array([2.0]), 3.0, 1.0", "array([7.])",

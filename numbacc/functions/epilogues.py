@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..reference import epilogues
 from . import gates
-from .formula import COPY, Formula, Reduction, identity
+from .formula import COPY, Formula, ReductionFormula, identity
 from .gates import activated, biased, geglu_tanh, geglu_tanh_pair, relu
 
 
@@ -56,7 +56,7 @@ def total(x, rows):
 
 
 #: The sum over rows.
-SUM = Reduction("sum", part, start=(0.0,), merge=add, finish=total)
+SUM = ReductionFormula("sum", part, start=(0.0,), merge=add, finish=total)
 SUM.origin = (named, (SUM.name,))
 
 #: Formulas of epilogues, of gates, and of copies, by name.

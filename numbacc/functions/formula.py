@@ -101,7 +101,7 @@ class Place(NamedTuple):
     instruction: str
 
 
-class Reduction(Formula):
+class ReductionFormula(Formula):
     """A formula that makes one element of all rows of a column.
 
     Attributes:
@@ -166,9 +166,9 @@ class RowFormula(Formula):
         self,
         name: str,
         function: Callable[..., tuple[Any, ...]],
-        stages: tuple[Reduction, ...],
+        stages: tuple[ReductionFormula, ...],
         fewer: RowFormula | None = None,
-        shared: Reduction | None = None,
+        shared: ReductionFormula | None = None,
     ):
         super().__init__(name, function)
         self.stages, self.fewer, self.shared = stages, fewer or self, shared
@@ -316,4 +316,4 @@ def _reduced(formula: Formula) -> tuple[Any, ...]:
 
 
 copyreg.pickle(Formula, _reduced)
-copyreg.pickle(Reduction, _reduced)
+copyreg.pickle(ReductionFormula, _reduced)

@@ -22,7 +22,7 @@ class Meaning(NamedTuple):
     numpy: Callable[..., Any]
 
 
-class Gradient(NamedTuple):
+class FunctionGradient(NamedTuple):
     """The gradients of a function.
 
     Attributes:
@@ -38,7 +38,7 @@ class Gradient(NamedTuple):
 
 
 #: The gradient of most functions.
-DERIVED = Gradient()
+DERIVED = FunctionGradient()
 
 
 class Function(NamedTuple):
@@ -72,7 +72,7 @@ class Function(NamedTuple):
     example: tuple[str, str]
     options: Mapping[str, Any]
     meanings: Mapping[str, Meaning]
-    gradient: Gradient | None
+    gradient: FunctionGradient | None
     is_opaque: bool
     is_smooth: bool
     is_long: bool
@@ -94,7 +94,7 @@ def function(
     prints: str,
     *,
     options: Mapping[str, Any] = MappingProxyType({}),
-    gradient: Gradient | Callable[..., Any] | None = DERIVED,
+    gradient: FunctionGradient | Callable[..., Any] | None = DERIVED,
     is_opaque: bool = False,
     is_smooth: bool = False,
     is_long: bool = False,
@@ -112,14 +112,14 @@ def function(
     Args:
         arguments: the arguments' names, with blanks between them.
         example, prints: the arguments of the example, and the output.
-        gradient: a `Gradient`, or its attribute `scalar` alone. It becomes None for functions that return bool or do
-            not take floats.
+        gradient: a `FunctionGradient`, or its attribute `scalar` alone. It becomes None for functions that return bool
+            or do not take floats.
         meanings: for each kind a pair of functions, one of numbers and one of NumPy arrays; or the function of numbers
             alone, from which the other one is derived.
     """
     found = {kinds: _meaning(name, each) for kinds, each in meanings.items()}
-    if gradient is not None and not isinstance(gradient, Gradient):
-        gradient = Gradient(gradient)
+    if gradient is not None and not isinstance(gradient, FunctionGradient):
+        gradient = FunctionGradient(gradient)
     if rule == "bool" or not any("f" in kinds for kinds in found):
         gradient = None
     return Function(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.elementwise.activated import ACTIVATIONS
+from numbacc.elementwise.transformer import ACTIVATIONS
 from numbacc.kernels.elementwise import other_launches
 
 # ---------------------------------------------------------------- rotary embedding

@@ -22,7 +22,7 @@ TOKENS, TABLE = 1 << 20, (50257, 1024)
 def launches(dtype, tokens=TOKENS, table=TABLE, index="int64", addresses=None):
     """Those of a table of embeddings."""
     arrays = dense((tokens, table[1]), dtype), dense((tokens,), index)
-    plan = index_gradients._take(arrays, None, table, 0)
+    plan = index_gradients._take("take_backward", table, 0, None, *arrays)
     return [order for order in orders_of(plan, addresses) if not isinstance(order.kernel, ScanSpec)]
 
 
@@ -96,10 +96,12 @@ def test_what_starts_anywhere_and_what_is_wide():
 
 def test_columns_and_elements_of_their_own():
     """Of a table's columns, and of elements by their number, threads side by side write what is side by side."""
+    row, listed = dense((5000,), "float32"), dense((5000,), "int64")
+    alone, places = dense((64, 500), "float32"), dense((64, 500), "int64")
     for plan in (
-        index_gradients._take((dense((64, 5000), "float32"), dense((5000,), "int64")), None, (64, 300), 1),
-        index_gradients._take((dense((5000,), "float32"), dense((5000,), "int64")), None, (64, 300), None),
-        index_gradients._along((dense((64, 500), "float32"), dense((64, 500), "int64")), None, (64, 300), 1),
+        index_gradients._take("take_backward", (64, 300), 1, None, dense((64, 5000), "float32"), listed),
+        index_gradients._take("take_backward", (64, 300), None, None, row, listed),
+        index_gradients._along("take_along_axis_backward", (64, 300), 1, None, alone, places),
     ):
         for order in orders_of(plan):
             check(order.kernel)

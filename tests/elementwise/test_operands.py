@@ -17,7 +17,7 @@ from numbacc.base import dtypes
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, words
 from numbacc.base.layout import layout, view
-from numbacc.functions.formula import Formula, Reduction
+from numbacc.functions.formula import Formula, ReductionFormula
 from numbacc.kernels.elementwise import other_launches
 from numbacc.kernels.elementwise.launch import MapExecutable, MapTask
 from numbacc.kernels.specs import KernelSpec, compute_dtype
@@ -214,14 +214,14 @@ def reduced(reduction, inputs, outs, scalars=()):
 
 
 #: The mean and the mean of squares from one pass; the largest magnitude; a dot product with a factor.
-MOMENTS = Reduction(
+MOMENTS = ReductionFormula(
     "moments", lambda x: (x, x * x), start=(0, 0), merge=lambda a, b, c, d: (a + c, b + d),
     finish=lambda a, b, rows: (a / rows, b / rows),
 )  # fmt: skip
-LARGEST = Reduction(
+LARGEST = ReductionFormula(
     "largest", lambda x: (abs(x),), start=(0,), merge=lambda a, b: (max(a, b),), finish=lambda a, rows: (a,)
 )
-DOT = Reduction(
+DOT = ReductionFormula(
     "dot", lambda x, y, s: (x * y,), start=(0,), merge=lambda a, b: (a + b,), finish=lambda a, rows, s: (a * s,)
 )
 

@@ -296,10 +296,10 @@ def compiled(plan):
 def test_ptx(dtype):
     matrix = _dense((256, 4096), dtype)
     plans = {
-        "tril": positions._triangle((matrix,), None, "up_to_diagonal", 0),
+        "tril": positions._triangle("tril", 0, None, matrix),
         "eye": positions._eye(matrix, 0),
-        "one_hot": positions._one_hot((_dense((256,), "int64"),), None, 4096, -1, matrix.dtype),
-        "take": indexing._take((matrix, _dense((512,), "int64")), None, 0),
+        "one_hot": positions._one_hot("one_hot", 4096, -1, matrix.dtype, None, _dense((256,), "int64")),
+        "take": indexing._take("take", 0, None, matrix, _dense((512,), "int64")),
     }
     for name, plan in plans.items():
         accesses = compiled(plan).accesses

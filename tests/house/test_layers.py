@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -218,6 +220,41 @@ def test_one_door_to_numba_cuda():
     assert importers("numba", "llvmlite") <= {*allowed}
 
 
+def generated(source):
+    """What a module has of LLVM's builders and of inline assembly: names, in order."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        names = [getattr(node, field, None) for field in ("id", "attr", "arg", "module")]
+        names += [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+        found |= {"builder", "assembly", "InlineAsm", "intrinsic", "ir"} & {*names}
+        found |= {name for name in names if name and name.partition(".")[0] == "llvmlite"}
+    return sorted(found)
+
+
+def test_kernels_generate_code_in_one_folder():
+    """LLVM code and inline assembly are in `kernels/primitives`, each with its simulated twin in the same file."""
+    kernels = {module: generated(text) for module, text in TEXTS.items() if module.startswith("numbacc.kernels.")}
+    inside = {module for module in kernels if module.startswith("numbacc.kernels.primitives.")}
+    assert {module: found for module, found in kernels.items() if found and module not in inside} == {}
+    assert any(kernels[module] for module in inside)
+    assert [module for module in kernels if "simulated" in module] == numbacc_modules("kernels.primitives.simulated")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(builder): return builder.add(1, 2)", ["builder"]),
+        ("from ...base._numba import intrinsic, ir", ["intrinsic", "ir"]),
+        ("from llvmlite import ir\nimport llvmlite.binding", ["ir", "llvmlite", "llvmlite.binding"]),
+        ("def f(x): return api.ir.InlineAsm(x)", ["InlineAsm", "ir"]),
+        ("from ..primitives.instructions import assembly", ["assembly"]),
+        ("from ..primitives.partials import parts_intrinsics\n'builder.add'", []),
+    ],
+)
+def test_generated_code_is_found(source, expected):
+    assert generated(source) == expected
+
+
 def test_what_native_imports_decides_its_cache():
     """Its constants are part of the machine code that `host_cache` keeps."""
     kept_by = {name.removesuffix(".py").replace("/", ".") for name in host_cache.SOURCES}
@@ -272,6 +309,15 @@ def test_public_modules_know_no_ctypes():
             assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module
 
 
+def test_plans_know_neither_device_arrays_nor_plans_of_cudnn():
+    """To follow a call one reads how operands are made, not what they are, and graphs, not how cuDNN gets them."""
+    assert not importers("numbacc.arrays.device_array")
+    for folder in ("attention", "conv"):
+        modules = [module for module in GRAPH if folder_of(module) == folder]
+        below = numbacc_modules("libraries.cudnn_plans", "libraries.cudnn_descriptors")
+        assert not any(reaches(module, *below) for module in modules)
+
+
 def test_what_is_installed_knows_no_benchmarks_and_tools():
     assert not importers("benchmarks", "tools", "tests")
 
@@ -296,7 +342,6 @@ SMALL = {
     "kernels.attention.spec": "plans describe kernels without device code, which brings Numba",
     "kernels.attention.varlen": "formulas that the fused and the unfused path share",
     "kernels.conv.im2col_spec": "as kernels.attention.spec",
-    "kernels.conv.simulated_im2col": "simulated device code: only the simulator imports it",
     "kernels.elementwise.copy": "what device arrays need of kernels",
     "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
     "kernels.fft.spec": "as kernels.attention.spec",
@@ -315,6 +360,29 @@ def test_small_files_have_a_reason():
     assert small - {*SMALL} == set(), "merge it with what is always imported with it, or say here why not"
     files = {name.removeprefix("numbacc.") for name in TEXTS}
     assert {*SMALL} - files == set(), "no longer there"
+
+
+#: Names that two classes have, and why.
+TWINS = {
+    "Borrowed": "the runtime's and the simulator's: `runtime()` is either",
+    "Launcher": "as Borrowed",
+    "Recording": "as Borrowed",
+    "Storage": "as Borrowed",
+    "Runner": "a library's call, of cuBLASLt and cuDNN, and of the simulator's likeness of each",
+    "Transform": "cuFFT's, and its likeness in the simulator",
+    "Status": "the statuses of each of NVIDIA's libraries, by their own name",
+    "Request": "public in attention and in conv",
+}
+
+
+def test_a_class_name_is_defined_once():
+    places = defaultdict(list)
+    for module, text in TEXTS.items():
+        for name in re.findall(r"^class (\w+)", text, re.MULTILINE):
+            places[name].append(module)
+    twice = {name: modules for name, modules in places.items() if len(modules) > 1 and name not in TWINS}
+    assert twice == {}
+    assert len(TWINS) <= 8 and all(len(places[name]) > 1 for name in TWINS)
 
 
 def test_a_test_file_imports_helpers_only():

@@ -226,15 +226,15 @@ def test_a_reduction_takes_three_files():
 def test_a_new_reduction_is_computed_derived_listed_and_tested(tmp_path):
     """In NumPy and on simulated kernels, by the tests and docs as they are."""
     folder = follow("A new reduction", tmp_path)
-    files = [f"tests/test_{each}.py" for each in ("reductions", "reductions_calls", "reduction_gradients")]
+    files = [f"tests/reductions/test_{each}.py" for each in ("reductions", "reductions_calls", "reduction_gradients")]
     for simulation in ("0", "1"):
         run(folder, "-c", REDUCED.format(folder=str(folder)), NUMBA_ENABLE_CUDASIM=simulation)
         out = run(folder, *TESTS, "-k", "sum_of_squares", *files, NUMBA_ENABLE_CUDASIM=simulation)
         assert int(re.search(r"(\d+) passed", out).group(1)) > 20
-    more = [f"tests/test_{each}.py" for each in ("reductions_ptx", "docstrings")]
+    more = ["tests/reductions/test_reductions_ptx.py", "tests/house/test_docstrings.py"]
     out = run(folder, *TESTS, "-m", "slow or not slow", "-k", "sum_of_squares and float32", *more)
     assert int(re.search(r"(\d+) passed", out).group(1)) >= 2
-    run(folder, *TESTS, "tests/test_readme.py::test_every_public_function_is_listed")
+    run(folder, *TESTS, "tests/house/test_readme.py::test_every_public_function_is_listed")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_reduction_that_is_wrong_is_found_out(tmp_path, right, wrong):
     text = path.read_text()
     path.write_text(wrong.join(text.rsplit(right, 1)))
     assert text != path.read_text()
-    files = [f"tests/test_{each}.py" for each in ("reductions", "reduction_gradients")]
+    files = [f"tests/reductions/test_{each}.py" for each in ("reductions", "reduction_gradients")]
     with pytest.raises(AssertionError, match="failed"):
         run(folder, *TESTS, "-x", "-k", "sum_of_squares", *files, NUMBA_ENABLE_CUDASIM="0" if "rows" in right else "1")
 

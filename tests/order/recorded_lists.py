@@ -197,9 +197,9 @@ def test_overlap_is_looked_for_wherever_arrays_lie(log):
 def test_a_launch_that_fails_is_told(monkeypatch):
     given = lists()
     ew.adamw_step(*given, 1)
-    (plan,) = ew.adamw_plan.plans.known.values()
+    (plan,) = ew.optimizers.plans.known.values()
     monkeypatch.setattr(plan._lists.last, "launch", lambda *words: 700)
-    monkeypatch.setattr(multi_tensor_launch.Kernel, "launch_unchecked", lambda *words: 700)
+    monkeypatch.setattr(multi_tensor_launch.LaunchExecutable, "launch_unchecked", lambda *words: 700)
     with pytest.raises(numbacc.LibraryError):
         ew.adamw_step(*given, 2)
 
@@ -208,7 +208,7 @@ def test_another_threads_use_meanwhile_is_noted(log, monkeypatch):
     """The short way looks at arrays before and behind the launch."""
     s, given = numbacc.stream(), lists()
     ew.adamw_step(*given, 1)
-    (plan,) = ew.adamw_plan.plans.known.values()
+    (plan,) = ew.optimizers.plans.known.values()
     launch = plan._lists.last.launch
 
     def meanwhile(*words):

@@ -143,6 +143,20 @@ def test_out_and_other_dtypes(place):
     np.testing.assert_allclose(place.get(out.view), np.full((4, 6), 1 / 6), rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "var", "std"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_of_results_in_float64(place, name, dtype):
+    """A function whose result is asked for in float64 has a gradient of x's dtype, though dy is float64."""
+    host = np.array([[1.0, 2.5, 3.0, -4.0], [0.5, 1.5, -2.0, 3.0]])
+    x, dy = place.put(host.astype(dtype)), place.put(np.array([0.75, -1.5]))
+    options = {"return_saved": True} if name in ("var", "std") else {}
+    y = getattr(ew, name)(x, axis=1, dtype="float64", **options)
+    y, saved = y if options else (y, x)
+    assert y.dtype == np.float64
+    got = getattr(ew, f"{name}_backward")(dy, saved, **({} if options else {"axis": 1}))
+    assert_near(place.get(got), gradient(name, np.array([[0.75], [-1.5]]), host, (1,)), dtype)
+
+
 def test_gradients_lie_as_what_they_are_of(place):
     """Not as dy, which is repeated along what was reduced."""
     own = ew.reduction(lambda x: x * x)

@@ -8,24 +8,36 @@ block tiles that are neighbours, so that what two tiles both meet is still in th
 channels, and how many tiles a thread takes. Steps are in elements. Along rows and columns a tile starts at the place
 number * tile - lead, and meets, first, the element number * advance + begin.
 
-Read `simulated_depthwise` first: it says in plain Python what becomes of a tile.
+Read the simulated twin in `primitives/stencil.py` first: it says in plain Python what becomes of a tile.
 """
 
 from __future__ import annotations
 
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
-from ..primitives.operands import operands, scalar_reader
+from ..primitives.operands import operands, scalar_reader, splitter
 from ..primitives.specialize import specialize
+from ..primitives.stencil import Meetings, Stencil, tiles_of
 from ..specs import Kernel
-from .depthwise_spec import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec
-from .depthwise_tiles import tiles_of
+from .depthwise_spec import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec, meetings
 from .epilogue import linear
+
+
+def _tiles(spec: DepthwiseSpec) -> SimpleNamespace:
+    """The intrinsics of what a kernel does with a tile."""
+
+    def met(axis: int) -> Meetings:
+        return tuple((element, tuple(pairs)) for element, pairs in meetings(spec, axis).items())
+
+    follows = spec.adds, spec.biased, spec.scaled
+    own = spec.width, spec.across, DEPTHWISE_THREADS, spec.keeps_weights
+    return tiles_of(Stencil(spec.dtype, spec.compute, spec.taps, spec.tile, met(0), met(1), *own, *follows))
 
 
 def convolve(spec: DepthwiseSpec) -> Kernel:
@@ -34,11 +46,11 @@ def convolve(spec: DepthwiseSpec) -> Kernel:
 
     `w_steps` are the first tap's offset, the steps from channel to channel, row to row, tap to tap, and of the bias.
     """
-    tiles, real = tiles_of(spec), getattr(np, spec.compute)
+    tiles, real, split = _tiles(spec), getattr(np, spec.compute), splitter()
     formula = linear(spec.activation or None, spec.scaled, spec.adds, spec.biased)
     function = specialize(formula, spec.compute, spec.compute != spec.dtype)
     load, factors_of = operands((TABLE[spec.dtype],), 1, 1, spec.compute).load, scalar_reader(("float64", "float64"))
-    put, split, sweep, enter, leave = tiles.put, tiles.split, tiles.sweep, tiles.enter, tiles.leave
+    put, sweep, enter, leave = tiles.put, tiles.sweep, tiles.enter, tiles.leave
     across, width, taps, columns = spec.across, spec.width, prod(spec.taps), spec.taps[1]
     channels, places, is_biased = across * width, DEPTHWISE_THREADS // across, spec.biased
     size, cell, alignment = tiles.shared((taps + spec.biased) * channels)
@@ -89,8 +101,8 @@ def filter_sums(spec: DepthwiseSpec) -> Kernel:
     Tiles cover dy exactly: a place that is not there must not meet what is infinite. The result is in the order (share,
     tap, channel).
     """
-    tiles = tiles_of(spec)
-    split, nothing, collect = tiles.split, tiles.nothing, tiles.collect
+    tiles = _tiles(spec)
+    split, nothing, collect = splitter(), tiles.nothing, tiles.collect
     put_sums, gain, store_sums = tiles.put_sums, tiles.gain, tiles.store_sums
     across, width, taps, half = spec.across, spec.width, prod(spec.taps), DEPTHWISE_THREADS // 2
     (size, cell, alignment), enter, leave = tiles.shared(spec.sums * half), tiles.enter, tiles.leave

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
-from ...functions.formula import Reduction
+from ...functions.formula import ReductionFormula
 from ...runtime.launch_order import MAX_THREADS
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize
@@ -50,7 +50,7 @@ def reduce_rows(spec: KernelSpec) -> Kernel:
     the results' bits.
     """
     reduction, width = spec.formula, spec.width
-    assert isinstance(reduction, Reduction)
+    assert isinstance(reduction, ReductionFormula)
     reads, writes = (tuple(TABLE[name] for name in names) for names in (spec.reads, spec.writes))
     io = operands(reads, width, width, spec.compute, (), spec.repeated)
     store, scalars = operands(writes, 1, 1).store, scalar_reader(spec.scalars)

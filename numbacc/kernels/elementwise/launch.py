@@ -143,7 +143,7 @@ class MapTask(Task):
     indices: tuple[int, ...] = ()
 
 
-class Kernel:
+class LaunchExecutable:
     """A launcher as an executable.
 
     Attributes:
@@ -172,11 +172,11 @@ class Kernel:
         runtime().check_launch(status)
 
 
-def kernel_of(order: LaunchOrder) -> Kernel:
+def kernel_of(order: LaunchOrder) -> LaunchExecutable:
     """The executable of one launch."""
     launcher = launcher_class()(order)
     launcher.algorithm = order.described
-    return Kernel(launcher)
+    return LaunchExecutable(launcher)
 
 
 class TaskOperation(Operation):

@@ -9,7 +9,7 @@ from typing import Any
 from ...base.dtypes import TABLE
 from ...runtime.launch_order import LaunchOrder
 from ...runtime.steps import Scratch, Step, Steps
-from .launch import Kernel, Launches, kernel_of
+from .launch import Launches, LaunchExecutable, kernel_of
 
 
 class Passes(Launches):
@@ -45,7 +45,7 @@ class Passes(Launches):
         return Steps(steps, scratch, self.close, partial(self._fits, key))
 
 
-class KernelWithScratch(Kernel):
+class KernelWithScratch(LaunchExecutable):
     """A launcher as an executable, whose last array is so many bytes of scratch memory."""
 
     def __init__(self, launcher: Any, nbytes: int):

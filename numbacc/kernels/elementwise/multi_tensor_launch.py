@@ -14,7 +14,7 @@ from ...base.ownership import PLAN_INSTEAD, NotCopied
 from ...errors import LayoutError
 from ...runtime.launch_order import MAX_THREADS, LaunchOrder
 from ..specs import compute_dtype, words_of
-from .launch import Kernel
+from .launch import LaunchExecutable
 from .multi_tensor_spec import ListFormula, ListSpec
 from .multi_tensor_tables import ListTables
 
@@ -129,7 +129,7 @@ class ListExecutable(NotCopied):
 
     def __init__(self, task: ListTask, device: int):
         self.task, self._device = task, device
-        self.last: Kernel | None = None
+        self.last: LaunchExecutable | None = None
         self.apart = Apart(task)
         self.flat = [k for k in range(task.rows) if is_flat(task.layouts[k :: task.rows])]
         sizes = [task.layouts[k].size for k in self.flat]
@@ -137,13 +137,13 @@ class ListExecutable(NotCopied):
         #: Numbers of arrays and whether they are written; those that are come last, where one storage is of several.
         self._order = sorted(((k, task.is_written(k)) for k in range(len(task.layouts))), key=itemgetter(1))
         self._picked = [k + first for first in range(0, len(task.layouts), max(task.rows, 1)) for k in self.flat]
-        self._kernels: dict[Any, Kernel] = {}
+        self._kernels: dict[Any, LaunchExecutable] = {}
 
     def _spec(self, work: Work, singles: tuple[str, ...]) -> ListSpec:
         task = self.task
         return ListSpec(work.formula, task.operands, task.written, singles, task.compute, work.scalars)
 
-    def kernel(self, work: Work, singles: tuple[str, ...], starts: Sequence[int]) -> Kernel:
+    def kernel(self, work: Work, singles: tuple[str, ...], starts: Sequence[int]) -> LaunchExecutable:
         """What launches some work, given the dtypes and the addresses of its arrays of one element."""
         key = work, singles, tuple([start % 16 for start in starts])
         found = self._kernels.get(key)
@@ -152,7 +152,7 @@ class ListExecutable(NotCopied):
         self.last = found
         return found
 
-    def _make(self, work: Work, singles: tuple[str, ...], alignment: tuple[int, ...]) -> Kernel:
+    def _make(self, work: Work, singles: tuple[str, ...], alignment: tuple[int, ...]) -> LaunchExecutable:
         tables = self.tables
         launcher = launcher_class()(
             LaunchOrder(
@@ -171,7 +171,7 @@ class ListExecutable(NotCopied):
             f"list_maps, {len(self.flat)} of {self.task.rows} in chunks of {tables.chunk}, grid ({tables.blocks}, 1), "
             f"block ({MAX_THREADS}, 1)"
         )
-        return Kernel(launcher)
+        return LaunchExecutable(launcher)
 
     def run(self, work: Work, arrays: Sequence[Any], singles: Sequence[Any], stream: int, words: Sequence[int]) -> None:
         """Queue some work on arrays of the task's layouts.

@@ -93,7 +93,7 @@ class Sorting(NamedTuple):
         return (self.blocks, 1), (WARP, 1)
 
 
-class Rows(NamedTuple):
+class ScatterRows(NamedTuple):
     """A grid over dx, or over chunks' sums.
 
     Attributes:
@@ -157,7 +157,9 @@ def in_c_order(scatter: Scatter) -> Merged:
     return merged._replace(strides=merged.strides[1:])
 
 
-def over_few(shape: Sequence[int], line: Scatter, out: Sequence[int], size: int, alignments: Sequence[int]) -> Rows:
+def over_few(
+    shape: Sequence[int], line: Scatter, out: Sequence[int], size: int, alignments: Sequence[int]
+) -> ScatterRows:
     """For `scatter_few`: the steps of (dy, indices, number, dx).
 
     Args:
@@ -170,10 +172,12 @@ def over_few(shape: Sequence[int], line: Scatter, out: Sequence[int], size: int,
     merged = _two(merge_dimensions(shape, (*line.beside, out), 1, leader=3))
     dy, indices, number, target = merged.strides
     width = _width(merged.shape[-1], (dy, target), (*line.dy,), size, alignments)
-    return Rows(merged, width if not indices[-1] and not number[-1] else 1)
+    return ScatterRows(merged, width if not indices[-1] and not number[-1] else 1)
 
 
-def over_rows(shape: Sequence[int], whole: Scatter, out: Sequence[int], size: int, alignments: Sequence[int]) -> Rows:
+def over_rows(
+    shape: Sequence[int], whole: Scatter, out: Sequence[int], size: int, alignments: Sequence[int]
+) -> ScatterRows:
     """For `scatter_rows`, as `over_few`: the steps of (dy, chunks' sums, number, dx)."""
     dy, _, number = whole.beside
     merged = _two(merge_dimensions(shape, (dy, number, out), 1, leader=2))
@@ -182,21 +186,21 @@ def over_rows(shape: Sequence[int], whole: Scatter, out: Sequence[int], size: in
     sums = row_major_strides([n or 1 for n in beside], 1)
     part = tuple(step if n > 1 else 0 for n, step in zip(beside, sums, strict=True))
     width = _width(merged.shape[-1], (dy, target), (*whole.dy,), size, alignments)
-    return Rows(Merged(merged.shape, (dy, part, number, target)), 1 if number[-1] else width)
+    return ScatterRows(Merged(merged.shape, (dy, part, number, target)), 1 if number[-1] else width)
 
 
-def sums_of(rows: Rows) -> int:
+def sums_of(rows: ScatterRows) -> int:
     """How many sums a chunk has: one for each element of dx that has a given number."""
     return prod(n for n, step in zip(rows.merged.shape, rows.merged.strides[2], strict=True) if not step)
 
 
-def over_chunks(rows: Rows, chunks: int) -> Rows:
+def over_chunks(rows: ScatterRows, chunks: int) -> ScatterRows:
     """For `scatter_chunks`, given what `over_rows` says: the steps of (dy, sums below, chunk, sums)."""
     shape, (dy, part, number, _) = rows.merged
     kept = [d for d, step in enumerate(number) if not step]
     lengths, dy, part = (tuple([steps[d] for d in kept]) for steps in (shape, dy, part))
     none = (0,) * len(kept)
-    return Rows(
+    return ScatterRows(
         _two(Merged((chunks, *lengths), ((0, *dy), (0, *part), (1, *none), (sums_of(rows), *part)))), rows.width
     )
 
@@ -296,7 +300,7 @@ class ScatterExecutable(Passes):
         #: The scan of the counts, behind every `count`.
         self._scan = ScanExecutable(_scan_of(counts, size, self.device))
 
-    def _rows(self, key: Sequence[int]) -> Rows:
+    def _rows(self, key: Sequence[int]) -> ScatterRows:
         alignments = key[_DY], key[_OUT]
         return over_rows(self._shape, self.task.whole, self._steps, self._size, alignments)
 
@@ -326,7 +330,7 @@ class ScatterExecutable(Passes):
         pointers = tuple([(k, moved if k == len(operands) - 1 else 0) for k in range(len(operands))])
         return _Launch(LaunchOrder(kernel, self.device, *grid, alignment, pointers, tuple(constants), pairs), operands)
 
-    def _spec(self, algorithm: str, rows: Rows, wide: bool, indices: str = "", listed: int = 0) -> ScatterSpec:
+    def _spec(self, algorithm: str, rows: ScatterRows, wide: bool, indices: str = "", listed: int = 0) -> ScatterSpec:
         return ScatterSpec(
             algorithm=algorithm,
             dtype=self._dtype,
@@ -395,7 +399,7 @@ class ScatterExecutable(Passes):
         found.append(self._launch_of(kernel, key, rows.grid, arrays, self._constants(rows, kernel.rank, each, top)))
         return found
 
-    def _constants(self, rows: Rows, rank: int, each: int, top: int) -> tuple[int, ...]:
+    def _constants(self, rows: ScatterRows, rank: int, each: int, top: int) -> tuple[int, ...]:
         steps, outer = _filled(rows.merged._replace(shape=rows.outer), rank)
         whole = self.task.whole
         return (*_flat(steps), *outer, rows.rows, rows.columns, whole.entries, each, top, whole.numbers, 1)

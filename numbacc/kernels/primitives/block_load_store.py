@@ -24,7 +24,7 @@ else:
     from ...base._numba import intrinsic, ir
     from . import formats
     from .formats import I32, I64
-    from .instructions import copies_ahead, copy_ahead, kept_place, tell_copies
+    from .instructions import copies_ahead, copy_ahead, kept_pointer, tell_copies
     from .load_store import address_of, aggregate, lanes_type, pointer_to, resized
     from .runs import numbers_of
 
@@ -103,11 +103,10 @@ else:
             slot, thread = (resized(builder, each, I32) for each in (slot, thread))
             before = builder.add(builder.mul(slot, I32(threads * whole)), I32(threads * cell.before))
             start = builder.add(before, builder.mul(thread, I32(cell.nbytes)))
-            return builder.bitcast(builder.gep(kept_place(builder), [I32(0), start]), ir.PointerType(kind, addrspace=3))
+            return kept_pointer(builder, start, kind)
 
         def kind_of(cell: Cell) -> Any:
-            dtype = rows[cell.operand].dtype
-            return formats.access_type(dtype, cell.many) if cell.many > 1 else formats.memory_type(dtype)
+            return formats.moved_type(rows[cell.operand].dtype, cell.many)
 
         def copied(builder: Any, source: Any, target: Any, kind: Any, align: int, nbytes: int) -> None:
             if copies_ahead(align):

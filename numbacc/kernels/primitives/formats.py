@@ -44,6 +44,11 @@ def access_type(dtype: DTypeInfo, count: int) -> Any:
     return ir.VectorType(I32, nbytes // 4) if nbytes >= 4 else ir.VectorType(_bits_type(dtype), count)
 
 
+def moved_type(dtype: DTypeInfo, count: int) -> Any:
+    """The type that an access of `count` elements moves, of one element as it lies in memory."""
+    return access_type(dtype, count) if count > 1 else memory_type(dtype)
+
+
 def widen(context: Any, builder: Any, operand: Any, bits: Any) -> Any:
     """The number that an element of memory is."""
     if operand.as_it_is:

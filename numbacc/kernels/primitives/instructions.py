@@ -19,10 +19,17 @@ if SIMULATED:
         """The shared memory that a launch asks for."""
         return cuda.shared.array(0, np.dtype(np.uint8))
 
+    def hidden_successor(number: int) -> int:
+        """See the GPU's."""
+        return number + 1
+
 else:
     from ...base._numba import capability_compiled_for, intrinsic, ir
 
-__all__ = ["assembly", "copies_ahead", "copy_ahead", "hardware", "kept_memory", "kept_place", "tell_copies"]
+__all__ = [
+    "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory", "kept_pointer",
+    "tell_copies",
+]  # fmt: skip
 
 #: Compute capability from which on memory is copied into shared memory past a thread's registers.
 _COPIES_AHEAD_FROM = (8, 0)
@@ -63,7 +70,7 @@ if not SIMULATED:
         """What the simulator's shared memory is passed on as; a GPU's has a name."""
         return 0
 
-    def kept_place(builder: Any) -> Any:
+    def _kept_place(builder: Any) -> Any:
         """The shared memory that a launch asks for."""
         module, name = builder.module, "numbacc_kept"
         if name in module.globals:
@@ -72,12 +79,18 @@ if not SIMULATED:
         memory.linkage, memory.align = "external", VECTOR_BYTES
         return memory
 
+    def kept_pointer(builder: Any, start: Any, kind: Any) -> Any:
+        """To a value of an LLVM type in that memory, so many bytes behind its start."""
+        place = builder.gep(_kept_place(builder), [_I32(0), start])
+        return builder.bitcast(place, ir.PointerType(kind, addrspace=3))
+
     #: How numbers are held in registers, and the letter for such a register in assembly.
     _REGISTERS = {
         types.float32: (_FLOAT, "f"),
         types.float64: (_DOUBLE, "d"),
         types.uint32: (_I32, "r"),
         types.uint64: (_I64, "l"),
+        types.int64: (_I64, "l"),
     }
 
     def _instruction(text: str, result: Any, *operands: Any, what: str = "") -> Any:
@@ -101,6 +114,9 @@ if not SIMULATED:
             return typed
 
         return intrinsic((one, two, three)[len(operands) - 1])
+
+    #: A counter's next number, hidden from the compiler, so that it does not unroll the loop for want of registers.
+    hidden_successor = _instruction("add.s64 $0, $1, 1;", types.int64, types.int64, what="convergent")
 
     def _extreme(text: str, compare: str) -> Any:
         """The larger or smaller of two float32, NaN if one is: one instruction since compute capability 8.0."""

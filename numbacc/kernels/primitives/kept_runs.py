@@ -22,10 +22,10 @@ if SIMULATED:
     from .runs import numbers_at
     from .simulated import _element
 else:
-    from ...base._numba import intrinsic, ir
+    from ...base._numba import intrinsic
     from . import formats
     from .formats import I32
-    from .instructions import copies_ahead, copy_ahead, kept_place, tell_copies
+    from .instructions import copies_ahead, copy_ahead, kept_pointer, tell_copies
     from .load_store import address_of, aggregate, lanes_type, pointer_to, resized
     from .runs import numbers_of, put_run, run_at
 
@@ -148,13 +148,11 @@ else:
             """A pointer to what the tile has of a run of input k."""
             slot, step = (resized(builder, each, I32) for each in args[3:5])
             slot = builder.add(slot, builder.mul(step, I32(run * kept + k)))
-            start = builder.gep(kept_place(builder), [I32(0), builder.mul(slot, I32(access_bytes))])
-            return builder.bitcast(start, ir.PointerType(kind, addrspace=3))
+            return kept_pointer(builder, builder.mul(slot, I32(access_bytes)), kind)
 
         def kind_of(operand: Any) -> Any:
             """The type of one access."""
-            whole = formats.access_type(operand.dtype, width) if width > 1 else None
-            return whole or formats.memory_type(operand.dtype)
+            return formats.moved_type(operand.dtype, width)
 
         def bits_of(builder: Any, operand: Any, address: Any) -> Any:
             return builder.load(pointer_to(builder, address, kind_of(operand)), align=access_bytes)

@@ -23,7 +23,7 @@ else:
     from ...base._numba import capability_compiled_for, intrinsic, ir, types
     from . import formats
     from .formats import I16, I32, I64
-    from .instructions import assembly, kept_place
+    from .instructions import assembly, kept_pointer
     from .load_store import address_of, aggregate, lane_address, lanes_type, pointer_to, resized, under_way
 
 __all__ = ["PATTERNS", "tabulating"]
@@ -123,8 +123,7 @@ else:
 
     def _looked_up(builder: Any, offset: Any) -> Any:
         """The element of the table at an offset in bytes."""
-        place = builder.gep(kept_place(builder), [I32(0), offset])
-        return builder.load(builder.bitcast(place, ir.PointerType(I16, addrspace=3)), align=2)
+        return builder.load(kept_pointer(builder, offset, I16), align=2)
 
     def _replaced(builder: Any, word: Any) -> Any:
         """What the table has of the two elements in a word."""
@@ -168,7 +167,7 @@ else:
         def put(typing: Any, tile: Any, group: Any, words: Any, block: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 offset = builder.mul(resized(builder, args[1], I32), I32(width * size))
-                place = builder.gep(kept_place(builder), [I32(0), offset])
+                place = kept_pointer(builder, offset, I32)
                 found = [builder.extract_value(args[2], k) for k in range(count)]
                 names, letters = ", ".join(f"${k + 1}" for k in range(count)), ",r" * count
                 space, where = "shared", builder.trunc(builder.ptrtoint(place, I64), I32)

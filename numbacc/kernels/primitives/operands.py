@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base._numba import SIMULATED, types
+from ...base._numba import SIMULATED, cuda, types
 from ...base.dtypes import TABLE, DTypeInfo
 from ...runtime.launch_order import VECTOR_BYTES
 from ..specs import TILE_STEP
@@ -29,7 +29,7 @@ else:
     from .transposed_tiles import make_tiles
     from .unaligned_vector import make_uneven
 
-__all__ = ["Operand", "accessors", "operands"]
+__all__ = ["Operand", "accessors", "operands", "scalar_reader", "splitter"]
 
 
 class Operand:
@@ -137,6 +137,21 @@ def scalar_reader(names: tuple[str, ...]) -> Any:
         names: the numbers' dtypes. A word of 64 bits holds one, or a part of a complex one.
     """
     return make_scalar_reader(names)
+
+
+@lru_cache(maxsize=1)
+def splitter() -> Any:
+    """The device function (number, outer, inner) -> the coordinates of a C-ordered index, of lengths any, outer, inner.
+
+    All are less than 2^31: division of numbers of 64 bits takes several times as long.
+    """
+    unravel, none = operands((TABLE["uint8"],), 1, 1).unravel, np.int32(0)
+
+    def split(number, outer, inner):
+        first, second, third = unravel(np.int32(number), (none, np.int32(outer), np.int32(inner)))
+        return np.int64(np.uint32(first)), np.int64(np.uint32(second)), np.int64(np.uint32(third))
+
+    return cuda.jit(device=True)(split)
 
 
 def _cell_type(rows: Sequence[Operand], width: int) -> Any:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...functions.arithmetic import greatest, least, shared_out
-from ...functions.formula import Chunk, Place, Reduction
+from ...functions.formula import Chunk, Place, ReductionFormula
 
 
 def part(x):
@@ -309,8 +309,8 @@ def root(total, count):
 _NO_MOMENTS, _REALS = (0.0,) * 6, ("real",) * 6
 
 _ALL = (
-    Reduction("mean_complex", part, start=(0.0,), merge=add, finish=mean_complex),
-    Reduction(
+    ReductionFormula("mean_complex", part, start=(0.0,), merge=add, finish=mean_complex),
+    ReductionFormula(
         "argmax",
         with_index,
         start=(-math.inf, math.inf),
@@ -320,7 +320,7 @@ _ALL = (
         indexed=True,
         place=Place(larger, later_larger, "max"),
     ),
-    Reduction(
+    ReductionFormula(
         "argmin",
         with_index,
         start=(math.inf, math.inf),
@@ -331,7 +331,7 @@ _ALL = (
         place=Place(smaller, later_smaller, "min"),
     ),
     *(
-        Reduction(name, first, start=(0.0,) * parts, merge=merge, finish=finish, chunk=chunk)
+        ReductionFormula(name, first, start=(0.0,) * parts, merge=merge, finish=finish, chunk=chunk)
         for first, parts, merge, chunk, variants in (
             (
                 moments,
@@ -355,11 +355,13 @@ _ALL = (
         for name, finish in variants.items()
     ),
     *(
-        Reduction(name, moments_of_both, start=_NO_MOMENTS, merge=merged_moments_of_both, finish=finish, parts=_REALS)
+        ReductionFormula(
+            name, moments_of_both, start=_NO_MOMENTS, merge=merged_moments_of_both, finish=finish, parts=_REALS
+        )
         for name, finish in (("var_complex", variance_of_both), ("std_complex", deviation_of_both))
     ),
     *(
-        Reduction(
+        ReductionFormula(
             name,
             first,
             start=(start, 0.0),
@@ -376,7 +378,7 @@ _ALL = (
     ),
     # Norms; "_complex" of complex numbers, whose norms are real.
     *(
-        Reduction(f"norm_{name}{which}", first, start=(start,), merge=merge, finish=finish, parts=parts)
+        ReductionFormula(f"norm_{name}{which}", first, start=(start,), merge=merge, finish=finish, parts=parts)
         for which, parts, second_power in (("", ("",), square), ("_complex", ("real",), square_magnitude))
         for name, first, start, merge, finish in (
             ("0", is_something, 0.0, add, same),
@@ -406,7 +408,7 @@ def side_by_side(merge: Callable[..., tuple[Any, ...]], parts: int) -> Callable[
     return beside
 
 
-def named(name: str) -> Reduction:
+def named(name: str) -> ReductionFormula:
     """The reduction of a name, as pickles have it."""
     return REDUCTIONS[name]
 
@@ -503,7 +505,7 @@ class Slope(NamedTuple):
     example: tuple[str, str]
 
 
-class Function(NamedTuple):
+class ReductionFunction(NamedTuple):
     """A public function: f(x, *, axis=None, keepdims=False, out=None, stream=None).
 
     Attributes:
@@ -523,7 +525,7 @@ class Function(NamedTuple):
     name: str
     says: str
     example: tuple[str, str]
-    formula: Reduction
+    formula: ReductionFormula
     numpy: Callable[..., Any] | None
     rule: str
     slope: Slope | None = None
@@ -546,10 +548,10 @@ def function(
     finish: Callable[..., tuple[Any, ...]] = same,
     parts: tuple[str, ...] | None = None,
     **more: Any,
-) -> Function:
-    """Return the description of a public function: fields of `Function` and arguments of `Reduction`."""
-    formula = Reduction(name, map, start=start, merge=merge, finish=finish, parts=parts)
-    return Function(name, says, (arguments, output), formula, numpy, rule, **more)
+) -> ReductionFunction:
+    """Describe a public function: fields of `ReductionFunction`, and arguments of `ReductionFormula`."""
+    formula = ReductionFormula(name, map, start=start, merge=merge, finish=finish, parts=parts)
+    return ReductionFunction(name, says, (arguments, output), formula, numpy, rule, **more)
 
 
 _SQUARE, _OTHERS = "np.array([[1.0, 2.0], [3.0, 4.0]])", "np.array([[1.0, 5.0], [3.0, 4.0]])"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from ...functions.arithmetic import exp, exp2_rough, fma
-from ...functions.formula import Chunk, Reduction
+from ...functions.formula import Chunk, ReductionFormula
 from .functions import add, add_two, larger, part
 
 
@@ -175,14 +175,14 @@ _CHUNKS_WITH_DISTANCES = {
 
 _ALL = (
     *(
-        Reduction(
+        ReductionFormula(
             name + kind, exponent, start=(-math.inf, 0.0), merge=merged_exponents, finish=finish, chunk=_CHUNKS[kind]
         )
         for name, finish in (("logsumexp", logsumexp), ("log_sum", log_sum))
         for kind in _CHUNKS
     ),
     *(
-        Reduction(
+        ReductionFormula(
             f"log_sum_and_mean{kind}",
             exponent_and_distance,
             start=(-math.inf, 0.0, 0.0, 0.0),
@@ -192,15 +192,15 @@ _ALL = (
         )
         for kind, chunk in _CHUNKS_WITH_DISTANCES.items()
     ),
-    Reduction("mean_of_counted", counted, start=(0.0, 0.0), merge=add_two, finish=mean_of_counted),
-    Reduction("number_of_counted", counting, start=(0.0,), merge=add, finish=number_of_counted),
+    ReductionFormula("mean_of_counted", counted, start=(0.0, 0.0), merge=add_two, finish=mean_of_counted),
+    ReductionFormula("number_of_counted", counting, start=(0.0,), merge=add, finish=number_of_counted),
 )
 
 #: Reductions by name.
 EXPONENTS = {reduction.name: reduction for reduction in _ALL}
 
 
-def named(name: str) -> Reduction:
+def named(name: str) -> ReductionFormula:
     """The reduction of a name, as pickles have it."""
     return EXPONENTS[name]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
-from ...functions.formula import Reduction
+from ...functions.formula import ReductionFormula
 from ...runtime.launch_order import VECTOR_BYTES, Spec
 from ..specs import CHUNK
 
@@ -17,7 +17,7 @@ _PARTS_BYTES = 400
 
 class _ReduceFields(NamedTuple):
     algorithm: str
-    formula: Reduction
+    formula: ReductionFormula
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     parts: tuple[str, ...]

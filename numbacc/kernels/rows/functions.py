@@ -31,7 +31,7 @@ from ...functions.arithmetic import (
     reciprocal_root,
     shared_out,
 )
-from ...functions.formula import Formula, Reduction, RowFormula
+from ...functions.formula import Formula, ReductionFormula, RowFormula
 from ..elementwise.transformer import loss
 from ..reduce.functions import add, add_two, larger, part, same
 from ..reduce.logsumexp import EXPONENTS, distance, finite_part, lost_power, origin_of, power_from
@@ -42,10 +42,10 @@ def add_four(a, b, c, d, e, f, g, h):
     return a + e, b + f, c + g, d + h
 
 
-def sum_of(function: Callable[..., Any], finish: Callable[..., Any] = same, parts: int = 1) -> Reduction:
+def sum_of(function: Callable[..., Any], finish: Callable[..., Any] = same, parts: int = 1) -> ReductionFormula:
     """The reduction that adds up a function's results."""
     merges: dict[int, Callable[..., Any]] = {1: add, 2: add_two, 4: add_four}
-    return Reduction("sum", function, start=(0.0,) * parts, merge=merges[parts], finish=finish)
+    return ReductionFormula("sum", function, start=(0.0,) * parts, merge=merges[parts], finish=finish)
 
 
 # ---------------------------------------------------------------- softmax
@@ -79,7 +79,7 @@ def largest_and_logarithm(largest, total, count):
 def _exponents(finish):
     """max and Σ e^(x - max) at once."""
     whole = EXPONENTS["logsumexp"]
-    return Reduction(
+    return ReductionFormula(
         "exponents", whole.function, start=whole.start, merge=whole.merge, finish=finish, chunk=whole.chunk
     )
 
@@ -114,7 +114,7 @@ def log_softmax_backward(dy, y, total):
     return (dy - exp(y) * total,)
 
 
-_MAXIMUM = Reduction("max", part, start=(-math.inf,), merge=larger, finish=same)
+_MAXIMUM = ReductionFormula("max", part, start=(-math.inf,), merge=larger, finish=same)
 
 #: Softmax in one stage, of rows that are read once.
 SOFTMAX = RowFormula("softmax_at_once", softmax, (_exponents(largest_and_inverse),))
@@ -218,16 +218,18 @@ def sum_of_losses(total, count, ignored, smoothing):
 
 #: What losses of all rows are reduced to.
 LOSSES = {
-    "mean": Reduction("mean_of_losses", loss_that_counts, start=(0.0, 0.0), merge=add_two, finish=mean_of_losses),
-    "sum": Reduction("sum_of_losses", any_loss, start=(0.0,), merge=add, finish=sum_of_losses),
+    "mean": ReductionFormula(
+        "mean_of_losses", loss_that_counts, start=(0.0, 0.0), merge=add_two, finish=mean_of_losses
+    ),
+    "sum": ReductionFormula("sum_of_losses", any_loss, start=(0.0,), merge=add, finish=sum_of_losses),
 }
 
 
 def _rows(kind: str, base: Any, above: Any, above_and_distance: Any) -> tuple[RowFormula, ...]:
     """log Σ e^x, and losses, of rows whose exponentials are made so; each with all that long rows have in its place."""
-    largest = Reduction("max", part, start=(-math.inf,), merge=larger, finish=base)
-    total = Reduction("sum", above, start=(0.0,), merge=add, finish=logarithm)
-    sums = Reduction("sums", above_and_distance, start=(0.0, 0.0), merge=add_two, finish=logarithm_and_mean)
+    largest = ReductionFormula("max", part, start=(-math.inf,), merge=larger, finish=base)
+    total = ReductionFormula("sum", above, start=(0.0,), merge=add, finish=logarithm)
+    sums = ReductionFormula("sums", above_and_distance, start=(0.0, 0.0), merge=add_two, finish=logarithm_and_mean)
     found: list[RowFormula] = []
     for name, function, second, whole, at_once in (
         ("log_sum", log_sum_of_row, total, "log_sum", base_and_logarithm),
@@ -477,7 +479,9 @@ def layer_of_parts(n, mean, squares, lost, gradients, products, count, eps, unit
     return mean / unit, rest, varies, factor, middle, slope
 
 
-_LAYER_PARTS = Reduction("layer_parts", layer_parts, start=(0.0,) * 6, merge=merged_layer_parts, finish=layer_of_parts)
+_LAYER_PARTS = ReductionFormula(
+    "layer_parts", layer_parts, start=(0.0,) * 6, merge=merged_layer_parts, finish=layer_of_parts
+)
 
 
 #: The formulas of rows.

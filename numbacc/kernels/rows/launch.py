@@ -17,7 +17,7 @@ import numpy as np
 from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE
 from ...base.layout import Layout, Merged, layout, merge_dimensions, row_major_strides, view
-from ...functions.formula import Formula, Reduction
+from ...functions.formula import Formula, ReductionFormula
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, Limits
 from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, power_of_two
@@ -361,7 +361,7 @@ class RowTask(Task):
     kept: int = 1
     stats: int = 0
     indexed: bool = False
-    total: Reduction | None = None
+    total: ReductionFormula | None = None
 
 
 class RowExecutable(TaskOperation):
@@ -583,7 +583,7 @@ class FewRows:
         return Steps(steps, scratch, close, fits)
 
 
-def _results(stage: Reduction, scalars: int) -> int:
+def _results(stage: ReductionFormula, scalars: int) -> int:
     """How many numbers a stage makes of a row."""
     with np.errstate(all="ignore"):
         return len(stage.finish(*[np.float64(1)] * (len(stage.start) + 1 + scalars)))

@@ -6,10 +6,10 @@ kept in shared memory each thread has brought there itself: it begins to copy al
 number. The order in which numbers are merged is always the same.
 
 The mean of losses, one result of all rows, is made in the kernel of the losses. Each block brings together what its
-rows add, and tells it (see `look_back`); nothing of it is waited for. One more block has no rows: it adds up what the
-others tell, in the order of their numbers, while they work, so that little is left to do when the last has ended. It
-leaves words as it found them, 0, for the next launch. Only that block waits, so that the others always find room; it
-begins first, but in Numba's simulator, where a block begins when the one before has ended, it is the last.
+rows add, and tells it (see `decoupled_look_back`); nothing of it is waited for. One more block has no rows: it adds up
+what the others tell, in the order of their numbers, while they work, so that little is left to do when the last has
+ended. It leaves words as it found them, 0, for the next launch. Only that block waits, so that the others always find
+room; it begins first, but in Numba's simulator, where a block begins when the one before has ended, it is the last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from ...base._numba import SIMULATED, cuda
 from ...base.dtypes import TABLE
-from ...functions.formula import Reduction
+from ...functions.formula import ReductionFormula
 from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
 from ..primitives.block_partials import chunked
@@ -53,7 +53,7 @@ def stage_of(spec: RowSpec, number: int) -> SimpleNamespace:
     return reduction_of(spec, spec.formula.stages[number])
 
 
-def reduction_of(spec: RowSpec, reduction: Reduction) -> SimpleNamespace:
+def reduction_of(spec: RowSpec, reduction: ReductionFormula) -> SimpleNamespace:
     """A reduction, and its intrinsics."""
     functions = (reduction.function, reduction.merge, reduction.finish)
     function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)

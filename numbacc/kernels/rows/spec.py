@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
-from ...functions.formula import Formula, Reduction, RowFormula
+from ...functions.formula import Formula, ReductionFormula, RowFormula
 from ...runtime.launch_order import WARP, Spec
 from ..specs import HEAD_BYTES, ROW_BOUNDS, words_told
 
@@ -35,7 +35,7 @@ class _RowFields(NamedTuple):
     whole: bool = False
     picks: str | None = None
     sides: int = 1
-    total: Reduction | None = None
+    total: ReductionFormula | None = None
 
 
 class RowSpec(_RowFields, Spec):
@@ -59,7 +59,7 @@ class RowSpec(_RowFields, Spec):
             the index.
         sides: how many groups of a block share each a row with those of other blocks, row after row.
         total: what the first of the outputs is reduced to over all rows: of it, the index, and the scalars. None where
-            it has one element a row. Behind the outputs then are words of `look_back`.
+            it has one element a row. Behind the outputs then are words of `decoupled_look_back`.
     """
 
     __slots__ = ()
@@ -82,7 +82,7 @@ class RowSpec(_RowFields, Spec):
 
     @property
     def is_packed(self) -> bool:
-        """True where a thread keeps its row in words of two 16-bit floats: see `row_words`."""
+        """True where a thread keeps its row in words of two 16-bit floats: see `packed_16bit.in_words`."""
         is_alone = self.is_reduction and len(self.reads) == 1 and self.form == "registers"
         return is_alone and TABLE[self.reads[0]].itemsize == 2 and self.width > 1
 
@@ -151,7 +151,7 @@ class SumsSpec(_SumsFields, Spec):
         return self.is_cluster and self.rows.formula.shared is not None and self.depth > 2 and not self.held
 
     @property
-    def exchanged(self) -> tuple[Reduction, ...]:
+    def exchanged(self) -> tuple[ReductionFormula, ...]:
         """The reductions whose parts such blocks send each other."""
         formula = self.rows.formula
         return (formula.shared,) if self.is_ahead and formula.shared is not None else formula.stages

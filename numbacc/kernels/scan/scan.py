@@ -412,8 +412,8 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
 
     The last of the `outer` dimensions counts accesses; there are `positions` of them in all. A block has `piece` of all
     `items` of its columns; `fan` is 2 to the `bits`. Where `whole` is 0, arrays need not be aligned: elements are then
-    moved one by one. The last of `outs` are words of `look_back`: for each access a row of parts of each piece, then of
-    each group, then of each unit.
+    moved one by one. The last of `outs` are words of `decoupled_look_back`: for each access a row of parts of each
+    piece, then of each group, then of each unit.
     """
     width, runs, stride, threads = spec.width, spec.runs, spec.near, spec.threads
     ranks = threads // stride

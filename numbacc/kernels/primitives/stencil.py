@@ -1,30 +1,72 @@
-"""What the kernels of depthwise convolutions are made of: a tile's sums, with all loops unrolled when compiled.
+"""Sums of products of a tile with its neighbourhood, as of depthwise convolutions: all loops are unrolled.
 
-In Numba's simulator the same names are plain Python.
+A thread has some channels side by side, and a tile of places. It loads each element that the tile meets once, and adds
+up in registers. In Numba's simulator the same names are plain Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from math import prod
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...base._numba import SIMULATED
+import numpy as np
+
+from ...base._numba import SIMULATED, cuda, types
+from ...base.casts import cast, quietly
 from ...base.dtypes import TABLE
-from ..primitives.operands import Operand
-from .depthwise_spec import DEPTHWISE_THREADS, DepthwiseSpec, meetings
+from .operands import Operand
 
 if SIMULATED:
-    from .simulated_depthwise import make_tiles
+    from .partials import nothing_to_do
+    from .runs import put_numbers
+    from .simulated import _element, _map_lanes
 else:
-    from ...base._numba import cuda, intrinsic, ir, types
-    from ..primitives import formats
-    from ..primitives.formats import I32, I64, numba_type
-    from ..primitives.load_store import NO_OVERFLOW, aggregate, resized
+    from ...base._numba import intrinsic, ir
+    from . import formats
+    from .formats import I32, I64, numba_type
+    from .load_store import NO_OVERFLOW, aggregate, resized
 
-__all__ = ["Pieces", "tiles_of"]
+__all__ = ["Stencil", "tiles_of"]
+
+#: Along an axis, (element, ((place of the tile, tap), ...)): which of these meet there.
+Meetings = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+
+
+class Stencil(NamedTuple):
+    """What is computed of a tile.
+
+    Attributes:
+        dtype: name of the images' dtype.
+        compute: name of the dtype of sums.
+        taps: rows and columns of weights.
+        tile: rows and columns of places.
+        rows, columns: the elements that a tile meets, and where.
+        width: channels of a thread, next to each other.
+        across: threads of a block whose channels lie next to each other.
+        threads: those of a block.
+        keeps_weights: True where a thread has its weights in registers, all the time.
+        adds: whether the formula is given what lies in the second of three images.
+        biased: whether it is given a bias.
+        scaled: whether it is given two factors.
+    """
+
+    dtype: str
+    compute: str
+    taps: tuple[int, int]
+    tile: tuple[int, int]
+    rows: Meetings
+    columns: Meetings
+    width: int
+    across: int
+    threads: int
+    keeps_weights: bool
+    adds: bool
+    biased: bool
+    scaled: bool
 
 
 class Pieces:
@@ -36,7 +78,7 @@ class Pieces:
         channels: of a block.
     """
 
-    def __init__(self, spec: DepthwiseSpec):
+    def __init__(self, spec: Stencil):
         self._across, self._width = spec.across, spec.width
         self.size = min(spec.width, 16 // TABLE[spec.compute].itemsize)
         self.count, self.channels = spec.width // self.size, spec.across * spec.width
@@ -52,7 +94,7 @@ class Pieces:
 
 
 @lru_cache(maxsize=64)
-def tiles_of(spec: DepthwiseSpec) -> SimpleNamespace:
+def tiles_of(spec: Stencil) -> SimpleNamespace:
     """The intrinsics of a kernel.
 
     The sums of "filter" are a tuple in the order (row of taps, column of taps, channel). What lies outside of an image
@@ -62,7 +104,6 @@ def tiles_of(spec: DepthwiseSpec) -> SimpleNamespace:
         a namespace of
         ``shared(n)``: (how many cells of shared memory hold so many numbers, their type, their alignment); ``enter()``,
         ``leave()``: before and behind its allocation;
-        ``split(tile, rows, columns)``: (image, row, column) of a tile;
         ``put(cells, tap, channel, number)``: a weight, or behind them a bias, into shared memory;
         ``sweep(formula, addresses, offsets, start, place, x_sizes, y_sizes, x_steps, y_steps, cells, lane, factors)``:
         a tile's results put there: the formula of its sums, of what lies in `addresses[1]` where there are three, of
@@ -78,7 +119,106 @@ def tiles_of(spec: DepthwiseSpec) -> SimpleNamespace:
     return SimpleNamespace(**make_tiles(spec, operand, Pieces(spec)))
 
 
-if not SIMULATED:
+if SIMULATED:
+
+    def make_tiles(spec: Stencil, operand: Any, pieces: Any) -> dict[str, Any]:
+        """See `tiles_of`."""
+        real, width, half = getattr(np, spec.compute), spec.width, spec.threads // 2
+        rows, columns = dict(spec.rows), dict(spec.columns)
+        places = list(product(*map(range, spec.tile)))
+
+        def there(offset: int, place: Any, sizes: Any, steps: Any, row: int, column: int) -> int | None:
+            """The offset of what lies so many rows and columns behind a place; None outside of the image."""
+            if not (0 <= place[0] + row < sizes[0] and 0 <= place[1] + column < sizes[1]):
+                return None
+            return int(offset) + row * int(steps[1]) + column * int(steps[2])
+
+        def numbers(address: int, at: int | None) -> Any:
+            if at is None:
+                return np.zeros(width, real)
+            return cast(_element(address, at, operand.dtype, width), np.dtype(real))
+
+        def flat(found: Any) -> tuple[Any, ...]:
+            return tuple(real(number) for each in found for number in each)
+
+        def taps_met() -> Any:
+            """(row, column) of an element, and of the place and the tap that it meets."""
+            for (i, down), (j, across) in product(rows.items(), columns.items()):
+                for (p, r), (q, s) in product(down, across):
+                    yield i, j, (p, q), r * spec.taps[1] + s
+
+        def slot(tap: int, lane: int, k: int) -> Any:
+            return pieces.start(tap, k // pieces.size) + lane * pieces.size + k % pieces.size
+
+        def weight(cells: Any, tap: int, lane: int) -> Any:
+            return np.array([cells[slot(tap, lane, k)] for k in range(width)], real)
+
+        def put(cells: Any, tap: int, channel: int, number: Any) -> None:
+            lane, piece, rest = pieces.split(int(channel))
+            cells[slot(int(tap), lane, piece * pieces.size + rest)] = number
+
+        def sweep(
+            formula: Any, addresses: Any, offsets: Any, start: Any, place: Any, x_sizes: Any, y_sizes: Any,
+            x_steps: Any, y_steps: Any, cells: Any, lane: int, factors: Any,
+        ) -> None:  # fmt: skip
+            sums = {each: np.zeros(width, real) for each in places}
+            for i, j, each, tap in taps_met():
+                found = numbers(addresses[0], there(offsets[0], start, x_sizes, x_steps, i, j))
+                with quietly():
+                    sums[each] = sums[each] + found * weight(cells, tap, lane)
+            for (p, q), total in sums.items():
+                at = there(offsets[1], place, y_sizes, y_steps, p, q)
+                if at is not None:
+                    own = [total]
+                    if spec.adds:
+                        own.append(numbers(addresses[1], at))
+                    if spec.biased:
+                        own.append(weight(cells, prod(spec.taps), lane))
+                    found = _map_lanes(formula, tuple(map(tuple, own)), factors if spec.scaled else ())[0]
+                    put_numbers(operand, addresses[-1], at, found)
+
+        def nothing() -> Any:
+            return (real(0),) * (prod(spec.taps) * width)
+
+        def collect(
+            sums: Any, addresses: Any, offsets: Any, start: Any, place: Any, x_sizes: Any, y_sizes: Any, x_steps: Any,
+            y_steps: Any,
+        ) -> Any:  # fmt: skip
+            found = np.array(sums, real).reshape(-1, width)
+            for i, j, (p, q), tap in taps_met():
+                x = numbers(addresses[0], there(offsets[0], start, x_sizes, x_steps, i, j))
+                dy = numbers(addresses[1], there(offsets[1], place, y_sizes, y_steps, p, q))
+                with quietly():
+                    found[tap] += x * dy
+            return flat(found)
+
+        def put_sums(cells: Any, thread: int, sums: Any) -> None:
+            for k, number in enumerate(sums):
+                cells[k * half + thread] = number
+
+        def gain(cells: Any, thread: int, sums: Any) -> Any:
+            with quietly():
+                return tuple(number + cells[k * half + thread] for k, number in enumerate(sums))
+
+        def store_sums(address: int, offset: int, step: int, sums: Any) -> None:
+            own = Operand(TABLE[spec.compute], spec.compute, width, False)
+            for tap in range(prod(spec.taps)):
+                put_numbers(own, address, offset + tap * step, sums[tap * width : (tap + 1) * width])
+
+        return {
+            "shared": lambda count: (count, getattr(types, spec.compute), None),
+            "enter": nothing_to_do,
+            "leave": nothing_to_do,
+            "put": put,
+            "sweep": sweep,
+            "nothing": nothing,
+            "collect": collect,
+            "put_sums": put_sums,
+            "gain": gain,
+            "store_sums": store_sums,
+        }
+
+else:
 
     class Image:
         """An image in memory, some rows and columns of which are accessed around a place."""
@@ -149,12 +289,12 @@ if not SIMULATED:
     def _pair(builder: Any, value: Any) -> tuple[Any, Any]:
         return builder.extract_value(value, 0), builder.extract_value(value, 1)
 
-    def make_tiles(spec: DepthwiseSpec, operand: Any, pieces: Any) -> dict[str, Any]:
+    def make_tiles(spec: Stencil, operand: Any, pieces: Any) -> dict[str, Any]:
         real, width = numba_type(spec.compute), spec.width
         tile, (_, tap_columns) = spec.tile, spec.taps
         places = [(p, q) for p in range(tile[0]) for q in range(tile[1])]
         taps = types.UniTuple(real, prod(spec.taps) * width)
-        rows, columns = meetings(spec, 0), meetings(spec, 1)
+        rows, columns = dict(spec.rows), dict(spec.columns)
         #: For each row of places the last row of elements that it meets.
         last_rows = {p: i for i, met in rows.items() for p, _ in met}
 
@@ -220,21 +360,6 @@ if not SIMULATED:
             numbers = [range(n) for n in tile]
             moves = [image.along(*each) for each in zip(steps, numbers, strict=True)]
             return image, moves, [image.inside(*each) for each in zip(starts, sizes, numbers, strict=True)]
-
-        @intrinsic
-        def split(typing: Any, number: Any, rows: Any, columns: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                # Division by a number of 64 bits takes several times as long.
-                rest, tall, wide = (resized(builder, arg, I32) for arg in args)
-                above = builder.udiv(rest, wide)
-                column = builder.sub(rest, builder.mul(above, wide))
-                image = builder.udiv(above, tall)
-                row = builder.sub(above, builder.mul(image, tall))
-                found = {k: builder.zext(each, I64) for k, each in enumerate((image, row, column))}
-                return aggregate(context, builder, result, found)
-
-            result = types.UniTuple(types.int64, 3)
-            return result(number, rows, columns), generate
 
         @intrinsic
         def put(typing: Any, cells: Any, tap: Any, channel: Any, number: Any) -> Any:
@@ -334,7 +459,7 @@ if not SIMULATED:
 
         def slots(context: Any, builder: Any, cells: Any, args: Any) -> list[Any]:
             """Where a thread's sums lie in shared memory, those of all threads side by side."""
-            first, side = base(context, builder, (cells, args[0]), args[1], 1), DEPTHWISE_THREADS // 2
+            first, side = base(context, builder, (cells, args[0]), args[1], 1), spec.threads // 2
             return [builder.gep(first, [I64(k * side)]) for k in range(len(taps))]
 
         @intrinsic
@@ -374,7 +499,6 @@ if not SIMULATED:
             "shared": lambda count: (-(-count * TABLE[spec.compute].itemsize // 16), types.complex128, 16),
             "enter": nothing_to_do,
             "leave": nothing_to_do,
-            "split": split,
             "put": put,
             "sweep": sweep,
             "nothing": nothing,
