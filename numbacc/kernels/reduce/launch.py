@@ -196,7 +196,7 @@ def _below(number: int) -> int:
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class ReduceTask(Task):
-    """A reduction of arrays of given layouts. Its formula is a `Reduction`; operands are written without `axes`.
+    """A reduction of arrays of given layouts. Its formula is a `ReductionFormula`; operands are written without `axes`.
 
     Attributes:
         axes: the axes that are reduced, in order.
