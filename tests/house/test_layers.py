@@ -342,7 +342,6 @@ SMALL = {
     "kernels.attention.spec": "plans describe kernels without device code, which brings Numba",
     "kernels.attention.varlen": "formulas that the fused and the unfused path share",
     "kernels.conv.im2col_spec": "as kernels.attention.spec",
-    "kernels.conv.simulated_im2col": "simulated device code: only the simulator imports it",
     "kernels.elementwise.copy": "what device arrays need of kernels",
     "kernels.elementwise.lookup_table_choice": "the choice is made where the device code is not loaded",
     "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
