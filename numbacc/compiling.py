@@ -22,9 +22,7 @@ from .conv import depthwise, lowering
 from .conv import plans as conv_plans
 from .conv.problem import Problem
 from .elementwise import (
-    activated,
     casting,
-    dropping,
     index_gradients,
     indexing,
     losses,
@@ -34,8 +32,8 @@ from .elementwise import (
     positions,
     reduction_gradients,
     reduction_plan,
-    rotary,
     scans,
+    transformer,
 )
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
@@ -261,7 +259,7 @@ def _blocks() -> None:
         _, first, second, width = _QUERIES
         for table in ((second, width // 2), (first, 1, width // 2)):
             angles = _dense(table, str(dtypes.TABLE[dtype].compute))
-            _choose(rotary.everyday(_dense(_QUERIES, dtype), angles))
+            _choose(transformer.everyday_rope(_dense(_QUERIES, dtype), angles))
         for columns in (_LONG, _ODD[-1]):
             matrix, row = _dense((_ROWS, columns), dtype), _dense((columns,), dtype)
             _choose(casting.everyday(matrix))
@@ -270,8 +268,8 @@ def _blocks() -> None:
             # Of so many tokens that a thread takes several accesses.
             _choose(indexing.everyday(matrix, _dense((_MANY,), "int64"), places))
             _choose(index_gradients.everyday(matrix, matrix.shape, tokens, places))
-            _choose(dropping.everyday(matrix))
-            _choose(activated.everyday(matrix, row))
+            _choose(transformer.everyday_dropout(matrix))
+            _choose(transformer.everyday(matrix, row))
             _choose(losses.everyday(matrix, tokens))
         _choose(losses.everyday(_dense((_BATCH, _LONG), dtype), _dense((_BATCH,), "int64")))
     for dtype in casting.NARROW:

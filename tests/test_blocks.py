@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
-from numbacc.elementwise.activated import ACTIVATIONS
+from numbacc.elementwise.transformer import ACTIVATIONS
 from numbacc.kernels.elementwise import other_launches
 
 FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]

@@ -19,18 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.keywords import explain
 from . import gradients, norms, reduction_gradients, reductions, scans
-from .activated import (
-    ACTIVATIONS,
-    bias_activation,
-    bias_activation_backward,
-    residual_activation,
-    residual_activation_backward,
-)
 from .calling import cache_clear, cache_info, cache_limit
 from .casting import astype, copy
 from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction
-from .dropping import dropout, dropout_backward
 from .index_gradients import (
     take_along_axis_backward,
     take_backward,
@@ -49,9 +41,20 @@ from .positions import (
     triu,
 )
 from .public import function_of
-from .rotary import rope, rope_backward, rope_tables
 from .rows import NAMED, Row
 from .table import TABLE
+from .transformer import (
+    ACTIVATIONS,
+    bias_activation,
+    bias_activation_backward,
+    dropout,
+    dropout_backward,
+    residual_activation,
+    residual_activation_backward,
+    rope,
+    rope_backward,
+    rope_tables,
+)
 from .where_clamp import clamp, fill, of_numbers, where
 
 _FUNCTIONS = {name: function_of(name, entry) for name, entry in TABLE.items()}

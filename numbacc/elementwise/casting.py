@@ -36,16 +36,7 @@ def _run(row: Row | None, arguments: tuple[Any, ...], out: Any, where: Any, stre
     return arguments[0] if row is None else run(row, arguments, out, where, stream)
 
 
-@calls.planned(
-    plans,
-    "ElementwisePlan",
-    "x",
-    call="plan(x)",
-    short=False,
-    calls_only="copy",
-    run=_run,
-    prepare=find,
-)
+@calls.planned(plans, "ElementwisePlan", "x", call="plan(x)", short=False, calls_only="copy", run=_run, prepare=find)
 def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """x in another dtype.
 

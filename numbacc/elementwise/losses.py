@@ -461,7 +461,7 @@ def _has_rows(x: Layout, axis: int) -> bool:
 
 def _row_task(
     name: str, names: Sequence[str], inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], axis: int,
-    reference: Callable[..., Any], scalars: tuple[str, ...] = (),
+    reference: Callable[..., Any], scalars: tuple[str, ...] = ()
 ) -> RowTask:  # fmt: skip
     """A formula of rows of the first input; another has an index a row. Outputs have a number a row, or are `stats`."""
     x = inputs[0]

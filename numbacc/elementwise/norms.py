@@ -226,13 +226,7 @@ def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, st
 
 @_rows("x", optional="weight", keep="x weight eps")
 def rms_norm(
-    x: Any,
-    weight: Any = None,
-    *,
-    eps: float = 1e-6,
-    return_saved: bool = False,
-    out: Any = None,
-    stream: Any = None,
+    x: Any, weight: Any = None, *, eps: float = 1e-6, return_saved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
     """RMSNorm: x w / √(mean of x² + eps), along the last axis.
 
@@ -441,12 +435,7 @@ def _check(names: Sequence[str], inputs: Sequence[Layout], rows: int) -> Layout:
 
 
 def _plan(
-    name: str,
-    inputs: tuple[Layout, ...],
-    axis: int,
-    eps: float | None,
-    bias: bool,
-    outs: tuple[Layout, ...] | None,
+    name: str, inputs: tuple[Layout, ...], axis: int, eps: float | None, bias: bool, outs: tuple[Layout, ...] | None
 ) -> Plan:
     """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
     names, backward = _NAMES[name][: len(inputs)], name.endswith("_backward")

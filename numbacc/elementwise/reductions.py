@@ -263,14 +263,7 @@ def logsumexp(
 
 
 @_reduced()
-def argmax(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
+def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The index of the largest number.
 
     Args:
@@ -300,14 +293,7 @@ def argmax(
 
 
 @_reduced()
-def argmin(
-    x: Any,
-    *,
-    axis: int | None = None,
-    keepdims: bool = False,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
+def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The index of the smallest number.
 
     Args:

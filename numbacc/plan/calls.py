@@ -98,10 +98,10 @@ def planned(
 ) -> Decorator:
     """Make a public function and its `plan` of a function that returns a `PlannedCall`: a decorator.
 
-    The short path looks for a plan under the key (function's name, options in order, layout of out or None, layouts of
-    the optional arrays if the function has any, layouts of the arrays). It is taken for arrays that have a layout, and
-    for options of the types that their annotations name. The decorated function checks everything else, and must look
-    for the plan under the same key.
+    The short path looks for a plan under the key (`make`, function's name, options in order, layout of out or None,
+    layouts of the optional arrays if the function has any, layouts of the arrays). It is taken for arrays that have a
+    layout, and for options of the types that their annotations name. The decorated function checks everything else, and
+    must look for the plan under the same key.
 
     Args:
         cache: where its plans are.
@@ -110,8 +110,8 @@ def planned(
             needs those before it.
         example: the lines of the example of `plan`; NAME stands for the function's name. By default the plan of the
             function's own example, and its op.
-        make: the first part of each key, of a cache whose keys begin with a function. Or all parts in the place of the
-            name.
+        make: the function that keys begin with, of a cache that calls it with the other parts. Or a tuple of all parts
+            that stand before the options, in the place of the name.
         call: how the plan is called; by default with the arrays.
         note: more about `plan`.
         defaults: parameters that must have their defaults on the short path; they are in no key.
@@ -123,11 +123,12 @@ def planned(
         guards: options -> whether a value that is neither the default nor an integer is usual, where the annotation
             does not tell.
         pair: whether plans may have a second result, which has no `out`.
-        opens: (parameter, function): where the parameter is a saved object, the function is called with all arguments
-            by name and returns those that the call has instead. Or names of what the saved object holds, in its order:
-            it may be given as the first of these.
-        keep: called with the arguments of a call with return_saved=True, but that one; returns what the call returns.
-            Or names of what the saved object holds: parameters, arrays first, and one that is none for the result.
+        opens: names of what a saved object holds, in its order; users may pass the object as the first of them. Or
+            (parameter, function): if the parameter is a saved object, the function is called with all arguments by name
+            and returns the arguments that the call has instead.
+        keep: names of what the saved object holds: parameters, arrays first; a name that is no parameter stands for the
+            result. Or a function that is called with the arguments of a call with return_saved=True, but that one, and
+            returns what the call returns.
         run, prepare: run the plan, or make it ready and return it, where the decorated function returns something else
             than a `PlannedCall`: what it returns are their arguments.
         of: the function whose gradient this is.

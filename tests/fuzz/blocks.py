@@ -11,7 +11,7 @@ from elementwise_oracle import GRADIENTS
 
 from numbacc import elementwise as ew
 from numbacc.base import dtypes
-from numbacc.elementwise.activated import ACTIVATIONS
+from numbacc.elementwise.transformer import ACTIVATIONS
 
 from .arrays import values as any_values
 from .elementwise import mask_of

@@ -1,0 +1,606 @@
+"""Parts of transformers, each in one pass: activations of sums, rotary position embedding, dropout.
+
+An activation is of x and a bias, or of x and what is added back to it. `rope` turns pairs of a row's elements by angles
+that grow with the position. The mask of `dropout` follows from a seed and a place in its sequence, and is not kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..arrays.operands import Array
+from ..base import checks
+from ..base.dtypes import FLOATS, info, words
+from ..base.layout import Layout, check_rank, check_same_device, dense_like, layout, normalize_axis, view
+from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError, unknown
+from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.other_launches import dropout_launcher
+from ..kernels.elementwise.transformer import BLOCKS
+from ..plan import calls
+from ..plan.base import outs_of
+from ..plan.maps import MapPlan
+from ..plan.saved import Saved
+from ..reference import blocks as reference
+from ..reference import dropping
+from ..runtime.streams import handle_of
+from .calling import found, plans
+from .casting import astype
+from .gradients import gradient_row, run_backward
+from .operation import ElementwisePlan, find, planned, run
+from .planning import NumberedPlan, broadcast_shapes, broadcast_strides, outputs_of
+from .positions import arange
+from .reductions import sum as sum_of
+from .rows import Meaning, Row
+from .table import TABLE
+
+# ---------------------------------------------------------------- activations of sums
+
+#: The activations, with their options as they are by default.
+ACTIVATIONS = tuple(name for name, entry in TABLE.items() if entry.function.of_sum)
+
+_EXAMPLE = """
+>>> elementwise.NAME.plan(np.ones((1, 2)), np.ones(SHAPE)).info.op
+'elementwise.relu_of_sum'
+"""
+
+
+@calls.planned(
+    plans,
+    "ElementwisePlan",
+    "x bias",
+    note="Lengths of 1 come after the axis of bias.",
+    short=False,
+    keep="x bias activation axis",
+    run=run,
+    prepare=find,
+    example=_EXAMPLE.replace("SHAPE", "2"),
+)
+def bias_activation(
+    x: Any,
+    bias: Any,
+    *,
+    activation: str = "relu",
+    axis: int = -1,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """An activation of x + bias, in one pass: nothing is rounded between.
+
+    Args:
+        x: array of floats of rank 1 to 8, any strides.
+        bias: array of rank 1, of x's length along the axis.
+        activation: a name in `elementwise.ACTIVATIONS`: "relu", "gelu", "silu", ...; with its options as they are by
+            default.
+        axis: the axis that the bias belongs to.
+        return_saved: whether to return a second object, which carries operands and options to
+            `bias_activation_backward(dy, saved)`. x and bias must not change until then.
+        out, stream: as in `add`.
+
+    Raises:
+        OptionError: an unknown activation. LayoutError: with return_saved, out shares memory with x or the bias.
+        ShapeError: axis, the bias's shape. As `add` besides.
+
+    Example:
+        >>> elementwise.bias_activation(np.array([[1.0, -3.0]]), np.array([0.5, 1.0]))
+        array([[1.5, 0. ]])
+    """
+    return _row(activation), _with_bias(x, bias, axis, stream), out, None, stream
+
+
+def bias_activation_backward(
+    dy: Any, x: Any, bias: Any = None, *, activation: str = "relu", axis: int = -1, out: Any = None, stream: Any = None
+) -> tuple[Array, Array]:
+    """The gradients with respect to x and to the bias, given dy, that with respect to the result.
+
+    Args:
+        dy: array of floats, of x's shape.
+        x: the saved object of `bias_activation(..., return_saved=True)`, as in `bias_activation_backward(dy, saved)`.
+            It holds x, bias, activation and axis. Or x itself, with
+        bias, activation, axis: the same as in `bias_activation`. If activation is forgotten, the gradients are wrong
+            and nothing reports it.
+        out: (array for dx, array for dbias).
+        stream: as everywhere.
+
+    Returns:
+        (dx, dbias), like x and the bias. dbias is the sum of dx along all other axes, as it was rounded.
+
+    Raises:
+        as `bias_activation`; ShapeError: dy's shape; `out` is no pair.
+
+    Example:
+        >>> x, bias = np.array([[1.0, -3.0], [2.0, 4.0]]), np.array([0.5, 1.0])
+        >>> y, saved = elementwise.bias_activation(x, bias, return_saved=True)
+        >>> elementwise.bias_activation_backward(np.ones((2, 2)), saved)[1]
+        array([2., 1.])
+    """
+    if isinstance(x, Saved):
+        given = {"bias": bias, "activation": activation, "axis": axis}
+        defaults = {"bias": None, "activation": "relu", "axis": -1}
+        x, bias, activation, axis = x.opened("elementwise.bias_activation", given, defaults)
+    if bias is None:
+        raise ArgumentsError(
+            "bias is missing: call bias_activation_backward(dy, saved), or give x, bias, activation and axis"
+        )
+    array, spread = _with_bias(x, bias, axis, stream)
+    if out is not None and not (isinstance(out, (tuple, list)) and len(out) == 2):
+        raise ShapeError(f"out is a {type(out).__name__}; pass a pair of arrays, for the gradients of x and bias")
+    own, theirs = (None, None) if out is None else out
+    dx = run_backward(_gradient(activation), (dy, array, spread), own, stream)
+    number = normalize_axis(axis, array.ndim, "x")
+    axes = tuple(d for d in range(array.ndim) if d != number)
+    total = sum_of(dx, axis=axes, dtype=spread.dtype, out=theirs, stream=stream)
+    return (dx, total) if out is None else tuple(out)
+
+
+@calls.planned(
+    plans,
+    "ElementwisePlan",
+    "x residual",
+    short=False,
+    keep="x residual activation",
+    run=run,
+    prepare=find,
+    example=_EXAMPLE.replace("SHAPE", "(1, 2)"),
+)
+def residual_activation(
+    x: Any, residual: Any, *, activation: str = "relu", return_saved: bool = False, out: Any = None, stream: Any = None
+) -> Array:
+    """An activation of x + residual, in one pass: nothing is rounded between.
+
+    Args:
+        x, residual: arrays of floats of one shape, any strides.
+        activation: as in `bias_activation`.
+        return_saved: whether to return a second object, which carries operands and activation to
+            `residual_activation_backward(dy, saved)`. x and residual must not change until then.
+        out, stream: as in `add`.
+
+    Raises:
+        OptionError: an unknown activation. LayoutError: with return_saved, out shares memory with x or the residual.
+        ShapeError: unequal shapes. As `add` besides.
+
+    Example:
+        >>> elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), activation="relu")
+        array([1.5, 0. ])
+    """
+    return _row(activation), _alike(x, residual, stream), out, None, stream
+
+
+def residual_activation_backward(
+    dy: Any, x: Any, residual: Any = None, *, activation: str = "relu", out: Any = None, stream: Any = None
+) -> Array:
+    """The gradient with respect to x, which is also that with respect to the residual, given dy.
+
+    Args:
+        dy: array of floats, of x's shape.
+        x: the saved object of `residual_activation(..., return_saved=True)`, as in
+            `residual_activation_backward(dy, saved)`. It holds x, residual and activation. Or x itself, with
+        residual, activation: the same as in `residual_activation`. If activation is forgotten, the gradient is wrong
+            and nothing reports it.
+        out: array for the result, like x. It may be dy itself: in place.
+        stream: as everywhere.
+
+    Raises:
+        as `residual_activation`.
+
+    Example:
+        >>> y, saved = elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), return_saved=True)
+        >>> elementwise.residual_activation_backward(np.ones(2), saved)
+        array([1., 0.])
+    """
+    if isinstance(x, Saved):
+        given, defaults = {"residual": residual, "activation": activation}, {"residual": None, "activation": "relu"}
+        x, residual, activation = x.opened("elementwise.residual_activation", given, defaults)
+    if residual is None:
+        raise ArgumentsError(
+            "residual is missing: call residual_activation_backward(dy, saved), or give x, residual and activation"
+        )
+    return run_backward(_gradient(activation), (dy, *_alike(x, residual, stream)), out, stream)
+
+
+def _with_bias(x: Any, bias: Any, axis: Any, stream: Any) -> tuple[Any, Any]:
+    handle = handle_of(stream)
+    array, row = operands.as_input(x, "x", handle), operands.as_input(bias, "bias", handle)
+    number = normalize_axis(axis, array.ndim, "x")
+    if row.shape != (array.shape[number],):
+        raise ShapeError(f"bias has shape {row.shape}; x has shape {array.shape}: it must be ({array.shape[number]},)")
+    return array, row[(slice(None),) + (None,) * (array.ndim - number - 1)]
+
+
+def _alike(x: Any, residual: Any, stream: Any) -> tuple[Any, Any]:
+    handle = handle_of(stream)
+    array, other = operands.as_input(x, "x", handle), operands.as_input(residual, "residual", handle)
+    if other.shape != array.shape:
+        raise ShapeError(f"residual has shape {other.shape}; x has shape {array.shape}: they must be equal")
+    return array, other
+
+
+def everyday(x: Layout, bias: Layout) -> Iterator[ElementwisePlan]:
+    """Plans of calls forward and backward, of the activations that models have most."""
+    for activation in ("relu", "gelu", "gelu_tanh", "silu"):
+        for other in (bias, x):
+            yield planned(_row(activation), (x, other))
+            yield planned(_gradient(activation), (x, x, other))
+
+
+@lru_cache(maxsize=64)
+def _row(activation: str) -> Row:
+    """The row of an activation of a sum."""
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise unknown("activation", activation, ACTIVATIONS, f"it is one of {', '.join(ACTIVATIONS)}")
+    entry = TABLE[activation]
+    meaning, options = entry.row.meanings["f"], tuple(entry.options.values())
+    scalar = _of_sum(meaning.scalar, "x, other", options)
+    return Row(
+        f"{activation}_of_sum",
+        ("x", "other"),
+        "float",
+        {"f": Meaning(scalar, lambda x, other: meaning.numpy(x + other, *map(x.dtype.type, options)))},
+        heavy=entry.row.heavy,
+        origin=(_row, (activation,)),
+    )
+
+
+@lru_cache(maxsize=64)
+def _gradient(activation: str) -> Row:
+    """The row of its gradient, with respect to x."""
+    row = _row(activation)
+    entry = TABLE[activation]
+    meaning, options = gradient_row(entry.row).meanings["f"], tuple(entry.options.values())
+    return Row(
+        f"{row.name}_backward",
+        ("dy", "x", "other"),
+        "keep",
+        {
+            "f": Meaning(
+                _of_sum(meaning.scalar, "dy, x, other", options),
+                lambda dy, x, other: meaning.numpy(dy, x + other, *map(x.dtype.type, options)),
+            )
+        },
+        results=(1,),
+        origin=(_gradient, (activation,)),
+    )
+
+
+def _of_sum(function: Any, parameters: str, options: tuple[float, ...]) -> FunctionType:
+    """A function of numbers with the sum of the last two parameters in the place of one: written as text, as kernels
+    take no functions with as many parameters as they are given."""
+    module = getattr(function, "__module__", "")
+    called = f"math.{function.__name__}" if module == "math" else "function"
+    before = "dy, " if parameters.startswith("dy") else ""
+    given = "".join(f", {option!r}" for option in options)
+    space: dict[str, Any] = {"function": function, "math": math}
+    exec(f"def of_sum({parameters}):\n    return {called}({before}x + other{given})\n", space)
+    found: FunctionType = space["of_sum"]
+    return found
+
+
+# ---------------------------------------------------------------- rotary position embedding
+
+
+def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout, sin: Layout) -> NumberedPlan:
+    inputs, name = (x, cos, sin), "x" if op == "rope" else "dy"
+    check_rank(x.shape, name)
+    for array, own in zip(inputs, (name, "cos", "sin"), strict=True):
+        check_same_device(array, own, x, name)
+        if not info(array.dtype, own).is_float:
+            raise DTypeError(f"{own} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
+    if x.shape[-1] % 2:
+        raise ShapeError(f"{name} has shape {x.shape}: rows of odd length have no pairs")
+    half = x.shape[-1] // 2
+    shape = (*x.shape[:-1], half)
+    for array, own in ((cos, "cos"), (sin, "sin")):
+        if broadcast_shapes([(own, array), (name, _half(x, shape))]) != shape:
+            raise ShapeError(f"{own} has shape {array.shape}; it must broadcast to {shape}, the pairs of {name}")
+    result = dense_like(x, x.shape)
+    outputs = outputs_of(result, out)
+    compute = str(info(x.dtype).compute)
+    halves, targets = _pairs(x, half, interleaved), _pairs(outputs[0], half, interleaved)
+    spec = MapSpec(
+        op=f"elementwise.{op}",
+        formula=BLOCKS[op],
+        reference=partial(getattr(reference, op), compute=compute),
+        names=(name, "cos", "sin", "out"),
+        inputs=inputs,
+        outputs=outputs,
+        shape=shape,
+        reads=(
+            *(view(0, offset, strides, shape) for offset, strides in halves),
+            *(view(k, 0, broadcast_strides(inputs[k], shape), shape) for k in (1, 2)),
+        ),
+        writes=tuple(view(0, offset, strides, shape) for offset, strides in targets),
+        out_given=out is not None,
+        compute=compute,
+    )
+    return NumberedPlan(spec, ())
+
+
+def _half(x: Layout, shape: tuple[int, ...]) -> Layout:
+    """The layout of one element of each pair, for messages."""
+    return Layout(shape, x.strides, x.dtype, x.device)
+
+
+def _pairs(x: Layout, half: int, interleaved: bool) -> list[tuple[int, tuple[int, ...]]]:
+    """(offset, strides) of the first elements of all pairs, and of the second ones."""
+    step = x.strides[-1]
+    if interleaved:
+        return [(offset, (*x.strides[:-1], 2 * step)) for offset in (0, step)]
+    return [(offset, x.strides) for offset in (0, half * step)]
+
+
+@calls.planned(plans, "NumberedPlan", "x cos sin", make=_rope, keep="cos sin interleaved")
+def rope(
+    x: Any,
+    cos: Any,
+    sin: Any,
+    *,
+    interleaved: bool = False,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Rotary position embedding: (a, b) -> (a cos - b sin, b cos + a sin), of pairs (a, b) in each row.
+
+    Source: Su et al. 2021 (arXiv:2104.09864).
+
+    Args:
+        x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides, rows of even length d: queries or
+            keys, of shape (batch, heads, positions, d) or (batch, positions, heads, d), say.
+        cos, sin: arrays of floats that broadcast to x's shape with d/2 in the place of d: (positions, d/2), or
+            (positions, 1, d/2) where heads come behind positions. `rope_tables` makes them.
+        interleaved: which elements are a pair: i and i + d/2 (False, as GPT-NeoX and Llama's implementations have it),
+            or 2i and 2i + 1 (as in the paper and GPT-J; half the speed in 16 bits).
+        return_saved: whether to return a second object, which carries cos, sin and interleaved to
+            `rope_backward(dy, saved)`.
+        out: array for the result, like x. It may be x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        an array like x; `out` if given. With return_saved (y, saved). 16-bit floats are computed in float32 and rounded
+        once.
+
+    Raises:
+        ShapeError: rank, a row of odd length, what does not broadcast. DTypeError: not of floats. LayoutError: out
+        overlaps in part, or is read-only. OptionError: interleaved, stream. DeviceError: several devices.
+
+    Example:
+        >>> elementwise.rope(np.array([1.0, 0.0]), np.array([0.0]), np.array([1.0]))
+        array([0., 1.])
+    """
+    options = (checks.boolean(interleaved, "interleaved"),)
+    return found(_rope, "rope", {"x": x, "cos": cos, "sin": sin}, options, out, stream)
+
+
+@calls.planned(plans, "NumberedPlan", "dy cos sin", make=_rope, opens="cos sin interleaved")
+def rope_backward(
+    dy: Any, cos: Any, sin: Any = None, *, interleaved: bool = False, out: Any = None, stream: Any = None
+) -> Array:
+    """The gradient with respect to x, given dy, that with respect to rope(x): each pair is turned back.
+
+    Args:
+        dy: array as x.
+        cos: the saved object of `rope(..., return_saved=True)`, as in `rope_backward(dy, saved)`. It holds cos, sin and
+            interleaved. Or cos itself, with
+        sin, interleaved: the same as in `rope`. If interleaved is forgotten, the gradient is wrong and nothing reports
+            it.
+        out, stream: as in `rope`, and so are the errors.
+
+    Example:
+        >>> y, saved = elementwise.rope(np.ones(2), np.array([0.0]), np.array([1.0]), return_saved=True)
+        >>> elementwise.rope_backward(np.array([0.0, 1.0]), saved)
+        array([1., 0.])
+    """
+    if sin is None:
+        raise ArgumentsError("sin is missing: call rope_backward(dy, saved), or give cos, sin and interleaved")
+    options = (checks.boolean(interleaved, "interleaved"),)
+    return found(_rope, "rope_backward", {"dy": dy, "cos": cos, "sin": sin}, options, out, stream)
+
+
+def rope_tables(
+    length: int,
+    dim: int,
+    *,
+    base: float = 10000.0,
+    first: int = 0,
+    dtype: Any = "float32",
+    device: int | str | None = None,
+    stream: Any = None,
+) -> tuple[Array, Array]:
+    """Cosines and sines of the angles of `rope`: position · base^(-2i/d), i = 0, 1, ..., d/2 - 1.
+
+    Args:
+        length: how many positions.
+        dim: d, the even length of a row.
+        base: what the slowest angle's period grows with; above 0.
+        first: the first position.
+        dtype: a float's; angles are computed in float64.
+        device, stream: as in `numbacc.empty`.
+
+    Returns:
+        (cos, sin), each of shape (length, d/2).
+
+    Raises:
+        OptionError: what is no such number. DTypeError: dtype is not a float's.
+
+    Example:
+        >>> cos, sin = elementwise.rope_tables(16, 64)
+        >>> cos.shape
+        (16, 32)
+    """
+    rows, d = checks.integer(length, "length", 0), checks.integer(dim, "dim", 2)
+    start, slow = checks.integer(first, "first"), checks.real(base, "base")
+    if d % 2 or slow <= 0:
+        raise OptionError(f"dim={d} must be even, and base={slow} above 0")
+    position = arange(start, start + rows, dtype="float64", device=device, stream=stream)
+    number = arange(d // 2, dtype="float64", device=device, stream=stream)
+    rate = run(TABLE["multiply"].row, (number, -2.0 * math.log(slow) / d), None, None, stream)
+    rate = run(TABLE["exp"].row, (rate,), None, None, stream)
+    angle = run(TABLE["multiply"].row, (position[:, None], rate), None, None, stream)
+    cos, sin = (run(TABLE[name].row, (angle,), None, None, stream) for name in ("cos", "sin"))
+    return astype(cos, dtype, copy=False, stream=stream), astype(sin, dtype, copy=False, stream=stream)
+
+
+def everyday_rope(x: Layout, table: Layout) -> Iterator[NumberedPlan]:
+    """Plans of calls forward and backward, by both kinds of pairs."""
+    for op in ("rope", "rope_backward"):
+        yield from (_rope(op, interleaved, None, x, table, table) for interleaved in (False, True))
+
+
+# ---------------------------------------------------------------- dropout
+
+
+class DropoutPlan(MapPlan):
+    """A planned dropout: probability, seed and offset are given to each run."""
+
+    def __call__(  # type: ignore[override]
+        self, x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None, stream: Any = None
+    ) -> Any:
+        """Run on arrays laid out as those that the plan was made for, with any numbers.
+
+        Raises:
+            LayoutError: an array is laid out otherwise. As `dropout` besides.
+        """
+        handle = handle_of(stream)
+        inputs, numbers = _arrays(x, offset, handle), _numbers(p, seed, offset)
+        outs = outs_of(out, handle)
+        self._check_fit(inputs, outs)
+        return self.run(inputs, outs, out, handle, self.passed(numbers))
+
+    def passed(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The numbers as executables, or the reference, take them."""
+        if self.device < 0:
+            return numbers
+        return tuple(word for n, name in zip(numbers, self.spec.scalars, strict=True) for word in words(n, name))
+
+
+def _arrays(x: Any, offset: Any, handle: int) -> list[Any]:
+    found = [operands.as_input(x, "x", handle)]
+    return found if isinstance(offset, (int, np.integer)) else [*found, operands.as_input(offset, "offset", handle)]
+
+
+def _numbers(p: Any, seed: Any, offset: Any) -> tuple[int, int, int, float]:
+    """(seed, first group of words, the least word that is kept, 1 / (1 - p))."""
+    dropped = checks.real(p, "p")
+    if not 0.0 <= dropped <= 1.0:
+        raise OptionError(f"p={p} is not a probability: it must be from 0 to 1")
+    start = checks.integer(offset, "offset", 0, 2**62) if isinstance(offset, (int, np.integer)) else 0
+    if start % 4:
+        raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
+    key = checks.integer(seed, "seed", 0, 2**64 - 1)
+    return key, start // 4, round(dropped * 2**32), 1.0 / (1.0 - dropped) if dropped < 1.0 else 0.0
+
+
+def _plan(name: str, out: Layout | None, *inputs: Layout) -> DropoutPlan:
+    x = inputs[0]
+    check_rank(x.shape or (1,), "x")
+    row = info(x.dtype, "x")
+    if not row.is_float:
+        raise DTypeError(f"x has dtype {row.name}; it must be one of {', '.join(FLOATS)}")
+    for each in inputs[1:]:
+        check_same_device(each, "offset", x, "x")
+        if each.dtype != np.int64:
+            raise DTypeError(f"offset has dtype {each.dtype}; an array of it is of int64")
+        if each.size != 1:
+            raise ShapeError(f"offset has shape {each.shape}; it must have one element")
+    outputs = outputs_of(dense_like(x, x.shape), out)
+    compute = str(row.compute)
+    nowhere = (0,) * x.ndim
+    spec = MapSpec(
+        op=f"elementwise.{name}",
+        formula=None,
+        reference=partial(dropping.dropout, compute=compute),
+        names=("x", *("offset",) * (len(inputs) - 1), "out"),
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        reads=(view(0, 0, x.strides, x.shape), *(view(1, 0, nowhere, x.shape) for _ in inputs[1:])),
+        writes=(view(0, 0, outputs[0].strides, x.shape),),
+        out_given=out is not None,
+        launcher=dropout_launcher,
+        compute=compute,
+        scalars=("uint64", "uint64", "uint64", compute),
+    )
+    return DropoutPlan(spec)
+
+
+@calls.planned(plans, "DropoutPlan", "x", short=False, keep="p seed offset", call="plan(x, p, seed=..., offset=...)")
+def dropout(
+    x: Any,
+    p: float = 0.5,
+    *,
+    seed: int,
+    offset: Any = 0,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """x / (1 - p) with probability 1 - p, else 0. Source: Srivastava et al. 2014, "Dropout".
+
+    Element number i, in C order, is dropped by word number offset + i of the generator philox of `seed`: the same that
+    `numbacc.random.Generator("philox", seed).dropout_mask(p, x.shape)` drops, entered at `offset`. So the mask need not
+    be kept: `dropout_backward` makes it again. Of a NaN that is dropped 0 comes, too.
+
+    Args:
+        x: array of float32, float64, float16 or bfloat16, of up to 8 dimensions, any strides.
+        p: the probability to drop, 0 to 1, to a multiple of 2^-32. With p = 1 all are 0.
+        seed: of the sequence, 0 to 2^64 - 1.
+        offset: where the sequence is entered, a multiple of 4, 0 to 2^62; the next draw begins x.size
+            behind it, rounded up. Or an array of one int64 on x's device, rounded down, which the GPU reads when
+            it runs: a graph that is replayed drops others as often as the array is changed.
+        return_saved: whether to return a second object, which carries p, seed and offset to
+            `dropout_backward(dy, saved)`.
+        out: array for the result, like x. It may be x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Raises:
+        OptionError: p, seed or offset. DTypeError: x is not of floats; offset not of int64. ShapeError: rank; offset is
+        not of one element. LayoutError: out overlaps x in part, or is read-only. DeviceError: several devices.
+
+    Example:
+        >>> elementwise.dropout(np.ones(8), 0.5, seed=3)
+        array([2., 0., 2., 2., 0., 2., 2., 0.])
+    """
+    arrays = {"x": x} if isinstance(offset, (int, np.integer)) else {"x": x, "offset": offset}
+    plan, inputs, outs, handle, _ = found(_plan, "dropout", arrays, (), out, stream)
+    return plan, inputs, outs, handle, plan.passed(_numbers(p, seed, offset))
+
+
+def dropout_backward(
+    dy: Any, p: Any = 0.5, *, seed: int | None = None, offset: Any = 0, out: Any = None, stream: Any = None
+) -> Array:
+    """The gradient with respect to x, given dy, that with respect to dropout(x): dy dropped alike.
+
+    Args:
+        dy: array of floats, of x's shape.
+        p: the saved object of `dropout(..., return_saved=True)`, as in `dropout_backward(dy, saved)`. It holds p, seed
+            and offset. Or p itself, with
+        seed, offset: the same as in `dropout`. If p or offset is forgotten, the gradient is wrong and nothing reports
+            it.
+        out, stream: as in `dropout`, and so are the errors.
+
+    Example:
+        >>> y, saved = elementwise.dropout(np.ones(8), 0.5, seed=3, return_saved=True)
+        >>> elementwise.dropout_backward(np.ones(8), saved)
+        array([2., 0., 2., 2., 0., 2., 2., 0.])
+    """
+    if isinstance(p, Saved):
+        given = {"seed": seed, "offset": offset}
+        p, seed, offset = p.opened("elementwise.dropout", given, {"seed": None, "offset": 0})
+    if seed is None:
+        raise ArgumentsError(
+            "seed is missing: call dropout_backward(dy, saved), or give p, seed and offset as to dropout"
+        )
+    dx: Array = dropout(dy, p, seed=seed, offset=offset, out=out, stream=stream)
+    return dx
+
+
+def everyday_dropout(x: Layout) -> Iterator[DropoutPlan]:
+    """Plans of calls whose offset is a number, or on the GPU."""
+    yield from (_plan("dropout", None, x), _plan("dropout", None, x, layout((1,), (8,), np.dtype(np.int64), x.device)))
