@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from ..plan.calls import planned
-from .calling import NO_EXTRAS, NO_SCALES, plans, prepared, run
+from .calling import SHARED_EXTRAS, found, planned_attention
+from .problem import EXTRAS
 from .saved import ARRAYS, check_complete, check_saved, opened, saved
 
 
@@ -14,9 +14,9 @@ def _keep(**given: Any) -> tuple[Any, ...]:
     """Return the results and the saved object of a call with these arguments."""
     with_stats = check_saved(given)
     given["return_stats"] = True
-    found = run(*forward.__wrapped__(**given))
-    kept = saved(found, given)
-    return (*found, kept) if with_stats else (found[0], kept)
+    results = forward(**given)
+    kept = saved(results, given)
+    return (*results, kept) if with_stats else (results[0], kept)
 
 
 def _opened(**given: Any) -> dict[str, Any]:
@@ -25,15 +25,10 @@ def _opened(**given: Any) -> dict[str, Any]:
     return {**given, **dict(zip(ARRAYS, arrays, strict=True)), **own}
 
 
-@planned(
-    plans,
-    "AttentionPlan",
+@planned_attention(
     "q k v",
-    calls_only="seed",
+    extras=" ".join(EXTRAS),
     keep=_keep,
-    run=run,
-    prepare=prepared,
-    short=False,
     note="The plan's other arrays and seed are passed by name.",
     example="""
 >>> q = np.ones((1, 1, 2, 4))
@@ -157,29 +152,13 @@ def forward(
         array([[0. ],
                [0.5]])
     """
-    extras = NO_EXTRAS
-    if not (bias is None is alibi is seq_len_q is seq_len_kv is page_table_k is page_table_v):
-        extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
-        return_amax,
-    )  # fmt: skip
-    if descale_q is None is descale_k is descale_v is scale_s is descale_s is scale_o:
-        scales = NO_SCALES
-    else:
-        scales = (descale_q, descale_k, descale_v, scale_s, descale_s, scale_o)
-    return "forward", (q, k, v), extras, offset, options, out, seed, stream, scales
+    return found("forward", locals())
 
 
-@planned(
-    plans,
-    "AttentionPlan",
+@planned_attention(
     "do q k v o stats",
-    calls_only="seed",
+    extras=" ".join(SHARED_EXTRAS),
     opens=("q", _opened),
-    run=run,
-    prepare=prepared,
-    short=False,
     of=forward,
     call="plan(do, saved, out=None)`, or `plan(do, q, k, v, o, stats)",
     note="""The plan's other arrays and seed are passed by name; a saved object holds them.""",
@@ -256,11 +235,4 @@ def backward(
     """
     if k is None or v is None or o is None or stats is None:
         check_complete(locals())
-    extras = NO_EXTRAS
-    if not (bias is None is alibi is seq_len_q is seq_len_kv is page_table_k is page_table_v):
-        extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
-    )  # fmt: skip
-    arrays = (do, q, k, v, o, stats)
-    return "backward", arrays, extras, offset, options, out, seed, stream, NO_SCALES
+    return found("backward", locals())

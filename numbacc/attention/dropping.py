@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from ..plan.calls import planned
-from .calling import NO_SCALES, plans, prepared, run
+from .calling import SHARED_EXTRAS, found, planned_attention
 
 
-@planned(
-    plans,
-    "AttentionPlan",
+@planned_attention(
     "q k v",
-    calls_only="seed",
-    run=run,
-    prepare=prepared,
-    short=False,
+    extras=" ".join(SHARED_EXTRAS),
     call="plan(q, k, v, seed=..., offset=...)",
     note="The plan's other arrays are passed by name.",
     example="""
@@ -70,9 +64,4 @@ def dropout_mask(
         array([[ True, False],
                [ True,  True]])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
-    )  # fmt: skip
-    arrays = (q, k, v)
-    return "dropout_mask", arrays, extras, offset, options, out, seed, stream, NO_SCALES
+    return found("dropout_mask", locals())

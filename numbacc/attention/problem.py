@@ -41,11 +41,11 @@ class AttentionOptions(NamedTuple):
     layout: Any
     max_len_q: Any
     max_len_kv: Any
-    return_stats: Any
-    bias_grad: Any
-    deterministic: Any
-    workspace_limit: Any
-    return_amax: Any
+    return_stats: Any = False
+    bias_grad: Any = False
+    deterministic: Any = False
+    workspace_limit: Any = None
+    return_amax: Any = False
 
 
 class AttentionCall(NamedTuple):

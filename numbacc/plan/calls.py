@@ -84,6 +84,8 @@ def planned(
     optional: str = "",
     defaults: str = "",
     calls_only: str = "",
+    extras: str = "",
+    passes: tuple[str, Callable[..., Any]] | None = None,
     guards: Mapping[str, Callable[[Any], bool]] | None = None,
     forms: Mapping[str, Callable[[Any], Any]] | None = None,
     pair: bool = False,
@@ -114,6 +116,10 @@ def planned(
         note: more about `plan`.
         defaults: parameters that must have their defaults on the short path; they are in no key.
         calls_only: parameters that `plan` does not have, besides stream and return_saved.
+        extras: names of optional arrays of which each may be missing. The key has a tuple of their layouts, None where
+            all are missing. With extras, the key has a tuple of the layouts of `out`, too.
+        passes: (parameters, function): numbers that are in no key, and (plan, numbers) -> the scalars of the plan's
+            run. One of them may be among the extras: it is an array or an integer.
         guards: options -> whether a value that is neither the default nor an integer is usual, where the annotation
             does not tell.
         pair: whether plans may have a second result, which has no `out`.
@@ -142,6 +148,7 @@ def planned(
         space |= {f"is_usual_{each}": test for each, test in (guards or {}).items()}
         space |= {f"form_{each}": form for each, form in (forms or {}).items()}
         space |= {"keep": keep, "opened": opens and opens[1], "check_kept": check_kept}
+        space["passed"] = passes and passes[1]
         lines = [f"def {name}({parameters.taken(parameters.names, '**others')}):"]
         lines += [f"    if others:\n        raise wrong(body, others, {name!r})"]
         if isinstance(keep, str):
@@ -159,8 +166,9 @@ def planned(
         if short:
             first = [repr(name)] if make is None else ["make", repr(name)] if callable(make) else ["*make"]
             lines += _short(
-                first, parameters, arrays.split(), optional.split(), defaults.split(), guards or {}, forms or {}, pair
-            )
+                first, parameters, arrays.split(), optional.split(), defaults.split(), guards or {}, forms or {}, pair,
+                extras.split(), passes[0].split() if passes else [],
+            )  # fmt: skip
         answer = [
             f"    plan, inputs, outs, handle, scalars = body({parameters.passed(parameters.names)})",
             "    return plan.run(inputs, outs, out, handle, scalars)",
@@ -332,10 +340,10 @@ def _example(name: str, family: str, text: str | None) -> str:
 
 def _short(
     first: list[str], parameters: Parameters, arrays: list[str], optional: list[str], defaults: list[str],
-    guards: Mapping[str, Any], forms: Mapping[str, Any], pair: bool,
+    guards: Mapping[str, Any], forms: Mapping[str, Any], pair: bool, extras: list[str], passes: list[str],
 ) -> list[str]:  # fmt: skip
     """Lines of the short path, for device arrays. All else, and all that is wrong, is left to the function."""
-    apart = {"out", "stream", "return_saved", *arrays, *optional, *defaults}
+    apart = {"out", "stream", "return_saved", *arrays, *optional, *defaults, *extras, *passes}
     options = [each for each in parameters.names if each not in apart]
     # NumPy arrays have no layout, and the AttributeError would take longer than this test.
     tests = [f"type({arrays[0]}) is not ndarray", *(_is_default(each, parameters) for each in defaults)]
@@ -345,13 +353,35 @@ def _short(
             tests.append(test.format(each))
     layouts = [f"{each}._numbacc_layout" for each in arrays]
     keys = [f"form_{each}({each})" if each in forms else each for each in options]
-    extras = [f"None if {one} is None else {one}._numbacc_layout" for one in optional]
+    more = [f"None if {one} is None else {one}._numbacc_layout" for one in optional]
     inputs = f"({', '.join([*arrays, *optional])},)"
     for count in range(len(optional) - 1, -1, -1):
         inputs = f"({', '.join([*arrays, *optional[:count]])},) if {optional[count]} is None else {inputs}"
     target = "None if given is None else given._numbacc_layout"
     imports = "; ".join(f"{each} = as_array({each}, {each!r}, handle)" for each in arrays)
     outs = "None if given is None else (given,)"
+    find: list[str] = []
+    scalars = ""
+    if extras:
+        target = "None if given is None else tuple([each._numbacc_layout for each in given])"
+        target += " if type(given) is tuple else (given._numbacc_layout,)"
+        outs = "None if given is None else given if type(given) is tuple else (given,)"
+        also = [f"None if type({each}) is int else {each}" if each in passes else each for each in extras]
+        missing = [f"{' is '.join(each for each in extras if each not in passes)} is None"]
+        missing += [f"type({each}) is int" for each in extras if each in passes]
+        find = [
+            f"            if {' and '.join(missing)}:",
+            f"                inputs, more = {inputs}, None",
+            "            else:",
+            f"                extras = ({', '.join(also)},)",
+            "                more = tuple([None if each is None else each._numbacc_layout for each in extras])",
+            f"                inputs = (*{inputs}, *[each for each in extras if each is not None])",
+        ]
+        inputs, more = "inputs", ["more"]
+    if passes:
+        tests += [f"type({each}) is int" for each in passes if each not in extras]
+        usual = " or ".join(f"{each} is not default_{each}" for each in passes)
+        scalars = f", passed(plan, {', '.join(passes)}) if plan.takes_scalars or {usual} else ()"
     lines = [
         f"    if {' and '.join(tests)}:",
         "        handle = handle_of(stream)",
@@ -360,7 +390,8 @@ def _short(
         f"            {imports}",
         "            given = None if out is None else as_array(out, 'out', handle)",
         "        try:",
-        f"            plan = hit(({', '.join([*first, *keys, target, *extras, *layouts])}))",
+        *find,
+        f"            plan = hit(({', '.join([*first, *keys, target, *more, *layouts])}))",
         "        except Exception:  # foreign arrays may raise anything",
         "            plan = None",
         "        if plan is not None:",
@@ -370,7 +401,7 @@ def _short(
             "            if len(plan.outputs) != 1:",
             f"                return plan.run({inputs}, (given, None), None, handle)",
         ]
-    return [*lines, f"            return plan.run({inputs}, {outs}, out, handle)"]
+    return [*lines, f"            return plan.run({inputs}, {outs}, out, handle{scalars})"]
 
 
 def _is_default(name: str, parameters: Parameters) -> str:

@@ -13,7 +13,9 @@ from threads import run_threads
 
 import numbacc
 from numbacc import attention
+from numbacc.attention import attending, dropping
 from numbacc.base.dispatch import runtime
+from numbacc.errors import OptionError
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -168,3 +170,53 @@ def test_nothing_is_copied_to_the_host(device_place, monkeypatch):
             views = call.views("q", "k", "v")
             o, stats = attention.forward(*views, **call.keywords, return_stats=True)
             call.backward(o, stats, out=None)
+
+
+SHORT = {
+    "plain": {},
+    "mask": {"mask": attention.CausalSlidingWindow(3), "scale": 0.5, "layout": "BSHD", "deterministic": True},
+    "bias": {"bias": (1, 1, 4, 4), "alibi": (4,)},
+    "lengths": {"seq_len_q": (2,), "seq_len_kv": (2,), "return_stats": True},
+    "dropout": {"dropout": 0.5, "seed": 2**63, "offset": 4},
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_second_calls_take_the_short_path(device_place, monkeypatch, name):
+    """Calls that `planned` looks up itself, with all kinds of options, extra arrays, seeds and outs."""
+    rng, dtypes = np.random.default_rng(4), {"seq_len_q": np.int32, "seq_len_kv": np.int32}
+    q, k, v, do = (device_place.put(rng.standard_normal((2, 4, 4, 4)).astype(np.float32)) for _ in range(4))
+    options = {
+        key: device_place.put(np.full(value, 2, dtypes.get(key, np.float32)))
+        if key in {"bias", "alibi", *dtypes}
+        else value
+        for key, value in SHORT[name].items()
+    }
+    plain = {key: value for key, value in options.items() if key not in ("return_stats", "return_saved")}
+    with_stats = {**plain, "return_stats": True}
+    o, stats = attention.forward(q, k, v, **with_stats)
+    outs = tuple(device_place.put(np.full((2, 4, 4, 4), np.nan, np.float32)) for _ in range(3))
+    calls = [
+        lambda: attention.forward(q, k, v, **options),
+        lambda: attention.forward(q, k, v, **plain, out=outs[0]),
+        lambda: attention.forward(q, k, v, **plain, return_saved=True)[0],
+        lambda: attention.backward(do, q, k, v, o, stats, **plain),
+        lambda: attention.backward(do, q, k, v, o, stats, **plain, out=outs),
+    ]
+    if name == "dropout":
+        calls.append(lambda: attention.dropout_mask(q, k, v, **plain))
+        place_of = device_place.put(np.array([4], np.int64))
+        calls.append(lambda: attention.forward(q, k, v, **{**plain, "offset": place_of}))
+
+    def arrays(found):
+        return [device_place.get(each).copy() for each in (found if isinstance(found, tuple) else (found,))]
+
+    first = [each for call in calls for each in arrays(call())]
+    for module in (attending, dropping):
+        monkeypatch.setattr(module, "found", None)
+    second = [each for call in calls for each in arrays(call())]
+    assert all(np.allclose(*pair, rtol=1e-5, atol=1e-6) for pair in zip(first, second, strict=True))
+    # A seed that is no seed raises although the plan is known.
+    monkeypatch.undo()
+    with pytest.raises(OptionError, match="seed"):
+        attention.forward(q, k, v, **{**plain, "seed": -1})
