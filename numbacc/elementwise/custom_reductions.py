@@ -22,7 +22,7 @@ from ..base.casts import cast
 from ..base.dtypes import TABLE
 from ..base.layout import Layout, argument_of, layout, row_major_strides, view
 from ..errors import OptionError, ShapeError, UnsupportedError, shown, unknown
-from ..functions.formula import ReductionFormula
+from ..functions.reduction_formula import ReductionFormula
 from ..functions.symbolic.derive import backward
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..reference import epilogues
 from . import gates
-from .formula import COPY, Formula, ReductionFormula, identity
+from .formula import COPY, Formula, identity
 from .gates import activated, biased, geglu_tanh, geglu_tanh_pair, relu
+from .reduction_formula import ReductionFormula
 
 
 def dgelu(v, aux):

@@ -17,7 +17,8 @@ from numbacc.base import dtypes
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, words
 from numbacc.base.layout import layout, view
-from numbacc.functions.formula import Formula, ReductionFormula
+from numbacc.functions.formula import Formula
+from numbacc.functions.reduction_formula import ReductionFormula
 from numbacc.kernels.elementwise import other_launches
 from numbacc.kernels.elementwise.launch import MapExecutable, MapTask
 from numbacc.kernels.specs import KernelSpec, compute_dtype

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
-from ...functions.formula import ReductionFormula
+from ...functions.reduction_formula import ReductionFormula
 from ...runtime.launch_order import MAX_THREADS
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize

@@ -1,4 +1,4 @@
-"""The first of the best of several elements, found together: see `formula.Place`.
+"""The first of the best of several elements, found together: see `reduction_formula.Place`.
 
 In Numba's simulator the same is plain Python.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from ...base._numba import SIMULATED, cuda, types
 from ...base.dtypes import TABLE
-from ...functions.formula import Place
+from ...functions.reduction_formula import Place
 from .operands import Operand
 from .specialize import specialize
 

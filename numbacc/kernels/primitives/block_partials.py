@@ -1,4 +1,4 @@
-"""Parts of several elements made together: see `formula.Chunk`. In Numba's simulator the same is plain Python."""
+"""Parts of several elements made together: see `reduction_formula.Chunk`. In the simulator the same is plain Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base._numba import SIMULATED, cuda, types
-from ...functions.formula import Chunk
+from ...functions.reduction_formula import Chunk
 from .specialize import specialize
 
 

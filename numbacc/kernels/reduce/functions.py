@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...functions.arithmetic import greatest, least, shared_out
-from ...functions.formula import Chunk, Place, ReductionFormula
+from ...functions.reduction_formula import Chunk, Place, ReductionFormula
 
 
 def part(x):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from ...functions.arithmetic import exp, exp2_rough, fma
-from ...functions.formula import Chunk, ReductionFormula
+from ...functions.reduction_formula import Chunk, ReductionFormula
 from .functions import add, add_two, larger, part
 
 

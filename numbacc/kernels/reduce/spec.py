@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
-from ...functions.formula import ReductionFormula
+from ...functions.reduction_formula import ReductionFormula
 from ...runtime.launch_order import VECTOR_BYTES, Spec
 from ..specs import CHUNK
 

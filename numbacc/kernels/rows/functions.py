@@ -1,4 +1,4 @@
-"""Softmax, losses and normalizations of rows, forward and backward, as scalar formulas: see `formula.RowFormula`.
+"""Softmax, losses and normalizations of rows, forward and backward, as scalar formulas, each a `RowFormula`.
 
 A stage's function is given the numbers at one place of the row, and behind them the results of the stages before, then
 the scalar arguments: eps, where there is one. A loss is also given what a row's index names, and the index: see
@@ -31,7 +31,8 @@ from ...functions.arithmetic import (
     reciprocal_root,
     shared_out,
 )
-from ...functions.formula import Formula, ReductionFormula, RowFormula
+from ...functions.formula import Formula
+from ...functions.reduction_formula import ReductionFormula, RowFormula
 from ..elementwise.transformer import loss
 from ..reduce.functions import add, add_two, larger, part, same
 from ..reduce.logsumexp import EXPONENTS, distance, finite_part, lost_power, origin_of, power_from

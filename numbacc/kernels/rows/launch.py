@@ -17,7 +17,8 @@ import numpy as np
 from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE
 from ...base.layout import Layout, Merged, layout, merge_dimensions, row_major_strides, view
-from ...functions.formula import Formula, ReductionFormula
+from ...functions.formula import Formula
+from ...functions.reduction_formula import ReductionFormula
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, Limits
 from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, power_of_two

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...base._numba import SIMULATED, cuda
 from ...base.dtypes import TABLE
-from ...functions.formula import ReductionFormula
+from ...functions.reduction_formula import ReductionFormula
 from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
 from ..primitives.block_partials import chunked

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
-from ...functions.formula import Formula, ReductionFormula, RowFormula
+from ...functions.formula import Formula
+from ...functions.reduction_formula import ReductionFormula, RowFormula
 from ...runtime.launch_order import WARP, Spec
 from ..specs import HEAD_BYTES, ROW_BOUNDS, words_told
 

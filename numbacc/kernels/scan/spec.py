@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
-from ...functions.formula import Scan
+from ...functions.reduction_formula import Scan
 from ...runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, WARP, Spec
 from ..reduce.functions import add, multiply, part
 
