@@ -346,7 +346,8 @@ def _short(
     apart = {"out", "stream", "return_saved", *arrays, *optional, *defaults, *extras, *passes}
     options = [each for each in parameters.names if each not in apart]
     # NumPy arrays have no layout, and the AttributeError would take longer than this test.
-    tests = [f"type({arrays[0]}) is not ndarray", *(_is_default(each, parameters) for each in defaults)]
+    first_type = "type_of" if len(arrays) == 1 else f"type({arrays[0]})"
+    tests = [f"{first_type} is not ndarray", *(_is_default(each, parameters) for each in defaults)]
     for each in options:
         test = _GUARDED if each in guards else _USUAL.get(parameters.annotations[each], "")
         if test:
@@ -383,10 +384,11 @@ def _short(
         usual = " or ".join(f"{each} is not default_{each}" for each in passes)
         scalars = f", passed(plan, {', '.join(passes)}) if plan.takes_scalars or {usual} else ()"
     lines = [
+        f"    type_of = type({arrays[-1]})",
         f"    if {' and '.join(tests)}:",
         "        handle = handle_of(stream)",
         "        given = out",
-        f"        if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",
+        "        if type_of in importers and type(out) is not tuple and type(out) is not list:",
         f"            {imports}",
         "            given = None if out is None else as_array(out, 'out', handle)",
         "        try:",
