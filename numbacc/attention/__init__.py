@@ -6,8 +6,8 @@ is asked for, `unfused` does without.
 """
 
 from ..base.keywords import explain
+from ..libraries.cudnn_support import asked as _asked
 from ..libraries.cudnn_support import supports as _supports
-from ..plan.calls import asked as _asked
 from .attending import (
     backward,
     forward,

@@ -5,8 +5,8 @@ says what cuDNN is asked for.
 """
 
 from ..base.keywords import explain
+from ..libraries.cudnn_support import asked as _asked
 from ..libraries.cudnn_support import supports as _supports
-from ..plan.calls import asked as _asked
 from .convolving import (
     backward_data,
     backward_filter,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..arrays import operands
+from ..base import keywords
 from ..errors import ShapeError
 from ..plan.base import Plan, outs_of
 from ..plan.cache import PlanCache, functions_of
@@ -38,3 +39,12 @@ def found(
         raise ShapeError(f"out is a {type(out).__name__} of {len(outs)}; {name} has one result")
     target = None if outs is None else operands.layout_of(outs[0])
     return plans.find((make, name, *options, target, *map(operands.layout_of, inputs))), inputs, outs, handle, ()
+
+
+def compiled(name: str, source: str, used: dict[str, Any]) -> dict[str, Any]:
+    """What a text of public functions defines, given what it uses. Editors and tracebacks find the text."""
+    file, space = f"<numbacc.elementwise.{name}>", {"__name__": "numbacc.elementwise", "Any": Any, **used}
+    # What an editor shows are the words, as in functions that are not made.
+    source = f"from __future__ import annotations\n{source}"
+    keywords.define(source, file, space)
+    return space

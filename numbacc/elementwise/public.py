@@ -11,7 +11,7 @@ from ..errors import ArgumentsError, OptionError
 from ..functions.symbolic.opaque_functions import whole
 from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
-from .calling import plans
+from .calling import compiled, plans
 from .operation import KEY, DoesNotFit, ElementwisePlan, find, is_number, run
 from .rows import Row
 from .table import TABLE, Entry
@@ -216,15 +216,6 @@ def _of_numbers(row: Row, options: Mapping[str, Any]) -> Callable[..., Any]:
     source = f"def {row.name}({takes}):\n    return scalar({', '.join(row.names)})\n"
     found: Callable[..., Any] = compiled(f"{row.name} of numbers", source, {"scalar": scalar})[row.name]
     return found
-
-
-def compiled(name: str, source: str, used: dict[str, Any]) -> dict[str, Any]:
-    """What a text of public functions defines, given what it uses. Editors and tracebacks find the text."""
-    file, space = f"<numbacc.elementwise.{name}>", {"__name__": "numbacc.elementwise", "Any": Any, **used}
-    # What an editor shows are the words, as in functions that are not made.
-    source = f"from __future__ import annotations\n{source}"
-    keywords.define(source, file, space)
-    return space
 
 
 def _example(row: Row, options: Mapping[str, Any]) -> str:

@@ -20,8 +20,8 @@ from ..kernels.reduce import functions as slopes
 from ..plan.saved import Saved
 from ..runtime.streams import handle_of
 from . import operation, reduction_plan
+from .calling import compiled
 from .custom_reductions import EXTREME, reduction, repeated, seen, slope_row
-from .public import compiled
 from .rows import Row
 from .type_promotion import kind_of
 

@@ -18,8 +18,7 @@ from typing import Any
 from ..arrays.operands import Array
 from ..kernels.reduce.functions import FUNCTIONS, ReductionFunction
 from ..plan.calls import planned
-from .calling import plans
-from .public import compiled
+from .calling import compiled, plans
 from .reduction_plan import WITH_DTYPE, correction_of, found, made, order_of
 from .type_promotion import dtype_of
 

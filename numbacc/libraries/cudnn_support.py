@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..base.checks import boolean, integer
 from ..base.dispatch import simulated
+from ..base.keywords import Parameters, define, hidden, wrong
 from ..errors import DTypeError, UnsupportedError
 from ..runtime.streams import target_of
 from .cudnn_devices import GPUS, Gpu, gpu_here, gpu_named
@@ -134,3 +135,77 @@ def _gpu(device: int | str) -> Gpu:
     if simulated():
         raise UnsupportedError(f"device={device!r} is simulated; cuDNN plans for one of {', '.join(GPUS)}")
     return gpu_here(target_of(device))
+
+
+def asked(
+    function: Any, request: Callable[..., Any], supports: Callable[..., Any], own: str, *, shapes: str, example: str
+) -> None:
+    """Give a public function its `request` and `supports`.
+
+    Their parameters are those of `request` that are its own, and the function's options.
+
+    Args:
+        function: the public function.
+        request: makes a request, of a direction and these parameters.
+        supports: of a request and device=, whether cuDNN has a plan.
+        own: names of parameters that are not the function's options.
+        shapes: of an example, as an argument list.
+        example: what the request of the example prints.
+    """
+    name, parameters = function.__name__, Parameters(request)  # type: ignore[arg-type]
+    options = Parameters(function.__wrapped__)
+    names = [each for each in parameters.names if each in own.split() or each in options.names]
+    names = [each for each in names if each in own.split() or f"default_{each}" in options.defaults]
+    # Of both, where they have a name in common: `request` has its own.
+    defaults = {
+        **options.defaults,
+        **{key: each for key, each in parameters.defaults.items() if key[8:] in own.split()},
+    }
+    space: dict[str, Any] = {
+        "__name__": function.__module__, "make": request, "ask": supports, "wrong": wrong, **defaults,
+    }  # fmt: skip
+    call = f"make({parameters.passed(names)}, direction={name!r})"
+    takes = parameters.taken(names)
+    lines = []
+    for part, more, answer in (
+        ("request", "", call),
+        ("supports", ", device='H200'", f"ask({call}, device)"),
+    ):
+        lines += [
+            f"def {part}({takes}{more}, **others):",
+            f"    if others:\n        raise wrong({part}, others, '{name}.{part}')",
+            f"    return {answer}",
+        ]
+    source, file = "\n".join([*lines, ""]), f"<numbacc.{name}.request of {function.__module__}>"
+    define(source, file, space)
+    notes = {each: (parameters if each in own.split() else options).annotations[each] for each in names}
+    family = function.__module__.split(".")[1]
+    for part, returned in (("request", "Request"), ("supports", "Support")):
+        made = space[part]
+        made.__qualname__, made.__module__ = f"{name}.{part}", function.__module__
+        made.__annotations__ = {**notes, **({"device": "int | str"} if part == "supports" else {}), "return": returned}
+        made.__doc__ = _ASKING[part].format(name=f"{family}.{name}", family=family, shapes=shapes, example=example)
+        hidden(made)
+        setattr(function, part, made)
+
+
+_ASKING = {
+    "request": """Return a request: `{name}` of contiguous arrays of these shapes, for `numbacc.cudnn.supports`.
+
+    Shapes are in the order of `layout`, `dtype` is that of the arrays; the options are those of `{name}`.
+    Errors are those of `{name}`.
+
+    Example:
+        >>> {name}.request({shapes})
+        {example}
+    """,
+    "supports": """Return whether cuDNN has a plan for `{name}` of contiguous arrays of these shapes on a GPU.
+
+    The result is that of `numbacc.cudnn.supports`, of `{name}.request` and device: the name of a GPU that need
+    not be there, or one of this process. Arguments and errors are those of the two.
+
+    Example:
+        >>> {name}.supports({shapes}, device="H200")
+        <... on NVIDIA H200: ...>
+    """,
+}

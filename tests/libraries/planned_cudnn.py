@@ -24,6 +24,9 @@ from numbacc.runtime import native_graphs
 from numbacc_bindings import cudnn as api
 from numbacc_bindings.cudnn import CudnnError, HeurMode, KnobType, NumericalNote, Status, cudnn
 
+# Looking for plans takes long.
+pytestmark = pytest.mark.each_alone
+
 stand_in.load()
 DIRECTIONS = ("forward", "backward_data", "backward_filter")
 #: All but float16: what `Wants.inputs` tells apart.

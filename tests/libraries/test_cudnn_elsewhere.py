@@ -166,8 +166,13 @@ def test_the_first_way_with_a_plan_counts():
     assert not none and none == cudnn.supports(no, "T4")
 
 
+#: Each costs a process that plans, and one is enough where time counts.
+NAMES = [name for name in GPUS if name not in ("T4", "A100", "H200", "B200")]
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (number > 0)) for number, name in enumerate(NAMES)]
+
+
 @needs_planner
-@pytest.mark.parametrize("name", [name for name in GPUS if name not in ("T4", "A100", "H200", "B200")])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_planned_for(name):
     found = cudnn.supports(CASES["forward-bfloat16"], name.lower())
     assert found and found.device == gpu_named(name).name

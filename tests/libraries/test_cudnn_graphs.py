@@ -150,10 +150,11 @@ def test_versions_that_compute_volumes_wrongly(version, bad):
 
 
 @skip_if(simulated(), "not simulated")
-def test_descriptors_and_plans():
+@pytest.mark.parametrize("which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+def test_descriptors_and_plans(which):
     """In a process of its own: this one may want to use a GPU."""
     need_planning()
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "planned_cudnn.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", which, "-p", "no:cacheprovider", "planned_cudnn.py"]
     run = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
 

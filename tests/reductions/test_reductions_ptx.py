@@ -58,12 +58,12 @@ def test_norms_of_other_orders(order, dtype, axis):
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), H200, (10, 0)], ids=str)
+@pytest.mark.parametrize("axis", [1, 0])
 @pytest.mark.parametrize("function", ["sum", "argmin", "var"])
-def test_reductions_everywhere(function, capability):
-    for axis in (0, 1):
-        plan = reduction_plan.planned(function, dense((64, 1 << 20), "float16"), axis, REDUCTIONS[function])
-        for order in orders_of(plan):
-            check(order.kernel, capability)
+def test_reductions_everywhere(function, axis, capability):
+    plan = reduction_plan.planned(function, dense((64, 1 << 20), "float16"), axis, REDUCTIONS[function])
+    for order in orders_of(plan):
+        check(order.kernel, capability)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "bool", "complex64", "complex128"])
@@ -213,23 +213,23 @@ def test_copies_into_shared_memory(capability, columns):
     ("float64", 1024, 4096, False), ("bfloat16", 16384, 8192, True), ("float32", 16384, 8192, True),
     ("bfloat16", 1 << 17, 1024, True), ("float32", 1 << 17, 1024, True), ("float32", 1 << 18, 4096, False),
     ("float32", 1 << 17, 40, False)])  # fmt: skip
-def test_gradients_of_weights_come_of_one_pass(dtype, columns, rows, together):
+@pytest.mark.parametrize("name, sums", [("layer_norm_backward", 2), ("rms_norm_backward", 1)])
+def test_gradients_of_weights_come_of_one_pass(name, sums, dtype, columns, rows, together):
     """Where a block or a cluster has a row, and rows are many: the next ones are on their way into shared memory."""
-    for name, sums in (("rms_norm_backward", 1), ("layer_norm_backward", 2)):
-        orders = orders_of(norms.planned(name, rows_of(name, dtype, columns, rows=rows)))
-        first = orders[0]
-        assert [isinstance(order.kernel, SumsSpec) for order in orders].count(True) == together
-        if together:
-            assert first.grid[0] >= 100 and first.block[0] * first.block[1] <= 1024
-            kernel, nbytes = first.kernel, TABLE[dtype].itemsize * columns // first.cluster
-            assert (2 * kernel.depth + 1) * nbytes <= first.shared <= 232448 - 2048
-            assert first.grid[0] % first.cluster == 0 and kernel.is_cluster == (first.cluster > 1)
-            found = check(kernel, spilled=200 if kernel.is_cluster else 32 if kernel.threads == 512 else SUMS_SPILLED)
-            assert found.text.count("cp.async.cg.shared.global" if kernel.rows.width > 1 else "cp.async.ca") > 0
-            # Rows side by side do not wait for each other; blocks of a cluster do.
-            assert ("bar.sync" in found.text) and (("barrier.cluster" in found.text) == kernel.is_cluster)
-            # One reduction of all sums follows.
-            assert all(len(order.pointers) >= 2 * sums for order in orders[1:]) and len(orders) <= 3
+    orders = orders_of(norms.planned(name, rows_of(name, dtype, columns, rows=rows)))
+    first = orders[0]
+    assert [isinstance(order.kernel, SumsSpec) for order in orders].count(True) == together
+    if together:
+        assert first.grid[0] >= 100 and first.block[0] * first.block[1] <= 1024
+        kernel, nbytes = first.kernel, TABLE[dtype].itemsize * columns // first.cluster
+        assert (2 * kernel.depth + 1) * nbytes <= first.shared <= 232448 - 2048
+        assert first.grid[0] % first.cluster == 0 and kernel.is_cluster == (first.cluster > 1)
+        found = check(kernel, spilled=200 if kernel.is_cluster else 32 if kernel.threads == 512 else SUMS_SPILLED)
+        assert found.text.count("cp.async.cg.shared.global" if kernel.rows.width > 1 else "cp.async.ca") > 0
+        # Rows side by side do not wait for each other; blocks of a cluster do.
+        assert ("bar.sync" in found.text) and (("barrier.cluster" in found.text) == kernel.is_cluster)
+        # One reduction of all sums follows.
+        assert all(len(order.pointers) >= 2 * sums for order in orders[1:]) and len(orders) <= 3
 
 
 @pytest.mark.parametrize("dtype, columns, blocks, ahead", [("bfloat16", 1 << 17, 8, True), ("bfloat16", 50000, 4, True),
@@ -249,14 +249,14 @@ def test_blocks_that_share_a_row_send_once(dtype, columns, blocks, ahead):
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
+@pytest.mark.parametrize("name", ["layer_norm_backward", "softmax"])
 @pytest.mark.parametrize("columns", [64, 16384])
-def test_normalizations_everywhere(capability, columns):
-    for name in ("softmax", "layer_norm_backward"):
-        for rows in (1000, 1 << 16):
-            for order in orders_of(norms.planned(name, rows_of(name, "float16", columns, rows=rows))):
-                found = check(order.kernel, capability, spilled=64)
-                if isinstance(order.kernel, SumsSpec):
-                    assert ("cp.async" in found.text) == (capability >= (8, 0))
+@pytest.mark.parametrize("rows", [1 << 16, 1000])
+def test_normalizations_everywhere(capability, name, columns, rows):
+    for order in orders_of(norms.planned(name, rows_of(name, "float16", columns, rows=rows))):
+        found = check(order.kernel, capability, spilled=64)
+        if isinstance(order.kernel, SumsSpec):
+            assert ("cp.async" in found.text) == (capability >= (8, 0))
 
 
 def test_a_weight_of_another_width_narrows_nothing():
@@ -298,22 +298,22 @@ def own_orders(name, dtype, axis, shape=(8192, 4096), second=None):
     return orders_of(custom_reductions.planned(own._reducer, (*given, *[float] * options), axis))
 
 
+@pytest.mark.parametrize("axis", [1, 0, None])
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_reductions_of_ones_own(name, dtype):
+def test_reductions_of_ones_own(name, dtype, axis):
     """As those that numbacc brings: wide loads, no float64, nothing called, nothing spilled."""
-    for axis in (0, 1, None):
-        for order in own_orders(name, dtype, axis):
-            found = check(order.kernel)
-            if order.kernel.algorithm == "reduce_contiguous":
-                assert widest(found) == order.kernel.access_bytes == 16
+    for order in own_orders(name, dtype, axis):
+        found = check(order.kernel)
+        if order.kernel.algorithm == "reduce_contiguous":
+            assert widest(found) == order.kernel.access_bytes == 16
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
-def test_reductions_of_ones_own_everywhere(capability):
-    for axis in (0, 1):
-        for order in own_orders("cosine", "float16", axis, (64, 1 << 16)):
-            check(order.kernel, capability)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reductions_of_ones_own_everywhere(capability, axis):
+    for order in own_orders("cosine", "float16", axis, (64, 1 << 16)):
+        check(order.kernel, capability)
 
 
 def test_rows_beside_what_is_the_same_along_them():

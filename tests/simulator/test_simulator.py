@@ -57,14 +57,14 @@ GROUPS = [
 
 
 #: Groups share processes, each of which takes seconds to start.
-FAST, SLOW = ([" ".join(GROUPS[k::count]) for k in range(count)] for count in (9, 6))
+SHARED = [" ".join(GROUPS[k::6]) for k in range(6)]
 
 
 @pytest.mark.parametrize(
     "files, which",
     [
-        *((files, "not slow") for files in FAST),
-        *(pytest.param(files, "slow", marks=pytest.mark.slow) for files in SLOW),
+        *((files, "not slow") for files in SHARED),
+        *(pytest.param(files, "slow", marks=pytest.mark.slow) for files in SHARED),
     ],
 )
 def test_in_the_simulator(files, which):
