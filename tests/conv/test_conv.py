@@ -34,7 +34,7 @@ def float_case(direction, layout="NCHW", dtype=SINGLE, **more):
 # ---------------------------------------------------------------- drawn
 
 
-@settings(max_examples=60 if simulated() else 200)
+@settings(max_examples=30 if simulated() else 100)
 @given(case=cases(largest=5 if simulated() else 12), data=st.data())
 def test_drawn(place, case, data):
     """Of every kind, with operands anywhere."""
@@ -48,7 +48,7 @@ def test_drawn(place, case, data):
     Call(place, case, layouts).check()
 
 
-@settings(max_examples=40 if simulated() else 100)
+@settings(max_examples=20 if simulated() else 50)
 @given(case=cases(largest=4 if simulated() else 8))
 def test_drawn_and_contiguous(place, case):
     """As most arrays are."""

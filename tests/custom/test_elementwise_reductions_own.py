@@ -16,7 +16,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.errors import DTypeError, LayoutError, OptionError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
-few = settings(max_examples=30 if simulated() else 150)
+few = settings(max_examples=20 if simulated() else 100)
 
 
 # ---------------------------------------------------------------- values

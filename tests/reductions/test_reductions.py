@@ -26,7 +26,7 @@ from numbacc.elementwise import reductions
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
-FEW = 30 if simulated() else settings.default.max_examples
+FEW = 20 if simulated() else settings.default.max_examples
 
 #: Of norms.
 ORDERS = [1, 2, math.inf, -math.inf, 0, 3, 2.5, 0.5, -1, -2]

@@ -30,7 +30,7 @@ from numbacc.kernels.scan import launch
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
-FEW = 40 if simulated() else settings.default.max_examples
+FEW = 20 if simulated() else settings.default.max_examples
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ def nothing_left():
     yield
     assert cuda is sys.modules["numba.cuda"] and not calls._active and calls._way is calls.SimulatedLaunch
     gc.collect()
-    assert not [each for each in gc.get_objects() if isinstance(each, ThreadRunner) and not each.dead]
+    # isinstance would ask what weak proxies stand for, which may be gone.
+    assert not [each for each in gc.get_objects() if issubclass(type(each), ThreadRunner) and not each.dead]
 
 
 @cuda.jit

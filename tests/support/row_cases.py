@@ -26,7 +26,7 @@ def losses_of(x, target, axis, smoothing, ignored):
     return np.where(target == ignored, 0.0, found), log_p
 
 
-FEW = 30 if simulated() else settings.default.max_examples
+FEW = 20 if simulated() else settings.default.max_examples
 
 
 @pytest.fixture(scope="module")
