@@ -117,7 +117,7 @@ class MatmulPlan(Plan):
                 kept.append(runtime().allocate(nbytes, self.device, trial.stream))
                 moved[number] = kept[-1].address + start
             call = LibraryCall(runner, "", self._scale)
-            found = self._assembled(lowered, call, (), True, backend="", algorithm="", **options)
+            found = self._assembled(lowered, call, (), True, backend="cublasLt", algorithm="a trial", **options)
 
             def launch(scratch: int) -> None:
                 found.launch_unchecked(trial.stream, scratch, moved, trial.scalars)

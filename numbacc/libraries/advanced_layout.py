@@ -171,6 +171,10 @@ def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patien
     if any(start % width for pair in starts for start in pair):
         return None
     (_, in_stride, in_embed), (_, out_stride, out_embed) = sides
+    # cuFFT takes rows of real results with this pitch for those of a transform in place, and writes behind their ends.
+    pitch = out_embed[-1] if len(axes) > 1 else batch[2]
+    if kind in (Type.C2R, Type.Z2D) and out_stride == 1 and pitch == 2 * (lengths[-1] // 2 + 1):
+        return None
     made = AdvancedLayout(kind, lengths, in_embed, in_stride, batch[1], out_embed, out_stride, batch[2], batch[0])
     return LayoutWalk(made, starts)
 

@@ -245,6 +245,23 @@ def test_real_arrays_that_start_between_two_complex_numbers(place, start):
 # ---------------------------------------------------------------- what transforms must do
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("points, gap", [(6, 2), (5, 1), (32, 2)])
+@pytest.mark.parametrize("shape, axes", [((3,), (1,)), ((3,), (0, 1)), ((2, 3), (0, 1, 2))])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_gaps_behind_rows_stay_as_they_are(place, dtype, points, gap, shape, axes, overwrite):
+    """Rows of real results that lie as those of a transform in place do."""
+    rng = np.random.default_rng(7)
+    half = (*shape, points // 2 + 1)
+    x = (rng.standard_normal(half) + 1j * rng.standard_normal(half)).astype(dtype)
+    real = np.dtype(np.float32 if dtype is np.complex64 else np.float64)
+    written = place.empty((*shape, points), real, margins=[(0, 0)] * len(shape) + [(0, gap)])
+    lengths = [(*shape, points)[d] for d in axes]
+    result = fft.irfftn(place.put(x), lengths, axes, overwrite_input=overwrite, out=written.view)
+    written.assert_written_only()
+    verify("irfftn", place.get(result), x, lengths, axes, None)
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_round_trip(place, norm, dtype):

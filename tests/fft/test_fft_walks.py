@@ -22,6 +22,21 @@ def test_frames_that_overlap_are_no_plane():
     assert (found.layout.in_dist, found.layout.out_dist, found.layout.batch) == (8, 16, 5)
 
 
+@pytest.mark.parametrize("axes", [(1,), (0, 1)])
+@pytest.mark.parametrize("points, pitch", [(6, 8), (5, 6), (32, 34)])
+def test_cufft_gets_no_rows_with_the_pitch_of_a_transform_in_place(axes, points, pitch):
+    """It writes behind the ends of such rows."""
+    kind, spectrum = advanced_layout.TYPES["complex64"]["c2r"], np.dtype(np.complex64)
+
+    def found(pitch):
+        source = layout((4, points // 2 + 1), (8 * (points // 2 + 1), 8), spectrum, 0)
+        target = layout((4, points), (4 * pitch, 4), np.dtype(np.float32), 0)
+        return advanced_layout.walk(kind, source, target, axes)
+
+    assert found(pitch) is None
+    assert found(points) is not None and found(pitch + 2) is not None
+
+
 @pytest.mark.parametrize("dtype, size", [(np.float32, 8), (np.complex64, 8), (np.float64, 16), (np.complex128, 16)])
 def test_arrays_between_two_complex_numbers_are_not_aligned(monkeypatch, dtype, size):
     """cuFFT wants real arrays, too, to start where complex numbers do."""
