@@ -32,15 +32,8 @@ CHUNK = 16
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
 TILE, TILE_STEP = 32, MAX_THREADS // 32
 
-#: Kernel -> the module that makes it, where that is not `map`.
-_MODULES = {
-    "pack_bits": "kernels/elementwise/sign_masks",
-    "select_bits": "kernels/elementwise/sign_masks",
-    "reduce_rows": "kernels/elementwise/bias_grad",
-    "gather": "kernels/gather_scatter/gather",
-    "dropout": "kernels/random/dropout",
-    "tabulated": "kernels/elementwise/lookup_table",
-}
+#: The module of most kernels.
+MAP = "kernels/elementwise/map"
 
 
 class _KernelFields(NamedTuple):
@@ -58,13 +51,14 @@ class _KernelFields(NamedTuple):
     scalars: tuple[str, ...] = ()
     counted: tuple[int, ...] = ()
     indices: tuple[int, ...] = ()
+    module: str = MAP
 
 
 class KernelSpec(_KernelFields, Spec):
     """All that decides a kernel's code: the key it is cached under.
 
     Attributes:
-        algorithm: the name of a kernel of `map` or the modules of `_MODULES`.
+        algorithm: the name of a kernel of `module`.
         formula: what it computes of one element of each array; None where it is not a formula.
         reads, writes: names of the inputs' and outputs' dtypes.
         rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
@@ -77,13 +71,10 @@ class KernelSpec(_KernelFields, Spec):
         scalars: names of the dtypes of the scalar arguments, which are passed at launch.
         counted: which of the inputs are no memory: their numbers are the offsets themselves.
         indices: which of the inputs are int64 in the formula, whatever it computes in; those counted are, too.
+        module: what makes the kernel, as `Spec.module`.
     """
 
     __slots__ = ()
-
-    @property
-    def module(self) -> str:
-        return _MODULES.get(self.algorithm, "kernels/elementwise/map")
 
     @property
     def loaded(self) -> int:

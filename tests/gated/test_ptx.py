@@ -225,7 +225,9 @@ def other(algorithm, dtype, wide, nbytes, rank=1):
     reads = (dtype, "uint8")[:inputs]
     writes, width = (out_dtype or dtype,), nbytes // TABLE[dtype].itemsize
     formula = SUM if algorithm == "reduce_rows" else None
-    return KernelSpec(algorithm, formula, reads, writes, rank, wide, width, compute=compute_dtype(reads[:1], ()))
+    module = f"kernels/elementwise/{'bias_grad' if algorithm == 'reduce_rows' else 'sign_masks'}"
+    compute = compute_dtype(reads[:1], ())
+    return KernelSpec(algorithm, formula, reads, writes, rank, wide, width, compute=compute, module=module)
 
 
 def check_other(kernel, capability=H200):

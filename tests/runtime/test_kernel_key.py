@@ -55,6 +55,7 @@ def fresh_fingerprint():
         {"scalars": ("int64",)},
         {"counted": (1,)},
         {"indices": (1,)},
+        {"module": "kernels/elementwise/lookup_table"},
     ],
     ids=str,
 )

@@ -63,8 +63,28 @@ def test_maps(algorithm, rank, wide, scalars):
 @pytest.mark.parametrize("wide", [False, True])
 def test_reductions_and_masks(wide):
     for spec in (
-        KernelSpec("reduce_rows", SUM, ("float16",), ("float32",), 2, wide, 1, compute="float32"),
-        KernelSpec("pack_bits", None, ("float16",), ("uint8",), 1, wide, 1, compute="float32"),
+        KernelSpec(
+            "reduce_rows",
+            SUM,
+            ("float16",),
+            ("float32",),
+            2,
+            wide,
+            1,
+            compute="float32",
+            module="kernels/elementwise/bias_grad",
+        ),
+        KernelSpec(
+            "pack_bits",
+            None,
+            ("float16",),
+            ("uint8",),
+            1,
+            wide,
+            1,
+            compute="float32",
+            module="kernels/elementwise/sign_masks",
+        ),
     ):
         assert compiled(spec) == handed_over(spec)
 

@@ -22,6 +22,7 @@ from ...base.layout import MAX_RANK, Merged, merge_dimensions, round_up
 from ...functions.symbolic.arithmetic_intensity import is_long
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ..specs import (
+    MAP,
     PATTERN_BITS,
     TABLE_BYTES,
     THREAD_BYTES,
@@ -60,6 +61,7 @@ class Geometry(NamedTuple):
         scalars: the integers that follow them.
         width, lanes, transposed, repeated, counted: as in `KernelSpec`.
         shared, cluster: as in `LaunchOrder`.
+        module: as in `KernelSpec`.
     """
 
     algorithm: str
@@ -74,6 +76,7 @@ class Geometry(NamedTuple):
     counted: tuple[int, ...] = ()
     shared: int = 0
     cluster: int = 1
+    module: str = MAP
 
 
 #: Pairs of arrays, as `LaunchOrder` has them.
@@ -132,6 +135,7 @@ def order_of(
         scalars=task.scalars,
         counted=geometry.counted,
         indices=task.indices,
+        module=geometry.module,
     )
     device = task.outputs[0].device
     kernel, geometry = _tabulated(kernel, geometry, device)
@@ -347,7 +351,7 @@ def _tabulated(kernel: KernelSpec, geometry: Geometry, device: int) -> tuple[Ker
         shared=TABLE_BYTES,
         cluster=cluster,
     )
-    return kernel._replace(algorithm="tabulated", lanes=lanes), found
+    return kernel._replace(algorithm="tabulated", lanes=lanes, module="kernels/elementwise/lookup_table"), found
 
 
 def _pays(kernel: KernelSpec, geometry: Geometry) -> bool:

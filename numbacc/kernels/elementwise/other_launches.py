@@ -40,7 +40,8 @@ def bits_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pairs = (
     # a block per item, is not too wide.
     by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1]) and items < 2**31
     grid, block = row_grid(items, rows, 1, 1 if by_column else None)
-    geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns, 1), access // size)
+    module = "kernels/elementwise/sign_masks"
+    geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns, 1), access // size, module=module)
     walks = [(*outer, step[-1]) for outer, step in zip(merged.strides, steps, strict=True)]
     return order_of(task, geometry, walks, _is_wide(task), key, pairs)
 
@@ -69,7 +70,10 @@ def reduction_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pair
     span = x * width if blocks > 1 else 0
     outer = [*(source[:-2] for source in sources), *(target[:-1] for target in targets)]
     merged = merge_dimensions(batch, outer, 1, leader=inputs) if count > 1 else Merged((), ((),) * len(steps))
-    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), (*merged.shape, blocks), (rows, columns, 1), width)
+    geometry = Geometry(
+        algorithm, (count * blocks, 1), (x, y), (*merged.shape, blocks), (rows, columns, 1), width,
+        module="kernels/elementwise/bias_grad",
+    )  # fmt: skip
     walks = [
         (*step, span * own[-1], *(own[-2:] if k < inputs else (0, own[-1])))
         for k, (step, own) in enumerate(zip(merged.strides, steps, strict=True))
@@ -113,7 +117,8 @@ def gather_order(length: int, apart: int, task: Any, key: tuple[int, ...], pairs
     pieces = next(n for n in (4, 2, 1) if n == 1 or (n <= most and items % n == 0))
     grid, block = row_grid(items // pieces, rows, 1)
     scalars = (rows, columns, columns // pieces, length, apart, 1)
-    geometry = Geometry("gather", grid, block, tuple(outer), scalars, width, pieces * width)
+    module = "kernels/gather_scatter/gather"
+    geometry = Geometry("gather", grid, block, tuple(outer), scalars, width, pieces * width, module=module)
     return order_of(task, geometry, merged.strides, _is_wide(task), key, pairs)
 
 
@@ -134,6 +139,7 @@ def dropout_order(task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchO
         lanes = many
     blocks = -(-count // (lanes * MAX_THREADS))
     geometry = Geometry(
-        "dropout", (blocks, 1), (MAX_THREADS, 1), merged.shape, (count, int(source == target == (1,))), width, lanes
-    )
+        "dropout", (blocks, 1), (MAX_THREADS, 1), merged.shape, (count, int(source == target == (1,))), width, lanes,
+        module="kernels/random/dropout",
+    )  # fmt: skip
     return order_of(task, geometry, merged.strides[1:], _is_wide(task), key, pairs)
