@@ -311,12 +311,13 @@ def _short(
         scalars = f", passed(plan, {', '.join(passes)}) if plan.takes_scalars or {usual} else ()"
     lines = [
         f"    if {' and '.join(tests)}:",
-        "        handle = handle_of(stream)",
         "        given = out",
-        f"        if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",
-        f"            {imports}",
-        "            given = None if out is None else as_array(out, 'out', handle)",
+        # What is wrong is found again, and told, by the function: the same as for NumPy arrays.
         "        try:",
+        "            handle = handle_of(stream)",
+        f"            if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",
+        f"                {imports}",
+        "                given = None if out is None else as_array(out, 'out', handle)",
         *find,
         f"            plan = hit(({', '.join([*first, *keys, target, *more, *layouts])}))",
         "        except Exception:  # foreign arrays may raise anything",
