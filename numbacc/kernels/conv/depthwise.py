@@ -50,7 +50,7 @@ def convolve(spec: DepthwiseSpec) -> Kernel:
     formula = linear(spec.activation or None, spec.scaled, spec.adds, spec.biased)
     function = specialize(formula, spec.compute, spec.compute != spec.dtype)
     load, factors_of = operands((TABLE[spec.dtype],), 1, 1, spec.compute).load, scalar_reader(("float64", "float64"))
-    put, sweep, enter, leave = tiles.put, tiles.sweep, tiles.enter, tiles.leave
+    put, sweep = tiles.put, tiles.sweep
     across, width, taps, columns = spec.across, spec.width, prod(spec.taps), spec.taps[1]
     channels, places, is_biased = across * width, DEPTHWISE_THREADS // across, spec.biased
     size, cell, alignment = tiles.shared((taps + spec.biased) * channels)
@@ -58,9 +58,7 @@ def convolve(spec: DepthwiseSpec) -> Kernel:
     (rows_each, columns_each), others = spec.tile, 2 + spec.biased
 
     def kernel(ins, outs, x_steps, y_steps, w_steps, x_sizes, y_sizes, advance, begin, lead, counts, blocks, words):
-        enter()
         cells = cuda.shared.array(size, cell, alignment)
-        leave()
         given, thread = factors_of(words), cuda.threadIdx.x
         factors = real(given[0]), real(given[1])
         group, _, block = split(cuda.blockIdx.x, 1, blocks[0])
@@ -105,14 +103,12 @@ def filter_sums(spec: DepthwiseSpec) -> Kernel:
     split, nothing, collect = splitter(), tiles.nothing, tiles.collect
     put_sums, gain, store_sums = tiles.put_sums, tiles.gain, tiles.store_sums
     across, width, taps, half = spec.across, spec.width, prod(spec.taps), DEPTHWISE_THREADS // 2
-    (size, cell, alignment), enter, leave = tiles.shared(spec.sums * half), tiles.enter, tiles.leave
+    size, cell, alignment = tiles.shared(spec.sums * half)
     channels, places = across * width, DEPTHWISE_THREADS // across
     rows_each, columns_each = spec.tile
 
     def kernel(ins, outs, x_steps, y_steps, x_sizes, y_sizes, advance, begin, counts, blocks):
-        enter()
         cells = cuda.shared.array(size, cell, alignment)
-        leave()
         thread = cuda.threadIdx.x
         group, _, block = split(cuda.blockIdx.x, 1, blocks[0])
         channel = block * channels + (thread % across) * width

@@ -22,13 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...base._numba import cuda, types
 from ...base.dtypes import TABLE
 from ..primitives.block_scan import alike
 from ..primitives.operands import operands
-from ..primitives.partials import parts_intrinsics
 from ..specs import Kernel
 from .spec import DIGIT_BITS, SortSpec
 
@@ -66,14 +63,11 @@ def _pass(spec: SortSpec) -> Kernel:
     places, before = spec.algorithm == "place", 1 if spec.indices else 2
     words = operands((TABLE[spec.word],), 1, 1)
     load, store, entry = words.load, words.store, _entries(spec)
-    memory = parts_intrinsics((spec.word,), (np.dtype(spec.word).type(0),), spec.word)
     # One more than digits: that of the threads behind the last entry.
-    enter, leave, slots, cell = memory.enter, memory.leave, (1 << DIGIT_BITS) + 1, getattr(types, spec.word)
+    slots, cell = (1 << DIGIT_BITS) + 1, getattr(types, spec.word)
 
     def kernel(ins, outs, steps, outer, count, tile, blocks, shift, bins, length, apart, beyond):
-        enter()
         cells = cuda.shared.array(slots, cell)
-        leave()
         lane, lanes, block = cuda.threadIdx.x, cuda.blockDim.x, cuda.blockIdx.x
         digit = lane
         while digit <= bins:

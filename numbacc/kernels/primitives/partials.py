@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base._numba import SIMULATED, cuda, types
+from ...base._numba import SIMULATED, types
 from ...base.dtypes import TABLE
 
 
@@ -35,7 +35,7 @@ def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) ->
         and out of it as parts of one lane;
         ``gain(merge, cells, thread, parts)``: parts merged with what is there, from the first lane on;
         ``finish(function, parts, count, scalars)``: the results of the first lane of parts;
-        ``cell``: the type of a cell of shared memory; ``enter()``, ``leave()``: before and behind its allocation;
+        ``cell``: the type of a cell of shared memory;
         ``names``, ``starts``, ``count``: as given.
     """
     size = max(TABLE[name].itemsize for name in names)
@@ -48,9 +48,6 @@ def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) ->
 if SIMULATED:
     from ...base.casts import cast
     from .simulated import _apply
-
-    def nothing_to_do() -> None:
-        """Simulated threads run one after the other, so they allocate shared memory one after the other, too."""
 
     def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[str, Any]:
         """The functions of `parts_intrinsics`."""
@@ -115,8 +112,6 @@ if SIMULATED:
 
         return {
             "tools": SimpleNamespace(called=called, by_part=by_part, by_lane=by_lane, starts=tuple(starts)),
-            "enter": nothing_to_do,
-            "leave": nothing_to_do,
             "start": start,
             "first": first,
             "reduce_lanes": reduce_lanes,
@@ -319,10 +314,6 @@ else:
 
         counted = count
 
-        @cuda.jit(device=True)
-        def nothing_to_do():
-            """On a GPU memory is allocated when a kernel is compiled."""
-
         return {
             # What other intrinsics of parts are written with.
             "tools": SimpleNamespace(
@@ -334,8 +325,6 @@ else:
                 merging=merging,
                 taken=taken,
             ),
-            "enter": nothing_to_do,
-            "leave": nothing_to_do,
             "start": start,
             "first": first,
             "reduce_lanes": reduce_lanes,

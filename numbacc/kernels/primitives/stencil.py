@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base._numba import SIMULATED, cuda, types
+from ...base._numba import SIMULATED, types
 from ...base.casts import cast, quietly
 from ...base.dtypes import TABLE
 from .operands import Operand
 
 if SIMULATED:
-    from .partials import nothing_to_do
     from .runs import put_numbers
     from .simulated import _element, _map_lanes
 else:
@@ -102,8 +101,7 @@ def tiles_of(spec: Stencil) -> SimpleNamespace:
 
     Returns:
         a namespace of
-        ``shared(n)``: (how many cells of shared memory hold so many numbers, their type, their alignment); ``enter()``,
-        ``leave()``: before and behind its allocation;
+        ``shared(n)``: (how many cells of shared memory hold so many numbers, their type, their alignment);
         ``put(cells, tap, channel, number)``: a weight, or behind them a bias, into shared memory;
         ``sweep(formula, addresses, offsets, start, place, x_sizes, y_sizes, x_steps, y_steps, cells, lane, factors)``:
         a tile's results put there: the formula of its sums, of what lies in `addresses[1]` where there are three, of
@@ -207,8 +205,6 @@ if SIMULATED:
 
         return {
             "shared": lambda count: (count, getattr(types, spec.compute), None),
-            "enter": nothing_to_do,
-            "leave": nothing_to_do,
             "put": put,
             "sweep": sweep,
             "nothing": nothing,
@@ -276,10 +272,6 @@ else:
             call = ir.InlineAsm(function, text, constraints, side_effect=True)
             given = [builder.extract_element(vector, I32(k)) for k in range(self.words)]
             builder.call(call, [address, builder.zext(is_inside, I32), *given])
-
-    @cuda.jit(device=True)
-    def nothing_to_do():
-        """On a GPU memory is allocated when a kernel is compiled."""
 
     def _barrier(builder: Any) -> None:
         """Keep the compiler from taking what is in memory for what was there before."""
@@ -497,8 +489,6 @@ else:
 
         return {
             "shared": lambda count: (-(-count * TABLE[spec.compute].itemsize // 16), types.complex128, 16),
-            "enter": nothing_to_do,
-            "leave": nothing_to_do,
             "put": put,
             "sweep": sweep,
             "nothing": nothing,

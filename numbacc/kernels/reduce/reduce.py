@@ -170,7 +170,7 @@ def reduce_contiguous(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
     """
     put, gain, finish, merge = io.put, io.gain, io.finish, io.merge
     offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
-    enter, leave, cell = io.enter, io.leave, io.cell
+    cell = io.cell
     width, runs, slots = spec.width, spec.runs, len(spec.parts)
     is_alone = len(spec.reads) - len(spec.repeated) == 1
     gather, gather_edge = (
@@ -184,9 +184,7 @@ def reduce_contiguous(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
 
     def kernel(ins, outs, in_steps, out_steps, kept, reduced, positions, columns, piece, units, count, whole, words):
         more = scalars(words)
-        enter()
         cells = cuda.shared.array((slots, room), cell)
-        leave()
         rank, threads = cuda.threadIdx.x, cuda.blockDim.x
         thread = cuda.threadIdx.y * threads + rank
         position = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
@@ -230,16 +228,14 @@ def reduce_strided(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
     """
     put, gain, take, join, finish, merge = io.put, io.gain, io.take, io.join, io.finish, io.merge
     offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
-    enter, leave, cell = io.enter, io.leave, io.cell
+    cell = io.cell
     width, runs, slots = spec.width, spec.runs, len(spec.parts) * spec.width
     gather, gather_loose = _gathering_all(spec, io, width, runs), _gathering(spec, io, width, 1, width, is_loose=True)
     start, settle = io.start(width), settling_columns(io, width)
 
     def kernel(ins, outs, in_steps, out_steps, kept, reduced, positions, items, span, piece, count, whole, words):
         more = scalars(words)
-        enter()
         cells = cuda.shared.array((slots, MAX_THREADS), cell)
-        leave()
         rank, height = cuda.threadIdx.y, cuda.blockDim.y
         thread = rank * cuda.blockDim.x + cuda.threadIdx.x
         position = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x

@@ -297,15 +297,13 @@ def make(spec: SumsSpec) -> Kernel:
     sent, signalled = max(len(reduction.start) for reduction in spec.exchanged), 2 * len(spec.exchanged) * row.sides
     received = signalled * ROW_BLOCKS
     parts = parts_intrinsics((row.compute,), (np.dtype(row.compute).type(0),), row.compute)
-    cell, enter, leave, memory = parts.cell, parts.enter, parts.leave, kept_memory
+    cell, memory = parts.cell, kept_memory
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, units, words):
         more = scalars(words)
-        enter()
         cells = cuda.shared.array((slots, both), cell)
         arrived = cuda.shared.array((sent, received), cell)
         signals = cuda.shared.array(signalled, np.uint64)
-        leave()
         tile = memory()
         rank, group = cuda.threadIdx.x, cuda.blockDim.x
         side, sides = grouping()

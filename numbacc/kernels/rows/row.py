@@ -714,7 +714,7 @@ def make(spec: RowSpec) -> Kernel:
     slots = max(total.parts, *(len(stage.start) for stage in stages))
     each = len(stages) * (ACROSS_THREADS if spec.form == "across" else CELLS) + total.cells
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
-    cell, enter, leave, placing = parts.cell, parts.enter, parts.leave, _placing(spec, total.block)
+    cell, placing = parts.cell, _placing(spec, total.block)
     run = (in_shared if spec.is_dynamic else _in_registers)(spec, io)
     memory = kept_memory if spec.is_dynamic and not spec.is_reduction else _no_memory
     (ask, pick), of_stages = _picking(spec, offsets), _all if spec.picks is None else none
@@ -723,9 +723,7 @@ def make(spec: RowSpec) -> Kernel:
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, held, words):
         more = scalars(words)
-        enter()
         cells = cuda.shared.array((slots, each), cell)
-        leave()
         row, place, rank, group, apart = placing(blocks)
         row, thread = integer(row), np.int32(cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x)
         if is_adding():

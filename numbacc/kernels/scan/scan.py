@@ -178,16 +178,14 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     offsets, unravel, start = io.offsets, io.unravel, io.start
     store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
     load_carry, store_carry, nothing = io.load_carry, io.store_carry, start(1)
-    enter, leave, cell = io.enter, io.leave, io.cell
+    cell = io.cell
     itemsize = TABLE[spec.reads[0]].itemsize
     # Of several parts the last is the result, unless a formula makes it of them.
     results = len(spec.parts) - 1 if spec.formula.finish is None and spec.stage in ("whole", "last") else 0
     carries, stores = spec.stage == "last", spec.stage != "first"
 
     def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, columns, piece, sure, whole):
-        enter()
         cells = cuda.shared.array((slots, threads), cell)
-        leave()
         rank, number = cuda.threadIdx.x, cuda.blockIdx.y
         thread = cuda.threadIdx.y * group + rank
         position = cuda.blockIdx.x * rows + cuda.threadIdx.y
@@ -307,13 +305,11 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     tile, full_tile = _column_tile(spec, io, False), _column_tile(spec, io, True)
     offsets, unravel, nothing = io.offsets, io.unravel, io.start(width)
     load_carry, store_carry = io.load_carry, io.store_carry
-    enter, leave, cell = io.enter, io.leave, io.cell
+    cell = io.cell
     carries, stores = spec.stage == "last", spec.stage != "first"
 
     def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, items, piece, sure, whole):
-        enter()
         cells = cuda.shared.array((slots, threads), cell)
-        leave()
         rank, number = cuda.threadIdx.y, cuda.blockIdx.y
         position = cuda.blockIdx.x * stride + cuda.threadIdx.x
         inside = position < positions
@@ -425,14 +421,12 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     told, nothing, join, merge, unravel = telling(io, width), io.start(width), io.join, io.merge, io.unravel
     bring, add, tell, look = _bringing(spec, io), _adding(spec, io), told.tell, told.look
     store, store_loose = (_storing(spec, io, lanes, put) for put in (io.store_one, io.store_loose))
-    enter, leave, cell, is_aligned, length = io.enter, io.leave, io.cell, width == 1, ranks * runs
+    cell, is_aligned, length = io.cell, width == 1, ranks * runs
 
     def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, items, piece, bits, whole):
         tile = kept_memory()
-        enter()
         cells = cuda.shared.array((slots, threads), cell)
         begun = cuda.shared.array(1, types.int32)
-        leave()
         rank, words = cuda.threadIdx.y, outs[-1]
         thread = rank * stride + cuda.threadIdx.x
         if thread == 0:
