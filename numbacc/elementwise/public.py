@@ -9,6 +9,7 @@ from typing import Any
 from ..base import keywords
 from ..errors import ArgumentsError, OptionError
 from ..functions.symbolic.opaque_functions import whole
+from ..plan.calls import opening
 from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
 from .calling import compiled, plans
@@ -54,7 +55,7 @@ def make_function(
     called = f"({', '.join(row.names)},)"
     takes = f"{', '.join(f'{each}: Any' for each in arrays)}, *, {given}out: Any = None"
     returned = "tuple[Array, ...]" if row.is_tuple else "Array"
-    before = opening = ""
+    before = opened = ""
     if through is None:
         takes_plan, takes_all = f"{takes}, where: Any = None", f"{takes}, where: Any = None, stream: Any = None"
         if options:
@@ -67,21 +68,20 @@ def make_function(
         call, planned = f"run(row, {called}, out, where, stream)", f"find(row, {called}, out, where)"
     else:
         if options:
-            before = opening = _opening(arrays[1:], options)
+            before = opened = _opening(row, arrays[1:], options)
             # If x is a saved object, it holds the other arrays.
             for each in arrays[2:]:
                 takes = takes.replace(f"{each}: Any", f"{each}: Any = None", 1)
         takes_plan, takes_all = takes, f"{takes}, stream: Any = None"
         call, planned = f"through(row, {called}, out, stream)", f"find(row, {called}, out, None)"
     source = _function(name, name, takes_all, returned, before, call)
-    source += _function("plan", f"{name}.plan", takes_plan, "ElementwisePlan", opening, planned)
+    source += _function("plan", f"{name}.plan", takes_plan, "ElementwisePlan", opened, planned)
     space = compiled(name, source, {
         "row": row, "run": run, "find": find, "through": through, "key": KEY, "cache": plans,
         "known": plans.known, "handle_of": handle_of,
         "DoesNotFit": DoesNotFit, "ElementwisePlan": ElementwisePlan, "wrong": keywords.wrong, "of_rank": _of_rank,
         "saves": saves, "saving": _saving, "Saved": Saved, "missing": _missing,
         "defaults": {**dict.fromkeys(arrays[2:]), **options},
-        "of": f"elementwise.{name.removesuffix('_backward')}",
     })  # fmt: skip
     function, plan = space[name], space["plan"]
     for each in (function, plan):
@@ -149,12 +149,9 @@ def _short(row: Row) -> str:
     return "".join(f"    {line}\n" for line in lines)
 
 
-def _opening(arrays: list[str], options: Mapping[str, Any]) -> str:
+def _opening(row: Row, arrays: list[str], options: Mapping[str, Any]) -> str:
     """The text that takes the arguments of a gradient, arrays and options, from a saved object in the first's place."""
-    first, more = arrays[0], [*arrays[1:], *options]
-    given = ", ".join(f"{each!r}: {each}" for each in more)
-    text = f"    if isinstance({first}, Saved):\n"
-    text += f"        {', '.join([first, *more])} = {first}.opened(of, {{{given}}}, defaults)\n"
+    text = opening(f"elementwise.{row.name.removesuffix('_backward')}", [*arrays, *options]) + "\n"
     for each in arrays[1:]:
         text += f"    if {each} is None:\n        raise missing({each!r}, row)\n"
     return text

@@ -149,6 +149,8 @@ def planned(
         space |= {f"form_{each}": form for each, form in (forms or {}).items()}
         space |= {"keep": keep, "opened": opens and opens[1], "check_kept": check_kept}
         space["passed"] = passes and passes[1]
+        if isinstance(opens, str):
+            space["defaults"] = {each: space.get(f"default_{each}") for each in opens.split()[1:]}
         lines = [f"def {name}({parameters.taken(parameters.names, '**others')}):"]
         lines += [f"    if others:\n        raise wrong(body, others, {name!r})"]
         if isinstance(keep, str):
@@ -160,7 +162,7 @@ def planned(
                 f"        return keep({given}) if saves(return_saved) else {name}({given})",
             ]
         if isinstance(opens, str):
-            lines += _opening(name, family, opens.split(), space)
+            lines += [opening(f"{family}.{name.removesuffix('_backward')}", opens.split())]
         elif opens is not None:
             lines += [f"    if type({opens[0]}) is Saved:\n        return {name}(**opened({_named(parameters.names)}))"]
         if short:
@@ -177,7 +179,7 @@ def planned(
         lines += [f"def plan({parameters.taken(own, '**others')}):"]
         lines += [f'    if others:\n        raise wrong(plan, others, "{name}.plan")']
         if isinstance(opens, str):
-            lines += _opening(name, family, opens.split(), space)
+            lines += [opening(f"{family}.{name.removesuffix('_backward')}", opens.split())]
         elif opens is not None:
             lines += [f"    if type({opens[0]}) is Saved:\n        return plan(**opened({_named(own)}))"]
         answer = [
@@ -239,14 +241,14 @@ def _keeping(name: str, family: str, held: list[str], arrays: list[str], paramet
     ]
 
 
-def _opening(name: str, family: str, held: list[str], space: dict[str, Any]) -> list[str]:
-    """Lines that replace arguments by what a saved object holds, which may be given as the first of these."""
-    space["defaults"] = {each: space.get(f"default_{each}") for each in held[1:]}
+def opening(of: str, held: Sequence[str]) -> str:
+    """Return the text that replaces arguments by what a saved object of the function `of` holds.
+
+    Users may pass the object as the first of these arguments. The text needs `Saved` and `defaults`, of the others.
+    """
     given = ", ".join([f"{each!r}: {each}" for each in held[1:]])
-    of = f"{family}.{name.removesuffix('_backward')}"
-    return [
-        f"    if type({held[0]}) is Saved:\n        {', '.join(held)} = {held[0]}.opened({of!r}, {{{given}}}, defaults)"
-    ]
+    taken = f"{', '.join(held)} = {held[0]}.opened({of!r}, {{{given}}}, defaults)"
+    return f"    if type({held[0]}) is Saved:\n        {taken}"
 
 
 def _example(name: str, family: str, text: str | None) -> str:
