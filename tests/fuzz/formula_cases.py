@@ -42,7 +42,10 @@ def meeting(names):
     if kind(found) == "f":
         return found
     # As NumPy's functions of floats do: int8 and uint8 both fit into float16, their common int16 does not.
-    widest = max(dtypes.dtype(each).itemsize for each in names if isinstance(each, str))
+    arrays = {each for each in names if isinstance(each, str)}
+    if int in names and arrays == {"bool"}:
+        return "float64"  # a number beside truths is an int64
+    widest = max(dtypes.dtype(each).itemsize for each in arrays)
     return {1: "float16", 2: "float32"}.get(widest, "float64")
 
 

@@ -73,7 +73,7 @@ def values(case):
             assert each is outs[k].view
             outs[k].assert_untouched_around()
         mine = np.array(outs[k].now()) if outs else case.place.get(each)
-        assert (mine.dtype, mine.shape) == (dtypes.dtype(name), args.shape)
+        assert (mine.dtype, mine.shape) == (dtypes.dtype(name), args.shape), (mine.dtype, mine.shape, name, args.shape)
         compare(mine, [f and (f[k].value, SLACK * f[k].off) for f in found], args.eps)
     for each in args.arrays:
         each.assert_untouched()
