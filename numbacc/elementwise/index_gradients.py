@@ -43,7 +43,6 @@ def take_backward(
             `take` made NaN, add nothing.
         axis: that of the forward call; None where x was seen as one row.
         out: array for the result, of x's shape, dy's dtype and device; it shares no memory with dy or the indices.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the gradient, of x's shape in C order, 0 where no index points; a device array if dy is one, a NumPy array if dy
@@ -54,7 +53,6 @@ def take_backward(
         DTypeError: a dtype not named above, unequal dtypes, indices that are no integers.
         OptionError: stream.
         LayoutError: out overlaps an argument, is read-only, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Rows of dy are added up in their order, in float32 or float64, and rounded once. On a GPU the list of more than 32
     indices is sorted first, with scratch memory of some 16 bytes an index, 4 for each element of the axis, and a 64th

@@ -124,7 +124,6 @@ def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stre
         indices: array of integers, any shape and strides. Negative ones count from the end.
         axis: the axis that they are indices of; None for x seen as one row, which its strides must allow.
         out: array for the result, of its shape, x's dtype and device; it shares no memory with them.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         an array of x's shape with that of `indices` in the place of the axis, up to 8 dimensions. Of indices beyond the

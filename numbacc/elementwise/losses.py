@@ -102,7 +102,6 @@ def cross_entropy(
             infinite), `stats[..., 1]` is log Σ e^(x - largest); together they are log Σ e^x.
         return_saved: whether to return one more object, which carries x, target, stats and the options to
             `cross_entropy_backward(dy, saved)`. x and target must not change until then.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the loss in float32, of float64 in that: an array of rank 0, or of target's shape. With `return_stats` (loss,
@@ -159,7 +158,6 @@ def cross_entropy_backward(
             forgotten, the gradient can be wrong and nothing reports it.
         stats: what that returned as stats; they are computed again if None.
         out: array for the result, like x. It may be x itself: in place.
-        stream: as everywhere.
 
     Returns:
         an array of x's shape and dtype; `out` if given.

@@ -299,7 +299,6 @@ def one_hot(
         axis: where that is in the result.
         dtype: the result's, any with arithmetic.
         out: array for the result.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Raises:
         DTypeError: indices are no integers; a dtype without arithmetic. ShapeError: axis, rank, shape of out.
@@ -322,7 +321,6 @@ def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
         x: array of rank 2 to 8 of any dtype with arithmetic, any strides; its last two axes are matrices.
         k: the highest diagonal that stays: 0 the main one, positive ones are above it.
         out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Raises:
         ShapeError: rank, shape of out. DTypeError: float8. OptionError: k is not an integer. LayoutError: out overlaps
