@@ -30,8 +30,7 @@ from .operation import run, with_rank_0
 from .planning import has_gradient, lacking, with_none, without_none
 from .public import WHOLE_FUNCTIONS, make_function
 from .reductions import sum as sum_of
-from .rows import NAMED, Meaning, Row
-from .table import TABLE, Entry
+from .rows import NAMED, TABLE, Entry, Meaning, Row
 from .type_promotion import WEAK
 
 _NUMBERS = (*WEAK, np.generic)

@@ -25,7 +25,7 @@ from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from .calling import plans
 from .casting import planned_copy
-from .composite_plan import SeveralPlan, prepared, run_several
+from .planning import SeveralPlan, prepared, run_several
 from .type_promotion import promoted
 
 

@@ -43,10 +43,9 @@ from ..runtime.launch_order import VECTOR_BYTES
 from ..runtime.streams import handle_of
 from . import indexing, operation, reduction_plan
 from .calling import plans
-from .composite_plan import SeveralPlan, prepared, run_several
-from .planning import NumberedPlan, broadcast_strides, check_indices, outputs_of
+from .planning import NumberedPlan, SeveralPlan, broadcast_strides, check_indices, outputs_of, prepared, run_several
 from .reduction_plan import ReducePlan
-from .table import TABLE
+from .rows import TABLE
 
 
 def _keep(x: Any, target: Any, return_stats: Any, **more: Any) -> tuple[Any, ...]:

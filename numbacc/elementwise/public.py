@@ -14,8 +14,7 @@ from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
 from .calling import SHARED, compiled, plans
 from .operation import KEY, DoesNotFit, ElementwisePlan, find, is_number, run
-from .rows import Row
-from .table import TABLE, Entry
+from .rows import TABLE, Entry, Row
 from .type_promotion import KINDS
 
 #: Name -> what stands for it in formulas, of the functions that these note as a whole.

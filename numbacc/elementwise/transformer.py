@@ -38,8 +38,7 @@ from .operation import ElementwisePlan, find, planned, run
 from .planning import NumberedPlan, broadcast_shapes, broadcast_strides, outputs_of
 from .positions import arange
 from .reductions import sum as sum_of
-from .rows import Meaning, Row
-from .table import TABLE
+from .rows import TABLE, Meaning, Row
 
 # ---------------------------------------------------------------- activations of sums
 

@@ -19,8 +19,7 @@ from .calling import SHARED, plans
 from .casting import astype
 from .operation import find, run
 from .public import WHOLE_FUNCTIONS
-from .rows import Row
-from .table import TABLE
+from .rows import TABLE, Row
 from .type_promotion import WEAK, promoted
 
 _WHERE, _CLAMP, _NOT_EQUAL = (TABLE[name].row for name in ("where", "clamp", "not_equal"))
