@@ -22,7 +22,7 @@ SHARED = {
     "    arguments (in place), but must not overlap one in part.",
     "where": "array of bool that broadcasts with the arguments; needs `out`. Where it is False, `out` keeps its\n"
     "    elements; they are read and written again.",
-    **docstrings.COMMON,
+    "stream": docstrings.COMMON["stream"],
     "ShapeError": "the shapes do not broadcast, or out has another shape.",
     "DTypeError": "a dtype that the function does not take, or no array among the arguments.",
     "OptionError": "a number that the dtype does not hold.",

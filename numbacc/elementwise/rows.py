@@ -19,7 +19,8 @@ from ..base import dtypes
 from ..base.casts import cast
 from ..functions import activations, binary, unary
 from ..functions.formula import Formula, Heavy
-from ..functions.function import Function, Meaning
+from ..functions.function import Function
+from ..functions.function import Meaning as Meaning
 from ..functions.symbolic.arithmetic_intensity import LONG
 from .type_promotion import RULES, WEAK, Types, as_floats, mixed_integers, promoted, refused
 

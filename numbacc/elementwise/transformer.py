@@ -412,7 +412,6 @@ def rope_tables(
         base: what the slowest angle's period grows with; above 0.
         first: the first position.
         dtype: a float's; angles are computed in float64.
-        device, stream: as in `numbacc.empty`.
 
     Returns:
         (cos, sin), each of shape (length, d/2).
