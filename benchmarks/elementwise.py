@@ -10,7 +10,7 @@ import numpy as np
 import numbacc
 from numbacc import elementwise
 from numbacc.elementwise.gradients import DIFFERENTIABLE
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 from numbacc.random import Generator
 
 from . import custom_kernels, peers

@@ -18,7 +18,7 @@ from elementwise_cases import LIMITS  # noqa: E402
 
 from numbacc import elementwise  # noqa: E402
 from numbacc.elementwise.gradients import DIFFERENTIABLE  # noqa: E402
-from numbacc.elementwise.table import TABLE  # noqa: E402
+from numbacc.elementwise.rows import TABLE  # noqa: E402
 
 DTYPES = ("float32", "float16", "bfloat16")
 #: Those of the measured errors.

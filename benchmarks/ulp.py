@@ -34,7 +34,7 @@ from elementwise_cases import OPTIONS as ORACLES_OPTIONS  # noqa: E402
 import numbacc  # noqa: E402
 from numbacc import elementwise  # noqa: E402
 from numbacc.base.dispatch import has_gpu, simulated  # noqa: E402
-from numbacc.elementwise.table import TABLE  # noqa: E402
+from numbacc.elementwise.rows import TABLE  # noqa: E402
 
 from .harness import Report  # noqa: E402
 

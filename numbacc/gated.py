@@ -108,7 +108,6 @@ def forward(
             must not change until then.
         out: array for y, of x's dtype and device and half its length along `axis`. It may be one of the
             halves' own memory; other overlap is refused.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         y, a device array if x is one, a NumPy array if x is; `out` if given. Without `out`, y has the memory
@@ -120,7 +119,6 @@ def forward(
         OptionError: unknown kind, gate or stream.
         LayoutError: out is read-only, overlaps in part, or has elements that share memory; with return_saved it shares
             no memory with x.
-        DeviceError: arrays on different devices; not enough memory.
 
     16-bit floats are computed in float32 and rounded once. NaN and infinity go through as the formulas say;
     the same inputs give the same bits on every run.

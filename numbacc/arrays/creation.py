@@ -14,6 +14,7 @@ import numpy as np
 
 from ..base import checks, dtypes
 from ..base.dispatch import has_gpu, runtime
+from ..base.docstrings import like
 from ..base.layout import CPU, Layout, argument_of, check_same_device, layout, lengths_of, name_of, row_major_strides
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from ..runtime import workspace
@@ -169,11 +170,11 @@ def empty(
     Args:
         shape: lengths of the dimensions; an integer for one dimension.
         dtype: any dtype of NumPy's numbers, bfloat16, float8_e4m3fn or float8_e5m2.
-        device: a GPU's number or "cuda:0", or "cpu"; by default the current GPU, or NumPy without one.
         stream: the stream in whose order the memory is used and freed.
 
     Raises:
-        ShapeError: a negative length, or more bytes than can be addressed. DTypeError: an unknown dtype.
+        ShapeError: a negative length, or more bytes than can be addressed.
+        DTypeError: an unknown dtype.
         DeviceError: no such GPU, or not enough memory; what could be freed by waiting for queued work has been.
         OptionError: stream is not a stream.
 
@@ -209,10 +210,13 @@ def _row_major(shape: Any, dtype: Any, device: int) -> Layout:
     return layout(lengths, row_major_strides(lengths, found.itemsize), found, device)
 
 
+@like(empty)
 def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, stream: Any = None) -> Array:
     """An array of arbitrary contents with obj's shape, and its dtype and device unless others are given.
 
-    Arguments and errors as in `empty`.
+    Args:
+        obj: array of any library.
+        dtype, device: as in `empty`, but obj's by default.
 
     Example:
         >>> x = numbacc.empty_like(np.ones((2, 3)), dtype="float16")
@@ -228,6 +232,7 @@ def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, 
     )
 
 
+@like(empty)
 def zeros(
     shape: int | Sequence[int],
     dtype: Any = "float32",
@@ -235,7 +240,7 @@ def zeros(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """An array of zeros. Arguments and errors as in `empty`.
+    """An array of zeros.
 
     Example:
         >>> numbacc.asnumpy(numbacc.zeros(3))
@@ -249,6 +254,7 @@ def zeros(
     return array
 
 
+@like(empty)
 def full(
     shape: int | Sequence[int],
     fill_value: Any,
@@ -262,7 +268,6 @@ def full(
     Args:
         fill_value: a number; or an array, or a list of numbers, that broadcasts to `shape`. Python numbers must
             fit the dtype, as in NumPy: 300 and NaN do not fit int8. An array on a GPU must have the dtype.
-        shape, dtype, device, stream: as in `empty`.
 
     Raises:
         OptionError: a number that does not fit. ShapeError: an array that does not broadcast. DTypeError: not a

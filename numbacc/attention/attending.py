@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
+from ..base.docstrings import like
 from .calling import SHARED_EXTRAS, found, planned_attention
 from .problem import EXTRAS
 from .saved import ARRAYS, check_complete, check_saved, opened, saved
@@ -119,7 +120,6 @@ def forward(
             slices that keep to it. What fused kernels need that is linear in the lengths they take in any case.
         out: where to write the result, or of several results a tuple; any strides. It shares no memory with the others.
             With return_saved it is (o, stats).
-        stream: as everywhere.
 
     Returns:
         o, (batch, heads, queries, d_v) in the order of `layout`; or (o, stats), stats (batch, heads, queries) in
@@ -168,6 +168,7 @@ def forward(
 'attention.backward'
 """,
 )
+@like(forward)
 def backward(
     do: Any,
     q: Any,

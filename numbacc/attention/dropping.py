@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
+from ..base.docstrings import like
+from .attending import forward
 from .calling import SHARED_EXTRAS, found, planned_attention
 
 
@@ -19,6 +21,7 @@ from .calling import SHARED_EXTRAS, found, planned_attention
 'attention.dropout_mask'
 """,
 )
+@like(forward)
 def dropout_mask(
     q: Any,
     k: Any,
@@ -49,7 +52,8 @@ def dropout_mask(
     of what runs it: cuDNN's fused kernels, the unfused path and NumPy each have their own.
 
     Args:
-        As in `forward`; the values in arrays do not matter.
+        The others: as in `forward`; the values in arrays do not matter.
+        out: where to write the result; it shares no memory with the others.
 
     Returns:
         bool (batch, heads, queries, keys): False where a weight becomes 0. Of weights that are 0 already, because

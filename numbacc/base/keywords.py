@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from ..errors import ArgumentsError, nearest
+from .docstrings import complete
 
 #: A keyword of other libraries -> names that numbacc may have for it.
 _NAMES = {
@@ -97,6 +98,7 @@ def _made(owner: str, functions: Mapping[str, Any]) -> dict[str, tuple[FunctionT
             code = function.__code__
             if not (code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_posonlyargcount):
                 found[name] = function
+                complete(function)
                 source += _source(name, function, space)
     file = f"<numbacc.keywords of {owner}>"
     define(source, file, space)

@@ -7,6 +7,7 @@ from typing import Any
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.dispatch import graph_library, has_gpu
+from ..base.docstrings import like
 from ..base.layout import lengths_of
 from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import planned
@@ -125,7 +126,6 @@ def forward(
         return_saved: whether to return a second object, which carries x, w and the options to
             `backward_data(dy, saved)` and `backward_filter(saved, dy)`; not with an activation.
         out: where to write the result, of its shape and dtype, any strides; it shares no memory with the others.
-        stream: as everywhere.
 
     Returns:
         y, in the order of `layout`, contiguous; `out` if given. With return_saved (y, saved).
@@ -168,6 +168,7 @@ def forward(
 'conv.backward_data'
 """,
 )
+@like(forward)
 def backward_data(
     dy: Any,
     w: Any,
@@ -231,6 +232,7 @@ def backward_data(
 'conv.backward_filter'
 """,
 )
+@like(forward)
 def backward_filter(
     x: Any,
     dy: Any,

@@ -23,11 +23,7 @@ from .calling import cache_clear, cache_info, cache_limit
 from .casting import astype, copy
 from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction
-from .index_gradients import (
-    take_along_axis_backward,
-    take_backward,
-)
-from .indexing import take, take_along_axis
+from .indexing import take, take_along_axis, take_along_axis_backward, take_backward
 from .joining import concatenate, stack
 from .losses import cross_entropy, cross_entropy_backward
 from .operation import ElementwisePlan
@@ -41,8 +37,7 @@ from .positions import (
     triu,
 )
 from .public import function_of
-from .rows import NAMED, Row
-from .table import TABLE
+from .rows import NAMED, TABLE, Row
 from .transformer import (
     ACTIVATIONS,
     bias_activation,

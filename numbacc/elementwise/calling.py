@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..arrays import operands
-from ..base import keywords
+from ..base import docstrings, keywords
 from ..errors import ShapeError
 from ..plan.base import Plan, outs_of
 from ..plan.cache import PlanCache, functions_of
@@ -15,6 +15,20 @@ from ..runtime.streams import handle_of
 
 plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
 cache_info, cache_clear, cache_limit = functions_of(plans, "numbacc.elementwise")
+
+#: The docstrings' text on the arguments and errors that functions of the table share.
+SHARED = {
+    "out": "array for the result, of its shape and device, and of its dtype or a wider kind. It may be one of the\n"
+    "    arguments (in place), but must not overlap one in part.",
+    "where": "array of bool that broadcasts with the arguments; needs `out`. Where it is False, `out` keeps its\n"
+    "    elements; they are read and written again.",
+    "stream": docstrings.COMMON["stream"],
+    "ShapeError": "the shapes do not broadcast, or out has another shape.",
+    "DTypeError": "a dtype that the function does not take, or no array among the arguments.",
+    "OptionError": "a number that the dtype does not hold.",
+    "LayoutError": "out overlaps an argument in part, or is read-only.",
+    "DeviceError": "arrays on several devices.",
+}
 
 
 def found(

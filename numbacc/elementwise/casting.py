@@ -10,12 +10,13 @@ import numpy as np
 
 from ..arrays.operands import Array
 from ..base import checks, dtypes
+from ..base.docstrings import like
 from ..base.layout import Layout
 from ..errors import DTypeError
 from ..functions.unary import same
 from ..plan import calls
 from ..reference import activations as reference
-from .calling import plans
+from .calling import SHARED, plans
 from .operation import KEY, ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
 from .type_promotion import Types, kind_of
@@ -37,6 +38,7 @@ def _run(row: Row | None, arguments: tuple[Any, ...], out: Any, where: Any, stre
 
 
 @calls.planned(plans, "ElementwisePlan", "x", call="plan(x)", short=False, calls_only="copy", run=_run, prepare=find)
+@like(SHARED)
 def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """x in another dtype.
 
@@ -44,7 +46,6 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any
         x: array of up to 8 dimensions, any strides, of any dtype.
         dtype: any that arrays have.
         copy: False to return x itself where it has that dtype.
-        out, where, stream: as in `add`.
 
     Returns:
         an array of that dtype, in the memory order of x. Floats are rounded once, to the nearest, ties to even. Of a
@@ -56,7 +57,6 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any
 
     Raises:
         DTypeError: an unknown dtype; complex numbers that are to become real (see `real`).
-        LayoutError, DeviceError, OptionError, ShapeError: as in `add`.
 
     Example:
         >>> elementwise.astype(np.array([1.5, -2.7, 300.0]), "int8")
@@ -74,16 +74,13 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any
 @calls.planned(
     plans, "ElementwisePlan", "x", call="plan(x)", make=(KEY, _COPY, None), defaults="where", run=run, prepare=find
 )
+@like(SHARED)
 def copy(x: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """A copy of x, gapless, in its memory order; or into `out`, in that one's.
 
     Args:
         x: array of up to 8 dimensions, any strides, of any dtype.
         out: array of x's shape, and its dtype or a wider kind; of the floats of 8 bits its dtype.
-        where, stream: as in `add`.
-
-    Raises:
-        as `add`.
 
     Example:
         >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])

@@ -17,10 +17,9 @@ from ..kernels.inspection import Inspection, inspected
 from ..plan.saved import Saved, saves
 from ..runtime.streams import handle_of
 from .gradients import run_backward
-from .measuring import Benchmark, benchmark
 from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
-from .signatures import Own, meaning_of
+from .signatures import Benchmark, Own, benchmark, meaning_of
 
 #: How many numbers arrays have that need not exist.
 _USUAL_LENGTH = 1 << 20

@@ -34,13 +34,12 @@ from ..runtime.streams import handle_of
 from . import reduction_plan
 from .calling import plans
 from .gradients import run_backward
-from .measuring import Benchmark, benchmark
 from .operation import WithNumbers, sorted_out
 from .operation import run as run_map
 from .planning import arrangement_of, broadcast_strides, check_given, kinds_of, out_names, resolved
 from .reduction_plan import ReducePlan, axes_in, checked, result_of, written
 from .rows import NAMED, Arrangement, Meaning, Row, arranged
-from .signatures import Own, meaning_of, python_function, taken_by
+from .signatures import Benchmark, Own, benchmark, meaning_of, python_function, taken_by
 from .type_promotion import Types
 
 # ---------------------------------------------------------------- how a call becomes a plan

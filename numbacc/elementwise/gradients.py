@@ -7,6 +7,7 @@ these are written down here.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.creation import empty
+from ..base import docstrings
 from ..base.dtypes import info
 from ..base.layout import argument_of
 from ..errors import OptionError, ShapeError
@@ -28,8 +30,7 @@ from .operation import run, with_rank_0
 from .planning import has_gradient, lacking, with_none, without_none
 from .public import WHOLE_FUNCTIONS, make_function
 from .reductions import sum as sum_of
-from .rows import NAMED, Meaning, Row
-from .table import TABLE, Entry
+from .rows import NAMED, TABLE, Entry, Meaning, Row
 from .type_promotion import WEAK
 
 _NUMBERS = (*WEAK, np.generic)
@@ -168,39 +169,67 @@ def function_of(name: str) -> Callable[..., Any]:
     return make_function(row, entry.options, partial(_text, name, entry), run_backward)
 
 
+_DOC = """Return {of} with respect to {arrays}, given dy, the gradient with respect to {name}({arrays}).
+
+{name}({arrays}) is {says}
+
+Args:
+    dy: array of floats, of the shape of {name}'s result.
+{told}
+    out: array for the result, of its shape, dtype and device; for several results a tuple, with None where the
+        result has it.
+{stream}
+
+Returns:
+    an array of x's dtype; for several arguments a tuple, with a gradient for each that is an array, None for one of
+    integers or bool. The gradient of an argument that was broadcast is summed to its shape.
+
+Raises:
+    as `{name}`.
+
+Example:
+{example}
+"""
+_SAVED = """    {first}: the saved object of `{name}(..., return_saved=True)`. It holds {all}.
+        Or {first} itself, with
+    {others}: the same as in `{name}`. If {options} is forgotten, the
+        gradient is wrong and nothing reports it."""
+_ARGUMENT = re.compile(r"np\.array\([^)]*\)|[^, ]+")
+
+
 def _text(name: str, entry: Entry) -> str:
     """A gradient's docstring."""
-    arrays = [each for each in entry.row.names if each not in entry.options]
-    returned = "dx, the gradient" if len(arrays) == 1 else f"the gradients with respect to {', '.join(arrays)}"
-    arguments, _ = entry.function.example
-    call, given = (f"{name}({arguments})", arguments)
+    names, options = entry.row.names, list(entry.options)
+    arrays = [each for each in names if each not in options]
+    told = f"    {', '.join(names)}: as in `{name}`."
+    if options:
+        told = _SAVED.format(
+            name=name, first=names[0], others=", ".join(names[1:]), options=" or ".join(options), all=", ".join(names)
+        )
+    return _DOC.format(
+        of="dx, the gradient" if len(arrays) == 1 else "the gradients",
+        name=name,
+        arrays=", ".join(arrays),
+        says=entry.says,
+        told=told,
+        stream=docstrings.entry("stream", docstrings.COMMON["stream"]),
+        example=_example(name, entry),
+    )
+
+
+def _example(name: str, entry: Entry) -> str:
+    """The lines of an example: they show the shape of the first gradient."""
+    arguments = entry.function.example[0]
+    given = dict(zip(entry.row.names, _ARGUMENT.findall(arguments), strict=False))
+    row = NAMED[f"{name}_backward"]
+    arrays = [row.names[k] for k in row.gradients if "np." in given[row.names[k]]]
+    # The gradient is None for integers.
+    results = [f"d{each}" if "." in given[each].partition("(")[2] else "_" for each in arrays]
+    first = next(each for each in results if each != "_")
+    count = given[first[1:]].count(",") + 1
+    shown = f"({results[0]},)" if row.is_tuple and len(results) == 1 else ", ".join(results)
+    lines = [f">>> {shown} = elementwise.{name}_backward(np.ones({count}), {arguments})"]
     if entry.options:
-        call, given = f"{name}({arguments}, return_saved=True)", "saved"
-    return (
-        f"{returned}, given dy, that with respect to {name}({', '.join(arrays)}): {entry.says}\n\n"
-        f"Args:\n    dy: array of floats, of {name}'s shape.\n"
-        f"{_operands(name, arrays, entry)}"
-        "    out: array for the result, of its shape, dtype and device; where there are several a tuple, with None\n"
-        "        where the result has it.\n"
-        "    stream: as everywhere.\n\n"
-        "Returns:\n    an array of x's dtype; where there are several arguments a tuple, of those that are arrays,\n"
-        "    with None for integers and bool. What was repeated in the call gets the sum.\n\n"
-        f"Raises:\n    as `{name}`.\n\n"
-        f"Example:\n    >>> y{', saved' * bool(entry.options)} = elementwise.{call}\n"
-        f"    >>> dx = elementwise.{name}_backward(np.ones(y.shape), {given})\n"
-        f"    >>> (dx[0] if isinstance(dx, tuple) else dx).shape == y.shape\n    True\n"
-    )
-
-
-def _operands(name: str, arrays: list[str], entry: Entry) -> str:
-    """The lines of a gradient's docstring on x and the arguments after it."""
-    if not entry.options:
-        return f"    {', '.join(entry.row.names)}: as in `{name}`.\n"
-    first, *more = arrays
-    options = list(entry.options)
-    return (
-        f"    {first}: the saved object of `{name}(..., return_saved=True)`, as in\n"
-        f"        `{name}_backward(dy, saved)`. It holds {', '.join([*arrays, *options])}. Or {first} itself, with\n"
-        f"    {', '.join([*more, *options])}: the same as in `{name}`. If {' or '.join(options)} is forgotten, the\n"
-        "        gradient is wrong and nothing reports it.\n"
-    )
+        lines = [f">>> y, saved = elementwise.{name}({arguments}, return_saved=True)"]
+        lines += [f">>> {shown} = elementwise.{name}_backward(np.ones({count}), saved)"]
+    return "\n".join(f"    {line}" for line in [*lines, f">>> {first}.shape", f"({count},)"])

@@ -25,7 +25,7 @@ from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from .calling import plans
 from .casting import planned_copy
-from .composite_plan import SeveralPlan, prepared, run_several
+from .planning import SeveralPlan, prepared, run_several
 from .type_promotion import promoted
 
 
@@ -53,7 +53,6 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None,
             in a dtype as in `add`.
         axis: where they follow each other. With None all elements do, in C order, of arrays of any ranks.
         out: array for the result, of its shape and device, and its dtype or a wider kind; it must not overlap them.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         a new array, C-contiguous; `out` if given.

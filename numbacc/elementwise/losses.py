@@ -43,10 +43,9 @@ from ..runtime.launch_order import VECTOR_BYTES
 from ..runtime.streams import handle_of
 from . import indexing, operation, reduction_plan
 from .calling import plans
-from .composite_plan import SeveralPlan, prepared, run_several
-from .planning import NumberedPlan, broadcast_strides, check_indices, outputs_of
+from .planning import NumberedPlan, SeveralPlan, broadcast_strides, check_indices, outputs_of, prepared, run_several
 from .reduction_plan import ReducePlan
-from .table import TABLE
+from .rows import TABLE
 
 
 def _keep(x: Any, target: Any, return_stats: Any, **more: Any) -> tuple[Any, ...]:
@@ -102,7 +101,6 @@ def cross_entropy(
             infinite), `stats[..., 1]` is log Σ e^(x - largest); together they are log Σ e^x.
         return_saved: whether to return one more object, which carries x, target, stats and the options to
             `cross_entropy_backward(dy, saved)`. x and target must not change until then.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the loss in float32, of float64 in that: an array of rank 0, or of target's shape. With `return_stats` (loss,
@@ -159,7 +157,6 @@ def cross_entropy_backward(
             forgotten, the gradient can be wrong and nothing reports it.
         stats: what that returned as stats; they are computed again if None.
         out: array for the result, like x. It may be x itself: in place.
-        stream: as everywhere.
 
     Returns:
         an array of x's shape and dtype; `out` if given.

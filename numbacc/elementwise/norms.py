@@ -30,6 +30,7 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks, dtypes
+from ..base.docstrings import like
 from ..base.dtypes import FLOATS, info
 from ..base.layout import (
     Layout,
@@ -113,10 +114,7 @@ def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = No
     Args:
         x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
         axis: the axis that is summed over.
-        return_saved: whether to return a second object, which carries the result and the axis to
-            `softmax_backward(dy, saved)`. The result must not change until then.
         out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
@@ -125,8 +123,6 @@ def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = No
         ShapeError: rank, axis, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: return_saved, stream.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> elementwise.softmax(np.array([0.0, 0.0]))
@@ -136,26 +132,15 @@ def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = No
 
 
 @_rows("x", keep="y axis")
+@like(softmax)
 def log_softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The logarithm of softmax: x - max - log Σ e^(x - max), along an axis.
 
     Args:
         x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        axis: the axis that is summed over.
-        return_saved: whether to return a second object, which carries the result and the axis to
-            `log_softmax_backward(dy, saved)`. The result must not change until then.
-        out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: return_saved, stream.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> elementwise.log_softmax(np.array([0.0, 0.0]))
@@ -174,7 +159,6 @@ def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream
             axis. Or y itself: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
         axis: the same as in `softmax`. If it is forgotten, the gradient is wrong and nothing reports it.
         out: array for the result, like y. It may be y or dy itself: in place.
-        stream: as everywhere.
 
     Returns:
         the gradient, as `softmax` returns its result.
@@ -183,8 +167,6 @@ def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream
         ShapeError: rank, axis, unequal shapes, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: stream, an axis that differs from the saved one.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> y, saved = elementwise.softmax(np.array([0.0, 0.0]), return_saved=True)
@@ -195,6 +177,7 @@ def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream
 
 
 @_rows("dy y", opens="y axis")
+@like(softmax_backward)
 def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
     """The gradient with respect to x, given dy, that with respect to y = log_softmax(x): dy - e^y Σ dy.
 
@@ -203,18 +186,9 @@ def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, st
         y: the saved object of `log_softmax(..., return_saved=True)`, as in `log_softmax_backward(dy, saved)`. It holds
             y and axis. Or y itself: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
         axis: the same as in `log_softmax`. If it is forgotten, the gradient is wrong and nothing reports it.
-        out: array for the result, like y. It may be y or dy itself: in place.
-        stream: as everywhere.
 
     Returns:
         the gradient, as `log_softmax` returns its result.
-
-    Raises:
-        ShapeError: rank, axis, unequal shapes, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: stream, an axis that differs from the saved one.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> y, saved = elementwise.log_softmax(np.array([0.0, 0.0]), return_saved=True)
@@ -234,10 +208,7 @@ def rms_norm(
         x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
         weight: w, array of the last axis' length, of any of these dtypes; None for 1.
         eps: is added to the mean of squares, so that its root is not 0.
-        return_saved: whether to return a second object, which carries x, weight and eps to
-            `rms_norm_backward(dy, saved)`. x and weight must not change until then.
         out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
-        stream: as everywhere.
 
     Returns:
         the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
@@ -246,9 +217,6 @@ def rms_norm(
         ShapeError: rank, length of a weight, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: eps, return_saved, stream.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory; with
-            return_saved, out shares memory with x or weight.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> elementwise.rms_norm(np.array([[2.0, -2.0]]), eps=0)
@@ -258,6 +226,7 @@ def rms_norm(
 
 
 @_rows("x", optional="weight bias", keep=_keep_layer_norm)
+@like(rms_norm)
 def layer_norm(
     x: Any,
     weight: Any = None,
@@ -272,24 +241,17 @@ def layer_norm(
 
     Args:
         x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        weight: w, array of the last axis' length, of any of these dtypes; None for 1.
         bias: b, an array like weight; None for 0.
-        eps: is added to the mean of squares, so that its root is not 0.
         return_saved: whether to return a second object, which carries x, weight, eps and whether there is a bias to
             `layer_norm_backward(dy, saved)`. x and weight must not change until then.
-        out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
-        stream: as everywhere.
 
     Returns:
         the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
 
     Raises:
-        ShapeError: rank, length of a weight, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: eps, a bias without a weight, return_saved, stream.
         LayoutError: out is read-only, overlaps an input in part, or has elements that share memory; with
             return_saved, out shares memory with x or weight.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> elementwise.layer_norm(np.array([[2.0, 6.0]]), eps=0)
@@ -310,7 +272,6 @@ def rms_norm_backward(
             x, weight and eps. Or x itself, with
         weight, eps: the same as in `rms_norm`. If eps is forgotten, the gradients are wrong and nothing reports it.
         out: array for dx, like x; with a weight a tuple of arrays for all results.
-        stream: as everywhere.
 
     Returns:
         dx; with a weight the pair (dx, dweight); `out` if given.
@@ -319,8 +280,6 @@ def rms_norm_backward(
         ShapeError: rank, unequal shapes, length of a weight, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: eps, an argument that differs from the saved one, stream.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> y, saved = elementwise.rms_norm(np.array([[2.0, -2.0]]), np.ones(2), eps=0, return_saved=True)
@@ -331,6 +290,7 @@ def rms_norm_backward(
 
 
 @_rows("dy x", optional="weight", opens="x weight bias eps")
+@like(rms_norm_backward)
 def layer_norm_backward(
     dy: Any, x: Any, weight: Any = None, *, bias: bool = False, eps: float = 1e-5, out: Any = None, stream: Any = None
 ) -> Array | tuple[Array, ...]:
@@ -342,18 +302,12 @@ def layer_norm_backward(
             x, weight, bias and eps. Or x itself, with
         weight, eps: the same as in `layer_norm`. If eps is forgotten, the gradients are wrong and nothing reports it.
         bias: True if there was a bias, whose gradient is wanted.
-        out: array for dx, like x; with a weight a tuple of arrays for all results.
-        stream: as everywhere.
 
     Returns:
         dx; with a weight (dx, dweight), and with a bias (dx, dweight, dbias); `out` if given.
 
     Raises:
-        ShapeError: rank, unequal shapes, length of a weight, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: eps, an argument that differs from the saved one, a bias without a weight, stream.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> y, saved = elementwise.layer_norm(np.array([[2.0, 6.0]]), np.ones(2), eps=0, return_saved=True)

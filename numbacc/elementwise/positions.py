@@ -36,7 +36,6 @@ def arange(
     Args:
         start, stop, step: real numbers; with one alone it is stop, and start is 0. A negative step counts down.
         dtype: the result's; by default int64 of integers, float32 of floats. Floats are computed in float64.
-        device, stream: as in `numbacc.empty`.
 
     Returns:
         an array of rank 1 of ⌈(stop - start) / step⌉ numbers.
@@ -79,7 +78,6 @@ def linspace(
         endpoint: whether the last is stop, or the first behind the last is.
         dtype: the result's; float32 by default. They are computed in float64; of integer dtypes rounded down, as
             NumPy has it.
-        device, stream: as in `numbacc.empty`.
 
     Raises:
         OptionError: what is not a finite number, a negative `num`. DTypeError: a dtype without arithmetic.
@@ -114,7 +112,6 @@ def eye(
         n_rows, n_cols: its lengths; as many columns as rows by default.
         k: which diagonal: 0 the main one, positive ones are above it.
         dtype: any dtype with arithmetic; float32 by default.
-        device, stream: as in `numbacc.empty`.
 
     Raises:
         ShapeError: a length is not an integer of 0 or more. OptionError: k is not one. DTypeError: a dtype without
@@ -299,7 +296,6 @@ def one_hot(
         axis: where that is in the result.
         dtype: the result's, any with arithmetic.
         out: array for the result.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Raises:
         DTypeError: indices are no integers; a dtype without arithmetic. ShapeError: axis, rank, shape of out.
@@ -322,7 +318,6 @@ def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
         x: array of rank 2 to 8 of any dtype with arithmetic, any strides; its last two axes are matrices.
         k: the highest diagonal that stays: 0 the main one, positive ones are above it.
         out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Raises:
         ShapeError: rank, shape of out. DTypeError: float8. OptionError: k is not an integer. LayoutError: out overlaps

@@ -6,29 +6,47 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from ..base import keywords
+from ..base import docstrings, keywords
 from ..errors import ArgumentsError, OptionError
 from ..functions.symbolic.opaque_functions import whole
 from ..plan.calls import opening
 from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
-from .calling import compiled, plans
+from .calling import SHARED, compiled, plans
 from .operation import KEY, DoesNotFit, ElementwisePlan, find, is_number, run
-from .rows import Row
-from .table import TABLE, Entry
+from .rows import TABLE, Entry, Row
 from .type_promotion import KINDS
 
 #: Name -> what stands for it in formulas, of the functions that these note as a whole.
 WHOLE_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 _RULES = {
-    "keep": "the dtype in which the arguments meet",
-    "float": "the same for floats and complex numbers; of integers float16, float32 or float64, by their size",
-    "divide": "the dtype in which the arguments meet; of integers float64",
+    "keep": "the dtype to which the arguments promote",
+    "same": "x's",
+    "float": "x's for floats and complex numbers; for integers float16, float32 or float64, by their size",
+    "divide": "the dtype to which the arguments promote; for integers float64",
     "bool": "bool",
-    "real": "the same; of complex numbers that of their parts",
-    "angle": "float; of complex numbers that of their parts",
+    "real": "x's; for complex numbers that of their parts",
+    "angle": "a float's; for complex numbers that of their parts",
 }
+_DOC = """{says}
+
+Args:
+{args}
+
+Returns:
+    a device array if the arguments are, a NumPy array if these are; `out` if given.{saved}
+    The dtype is {rule}.
+
+Raises:
+{raises}
+
+Floats of 16 bits are computed in float32, and rounded once.
+
+Example:
+    >>> elementwise.{name}({arguments})
+    {printed}
+"""
 
 
 def function_of(name: str, entry: Entry) -> Callable[..., Any]:
@@ -222,56 +240,45 @@ def _example(row: Row, options: Mapping[str, Any]) -> str:
     return f"elementwise.{row.name}.plan({dy}{arguments})"
 
 
+#: The lines of the docstrings on arguments and errors that all functions have.
+_LINES = {each: docstrings.entry(each, told) for each, told in SHARED.items()}
+_ARRAYS = """arrays of any strides and up to 8 dimensions, or numbers; at least one is an array. They
+        broadcast and promote as in NumPy: Python's numbers do not widen an array's dtype."""
+
+
 def _text(name: str, entry: Entry) -> str:
     """A function's docstring."""
-    row = entry.row
-    arrays = [each for each in row.names if each not in entry.options]
-    known = [told for kind, told in KINDS.items() if kind in row.meanings]
-    several = f"{', '.join(arrays[:-1])} and {arrays[-1]}" if len(arrays) > 1 else arrays[0]
-    lines = [entry.says, "", "Args:"]
-    if len(arrays) > 1:
-        lines.append(
-            f"    {', '.join(arrays)}: arrays, any strides, that broadcast as in NumPy, up to 8 dimensions; or numbers,"
-        )
-        lines.append(
-            "        at least one an array. They meet in a dtype as in NumPy: of Python's numbers the kind counts."
-        )
-    else:
-        lines.append(f"    {several}: array of up to 8 dimensions, any strides.")
-    lines += [f"    {option}: a number; {default!r} by default." for option, default in entry.options.items()]
-    if entry.options:
-        lines += [
-            "    return_saved: whether to return a second object, which carries arrays and options to",
-            f"        `{name}_backward(dy, saved)`. The arrays must not change until then.",
+    row, options = entry.row, entry.options
+    arrays = [each for each in row.names if each not in options]
+    told = _ARRAYS if len(arrays) > 1 else "array of up to 8 dimensions, any strides."
+    args = [f"    {', '.join(arrays)}: {told}"]
+    rule, kinds, errors = str(row.rule), {*row.meanings}, _LINES
+    if options:
+        args += [f"    {option}: a number; {default!r} by default." for option, default in options.items()]
+        args += [
+            f"    return_saved: whether to return a second object, for `{name}_backward(dy, saved)`. It holds",
+            f"        {', '.join(row.names)}. Do not change the arrays before that call.",
         ]
-    lines += [
-        "    out: array for the result, of its shape and device, and its dtype or a wider kind. It may be an",
-        "        argument: in place. Overlap in part is refused.",
-        "    where: array of bool that broadcasts with them; needs `out`, whose elements stay as they are where it is",
-        "        False: they are read and written again.",
-        "    stream: where the work is queued; the default stream if None. Nothing waits for it.",
-        "",
-        "Returns:",
-        "    a device array if the arguments are, a NumPy array if these are; `out` if given. Its dtype is",
-        f"    {_RULES[str(row.rule)]}.",
-        "",
-        "Raises:",
-        f"    DTypeError: not {', '.join(known)}; numbers alone. ShapeError: no broadcasting. LayoutError:",
-        "    out overlaps, or is read-only. OptionError: a number that the dtype has not. DeviceError: arrays on",
-        "    several devices.",
-        "",
-        "Floats of 16 bits are computed in float32, and rounded once.",
-        "",
-        "Example:",
-    ]
+        errors = {
+            **_LINES,
+            "OptionError": _LINES["OptionError"][:-1] + "; return_saved=True with `where`.",
+            "LayoutError": _LINES["LayoutError"][:-1]
+            + ";\n        with return_saved, out shares memory with an argument.",
+        }
+    if rule in ("float", "divide", "angle"):
+        kinds |= {"b", "u", "i"}  # are converted first
+    refused = [words for kind, words in KINDS.items() if kind not in kinds]
+    errors = {**errors, "DTypeError": f"    DTypeError: {', '.join([*refused, 'no array among the arguments'])}."}
+    if rule == "keep" and len(arrays) == 1:
+        rule = "same"
     arguments, printed = entry.function.example
-    if entry.options:
-        at = lines.index("Raises:") - 1
-        lines.insert(at, "    With return_saved, (y, saved).")
-        at = lines.index("Floats of 16 bits are computed in float32, and rounded once.") - 1
-        lines.insert(
-            at, "    With return_saved, LayoutError: out shares memory with an argument. OptionError: `where` is given."
-        )
-    lines.append(f"    >>> elementwise.{name}({arguments})")
-    lines += [f"    {line}" for line in printed.splitlines()]
-    return "\n".join(lines) + "\n"
+    return _DOC.format(
+        says=entry.says,
+        args="\n".join([*args, _LINES["out"], _LINES["where"], _LINES["stream"]]),
+        rule=_RULES[rule],
+        saved=" With return_saved, (y, saved)." if options else "",
+        raises="\n".join([errors[each] for each in errors if each.endswith("Error")]),
+        name=name,
+        arguments=arguments,
+        printed=printed.replace("\n", "\n    "),
+    )

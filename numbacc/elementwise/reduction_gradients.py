@@ -17,6 +17,7 @@ from ..base.dtypes import TABLE, info
 from ..base.layout import Layout, argument_of, layout
 from ..errors import DTypeError
 from ..kernels.reduce import functions as slopes
+from ..plan.calls import opening
 from ..plan.saved import Saved
 from ..runtime.streams import handle_of
 from . import operation, reduction_plan
@@ -211,16 +212,11 @@ def _function(name: str) -> Callable[..., Any]:
     given = f"form({option})" if option else "None"
     names = ["axis", *[option] * bool(option), "keepdims"]
     defaults = {"axis": None, **({option: int(default)} if option else {}), "keepdims": False}
-    opening = (
-        "    if isinstance(x, Saved):\n"
-        f"        x, {', '.join(names)} = x.opened('elementwise.{name}', "
-        f"{{{', '.join(f'{each!r}: {each}' for each in names)}}}, defaults)\n"
-    )
     source = (
         f"def {name}_backward(\n"
         f"    dy: Any, x: Any, *, axis: int | Sequence[int] | None = None, {takes}keepdims: bool = False, "
         "out: Any = None, stream: Any = None\n) -> Array:\n"
-        f"{opening if name in _SAVING else ''}"
+        f"{opening(f'elementwise.{name}', ['x', *names]) if name in _SAVING else ''}\n"
         f'    return run("{name}", dy, x, axis, {given}, keepdims, out, stream)\n'
     )
     space = {"run": _run, "form": form, "Saved": Saved, "defaults": defaults}
@@ -252,8 +248,7 @@ def _text(name: str, option: str) -> str:
         f"The gradient with respect to x, given dy, that with respect to {name}(x): {gradient.says}.\n\n"
         f"Args:\n    dy: array of floats, of the shape of {name}(x, ...) with the same options.\n"
         f"{operands}"
-        "    out: array for the result, of x's shape, its dtype and device; it may be x.\n"
-        "    stream: as everywhere.\n\n"
+        "    out: array for the result, of x's shape, its dtype and device; it may be x.\n\n"
         "Returns:\n    dx, an array of x's shape and dtype; `out` if given. Floats of 16 bits are computed in float32\n"
         "    and rounded once.\n\n"
         f"Raises:\n    as `{name}`; DTypeError of integers and complex numbers; ShapeError of another shape of dy.\n\n"

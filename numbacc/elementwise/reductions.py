@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from ..arrays.operands import Array
+from ..base.docstrings import like
 from ..kernels.reduce.functions import FUNCTIONS, ReductionFunction
 from ..plan.calls import planned
 from .calling import compiled, plans
@@ -64,7 +65,6 @@ def _text(described: ReductionFunction) -> str:
     returned = f", {_RETURNED[described.rule]}" if described.rule in _RETURNED else ""
     lines += [
         "    out: array for the result, of its shape, dtype and device; it shares no memory with x.",
-        "    stream: where the work is queued; the default stream if None. Nothing waits for it.",
         "",
         "Returns:",
         f"    the result{returned}: a device array if x is one, a NumPy array if x is; `out` if given.",
@@ -73,8 +73,6 @@ def _text(described: ReductionFunction) -> str:
         "    ShapeError: rank, axis, shape of out" + ("; no elements." if described.needs_elements else "."),
         "    DTypeError: a dtype not named above, not an array.",
         "    OptionError: keepdims or stream.",
-        "    LayoutError: out is read-only, overlaps x, or has elements that share memory.",
-        "    DeviceError: arrays on different devices; not enough memory.",
         "",
         *([described.more, ""] if described.more else []),
         "Example:",
@@ -111,10 +109,7 @@ def var(
             integers float64. Not of complex numbers.
         correction: what is subtracted from n: 0 for the variance of these numbers, 1 for an estimate of that of a
             larger set that they were drawn from.
-        return_saved: whether to return a second object, which carries x and the options to
-            `var_backward(dy, saved)`. x must not change until then.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the variance, as `sum` returns it; of complex numbers real. With return_saved, (y, saved).
@@ -123,8 +118,6 @@ def var(
         ShapeError: rank, axis, shape of out.
         DTypeError: a dtype not named above, not an array.
         OptionError: correction, keepdims, return_saved or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     It is merged from the counts, means and squares of parts, which is stable: Chan, Golub and LeVeque 1983, "Algorithms
     for computing the sample variance".
@@ -137,6 +130,7 @@ def var(
 
 
 @_reduced(keep="x axis correction keepdims")
+@like(var)
 def std(
     x: Any,
     *,
@@ -153,26 +147,11 @@ def std(
     Args:
         x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
             any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers float64. Not of complex numbers.
         correction: what is subtracted from n: 0 for the deviation of these numbers, 1 for an estimate of that of a
             larger set that they were drawn from.
-        return_saved: whether to return a second object, which carries x and the options to
-            `std_backward(dy, saved)`. x must not change until then.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the deviation, as `sum` returns it; of complex numbers real. With return_saved, (y, saved).
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: correction, keepdims, return_saved or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> elementwise.std(np.array([[1.0, 2.0], [3.0, 6.0]]))
@@ -182,6 +161,7 @@ def std(
 
 
 @_reduced(keep="x axis ord keepdims")
+@like(var)
 def norm(
     x: Any,
     *,
@@ -197,13 +177,7 @@ def norm(
     Args:
         x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
             any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
         ord: p: any number. math.inf is for max |x|, -math.inf for min |x|, 0 for how many are not 0.
-        return_saved: whether to return a second object, which carries x and the options to
-            `norm_backward(dy, saved)`. x must not change until then.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the norm, as `sum` returns it; of complex numbers real. Of nothing 0, infinity of a negative order.
@@ -211,10 +185,7 @@ def norm(
 
     Raises:
         ShapeError: rank, axis, shape of out; -math.inf of nothing.
-        DTypeError: a dtype not named above, not an array.
         OptionError: ord, keepdims, return_saved or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Powers are not scaled: squares of float32 overflow beyond 1.8e19.
 
@@ -228,6 +199,7 @@ def norm(
 
 
 @_reduced(keep="x axis keepdims")
+@like(var)
 def logsumexp(
     x: Any,
     *,
@@ -241,18 +213,12 @@ def logsumexp(
 
     Args:
         x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides. It is read once.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        return_saved: whether to return a second object, which carries x and the options to
-            `logsumexp_backward(dy, saved)`. x must not change until then.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         an array of x's dtype, float64 of integers and bool; `out` if given. With return_saved, (y, saved).
 
     Raises:
-        as `mean`.
+        OptionError: keepdims, return_saved or stream.
 
     Example:
         >>> elementwise.logsumexp(np.array([1000.0, 1000.0]))
@@ -270,7 +236,6 @@ def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any 
         axis: the axis that is reduced; None for all: the index is then that into the elements in C order.
         keepdims: True if what is reduced stays, with length 1.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the index, int64, as `max` returns it.
@@ -279,8 +244,6 @@ def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any 
         ShapeError: rank, axis, shape of out; nothing is reduced.
         DTypeError: a dtype not named above, not an array.
         OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     NaN counts as largest. Of equal numbers the first counts.
 
@@ -292,25 +255,15 @@ def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any 
 
 
 @_reduced()
+@like(argmax)
 def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The index of the smallest number.
 
     Args:
         x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
-        axis: the axis that is reduced; None for all: the index is then that into the elements in C order.
-        keepdims: True if what is reduced stays, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the index, int64, as `max` returns it.
-
-    Raises:
-        ShapeError: rank, axis, shape of out; nothing is reduced.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
-        LayoutError: out is read-only, overlaps x, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     NaN counts as smallest. Of equal numbers the first counts.
 

@@ -1,10 +1,13 @@
-"""What an elementwise function is, and its formulas as a call needs them: operands in the kernel's order."""
+"""Elementwise functions: rows of a table, and their formulas with operands in the kernel's order.
+
+The table is made from the objects in `functions.unary`, `binary` and `activations`.
+"""
 
 from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from types import FunctionType
@@ -12,10 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base import dtypes
 from ..base.casts import cast
-from ..base.dtypes import TABLE
+from ..functions import activations, binary, unary
 from ..functions.formula import Formula, Heavy
+from ..functions.function import Function
 from ..functions.function import Meaning as Meaning
+from ..functions.symbolic.arithmetic_intensity import LONG
 from .type_promotion import RULES, WEAK, Types, as_floats, mixed_integers, promoted, refused
 
 #: Dtypes that a function may have a form of its own for, and the kind that says so.
@@ -196,10 +202,10 @@ def arranged(function: Callable[..., Any], arrangement: Arrangement, results: Se
     text = f"def arranged({', '.join(operands)}):\n    found = {called}({', '.join(given)})\n"
     text += f"    return {', '.join(found)}" + ("," if results or masked else "") + "\n"
     # Numbers of the dtype that is computed in, as NumPy's: Python's own would raise where they divide.
-    number = TABLE[arrangement.compute].numpy.type
+    number = dtypes.TABLE[arrangement.compute].numpy.type
     space: dict[str, Any] = {"function": function, "math": math, "cmath": cmath, "one": number(1), "none": number(0)}
     if arrangement.whole:
-        space["whole"] = TABLE[arrangement.whole].numpy.type
+        space["whole"] = dtypes.TABLE[arrangement.whole].numpy.type
     exec(text, space)
     arranged: Callable[..., Any] = space["arranged"]
     return arranged
@@ -209,7 +215,7 @@ def _reference(
     row: Row, function: Callable[..., Any], types: Types, arrangement: Arrangement
 ) -> Callable[..., tuple[Any, ...]]:
     """The same in NumPy: computed in the dtype that kernels compute in, and rounded once."""
-    compute = TABLE[types.compute].numpy
+    compute = dtypes.TABLE[types.compute].numpy
     arrays, count = arrangement.arrays, len(arrangement.arrays)
     places = [*arrays, *arrangement.numbers]
     behind = count + (1 + (len(arrangement.wanted) or 1) if arrangement.masked else 0)
@@ -227,3 +233,47 @@ def _reference(
         return tuple(map(np.asarray, results))
 
     return reference
+
+
+# ---------------------------------------------------------------- the table
+
+
+class Entry(NamedTuple):
+    """A function and its row."""
+
+    row: Row
+    function: Function
+
+    @property
+    def says(self) -> str:
+        """One line of documentation."""
+        return self.function.says
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The names of its options and their defaults. Options are the last arguments."""
+        return self.function.options
+
+
+def _entry(function: Function) -> Entry:
+    names = (*function.arguments, *function.options)
+    row = Row(
+        function.name,
+        names,
+        function.rule,
+        dict(function.meanings),
+        meeting=range(len(function.arguments)) if function.meeting is None else function.meeting,
+        rounded=function.rounded,
+        heavy=function.heavy,
+        options=len(function.options) + function.numbers,
+        truths=function.truths,
+        wrong=function.wrong,
+    )
+    if function.is_long:
+        LONG.add(row.meanings["f"].scalar)
+    return Entry(row, function)
+
+
+#: Name -> entry.
+TABLE = {each.name: _entry(each) for module in (unary, binary, activations) for each in module.FUNCTIONS}
+NAMED.update((name, entry.row) for name, entry in TABLE.items())

@@ -23,6 +23,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.operands import Array
+from ..base.docstrings import like
 from ..base.dtypes import FLOATS, TABLE, info
 from ..base.layout import (
     MAX_RANK,
@@ -261,7 +262,6 @@ def cumsum(
         return_saved: whether to return a second object, which carries x's shape and dtype and the options to
             `cumsum_backward(dy, saved)`.
         out: array for the result, of its shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the sums, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x is;
@@ -271,8 +271,6 @@ def cumsum(
         ShapeError: rank, axis, shape of out.
         DTypeError: a dtype not named above, not an array.
         OptionError: reverse, return_saved or stream.
-        LayoutError: out is read-only, overlaps x in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Integers wrap. 16-bit floats are added in float32 and rounded once. As NumPy's `cumsum`.
 
@@ -284,6 +282,7 @@ def cumsum(
 
 
 @calls.planned(plans, "ScanPlan", "x", make=made, forms={"dtype": dtype_of}, keep="x axis reverse")
+@like(cumsum)
 def cumprod(
     x: Any,
     *,
@@ -299,25 +298,10 @@ def cumprod(
     Args:
         x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
         axis: the axis along which elements are multiplied; None for all of them, in C order.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers int64, of unsigned ones uint64.
-        reverse: True to go from the last element to the first.
-        return_saved: whether to return a second object, which carries x and the options to
-            `cumprod_backward(dy, saved)`. x must not change until then.
-        out: array for the result, of its shape, dtype and device. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the products, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x
         is; `out` if given. With return_saved, (y, saved).
-
-    Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: reverse, return_saved or stream.
-        LayoutError: out is read-only, overlaps x in part, or has elements that share memory; with return_saved, out
-            shares memory with x.
-        DeviceError: arrays on different devices; not enough memory.
 
     Integers wrap. 16-bit floats are multiplied in float32 and rounded once. As NumPy's `cumprod`; but where what lies
     behind a 0 overflows by itself, products with it may be NaN.
@@ -362,7 +346,6 @@ def cumsum_backward(
         reverse: that of the forward call. If it is forgotten, the gradient is wrong and nothing reports it.
         out: array for the result, of its shape, dtype and device. It may be dy itself: in place. C-contiguous where
             `saved` is from a call with axis=None.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the gradient, of dy's shape, as `cumsum` returns it. With `saved`, of x's shape.
@@ -372,8 +355,6 @@ def cumsum_backward(
         ShapeError: rank, axis, shape of out.
         DTypeError: a dtype not named above, not an array; with `saved`, x was of integers or bool.
         OptionError: an argument that differs from the saved one, reverse or stream.
-        LayoutError: out is read-only, overlaps dy in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> y, saved = elementwise.cumsum(np.ones(3), return_saved=True)
@@ -405,7 +386,6 @@ def cumprod_backward(
         reverse: that of the forward call. If it is forgotten, the gradient is wrong and nothing reports it.
         out: array for the result, of x's shape, dtype and device. It may be dy or x itself: in place. C-contiguous
             where a saved object is from a call with axis=None; then x is copied unless it is contiguous, too.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the gradient, of x's shape, a device array if x is one, a NumPy array if x is; `out` if given.
@@ -415,8 +395,6 @@ def cumprod_backward(
         ShapeError: rank, axis, unequal shapes.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: an argument that differs from the saved one, reverse or stream.
-        LayoutError: out is read-only, overlaps dy or x in part, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
 
     What lies before an element is multiplied with dy[j] + x[j+1] (dy[j+1] + x[j+2] (dy[j+2] + ...)): nothing is
     divided. Where a product of some elements overflows by itself, results may be NaN.

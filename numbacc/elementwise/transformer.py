@@ -17,6 +17,7 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
+from ..base.docstrings import like
 from ..base.dtypes import FLOATS, info, words
 from ..base.layout import Layout, check_rank, check_same_device, dense_like, layout, normalize_axis, view
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError, unknown
@@ -30,15 +31,14 @@ from ..plan.tasks import MapPlan
 from ..reference import blocks as reference
 from ..reference import random
 from ..runtime.streams import handle_of
-from .calling import found, plans
+from .calling import SHARED, found, plans
 from .casting import astype
 from .gradients import gradient_row, run_backward
 from .operation import ElementwisePlan, find, planned, run
 from .planning import NumberedPlan, broadcast_shapes, broadcast_strides, outputs_of
 from .positions import arange
 from .reductions import sum as sum_of
-from .rows import Meaning, Row
-from .table import TABLE
+from .rows import TABLE, Meaning, Row
 
 # ---------------------------------------------------------------- activations of sums
 
@@ -62,6 +62,7 @@ _EXAMPLE = """
     prepare=find,
     example=_EXAMPLE.replace("SHAPE", "2"),
 )
+@like(SHARED)
 def bias_activation(
     x: Any,
     bias: Any,
@@ -80,13 +81,10 @@ def bias_activation(
         activation: a name in `elementwise.ACTIVATIONS`: "relu", "gelu", "silu", ...; with its options as they are by
             default.
         axis: the axis that the bias belongs to.
-        return_saved: whether to return a second object, which carries operands and options to
-            `bias_activation_backward(dy, saved)`. x and bias must not change until then.
-        out, stream: as in `add`.
 
     Raises:
-        OptionError: an unknown activation. LayoutError: with return_saved, out shares memory with x or the bias.
-        ShapeError: axis, the bias's shape. As `add` besides.
+        OptionError: an unknown activation.
+        ShapeError: axis, the bias's shape.
 
     Example:
         >>> elementwise.bias_activation(np.array([[1.0, -3.0]]), np.array([0.5, 1.0]))
@@ -107,7 +105,6 @@ def bias_activation_backward(
         bias, activation, axis: the same as in `bias_activation`. If activation is forgotten, the gradients are wrong
             and nothing reports it.
         out: (array for dx, array for dbias).
-        stream: as everywhere.
 
     Returns:
         (dx, dbias), like x and the bias. dbias is the sum of dx along all other axes, as it was rounded.
@@ -150,6 +147,7 @@ def bias_activation_backward(
     prepare=find,
     example=_EXAMPLE.replace("SHAPE", "(1, 2)"),
 )
+@like(SHARED)
 def residual_activation(
     x: Any, residual: Any, *, activation: str = "relu", return_saved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
@@ -158,13 +156,10 @@ def residual_activation(
     Args:
         x, residual: arrays of floats of one shape, any strides.
         activation: as in `bias_activation`.
-        return_saved: whether to return a second object, which carries operands and activation to
-            `residual_activation_backward(dy, saved)`. x and residual must not change until then.
-        out, stream: as in `add`.
 
     Raises:
-        OptionError: an unknown activation. LayoutError: with return_saved, out shares memory with x or the residual.
-        ShapeError: unequal shapes. As `add` besides.
+        OptionError: an unknown activation.
+        ShapeError: unequal shapes.
 
     Example:
         >>> elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), activation="relu")
@@ -185,7 +180,6 @@ def residual_activation_backward(
         residual, activation: the same as in `residual_activation`. If activation is forgotten, the gradient is wrong
             and nothing reports it.
         out: array for the result, like x. It may be dy itself: in place.
-        stream: as everywhere.
 
     Raises:
         as `residual_activation`.
@@ -357,10 +351,7 @@ def rope(
             (positions, 1, d/2) where heads come behind positions. `rope_tables` makes them.
         interleaved: which elements are a pair: i and i + d/2 (False, as GPT-NeoX and Llama's implementations have it),
             or 2i and 2i + 1 (as in the paper and GPT-J; half the speed in 16 bits).
-        return_saved: whether to return a second object, which carries cos, sin and interleaved to
-            `rope_backward(dy, saved)`.
         out: array for the result, like x. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         an array like x; `out` if given. With return_saved (y, saved). 16-bit floats are computed in float32 and rounded
@@ -421,7 +412,6 @@ def rope_tables(
         base: what the slowest angle's period grows with; above 0.
         first: the first position.
         dtype: a float's; angles are computed in float64.
-        device, stream: as in `numbacc.empty`.
 
     Returns:
         (cos, sin), each of shape (length, d/2).
@@ -554,10 +544,7 @@ def dropout(
         offset: where the sequence is entered, a multiple of 4, 0 to 2^62; the next draw begins x.size
             behind it, rounded up. Or an array of one int64 on x's device, rounded down, which the GPU reads when
             it runs: a graph that is replayed drops others as often as the array is changed.
-        return_saved: whether to return a second object, which carries p, seed and offset to
-            `dropout_backward(dy, saved)`.
         out: array for the result, like x. It may be x itself: in place.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Raises:
         OptionError: p, seed or offset. DTypeError: x is not of floats; offset not of int64. ShapeError: rank; offset is

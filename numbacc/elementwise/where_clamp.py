@@ -9,17 +9,17 @@ import numpy as np
 
 from ..arrays import operands, values
 from ..arrays.operands import Array
+from ..base.docstrings import like
 from ..base.dtypes import info
 from ..errors import DTypeError, OptionError
 from ..functions.symbolic.trace import NAMESAKES
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
-from .calling import plans
+from .calling import SHARED, plans
 from .casting import astype
 from .operation import find, run
 from .public import WHOLE_FUNCTIONS
-from .rows import Row
-from .table import TABLE
+from .rows import TABLE, Row
 from .type_promotion import WEAK, promoted
 
 _WHERE, _CLAMP, _NOT_EQUAL = (TABLE[name].row for name in ("where", "clamp", "not_equal"))
@@ -43,19 +43,16 @@ def _run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any
     run=_run,
     prepare=find,
 )
+@like(SHARED)
 def where(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """x1 where the condition holds, else x2.
 
     Args:
         condition: array of bool; of another dtype, what is not 0 holds, NaN too. Or one truth value.
         x1, x2: arrays, any strides, that broadcast as in NumPy with it; or numbers. They meet in a dtype as in NumPy.
-        out, where, stream: as in `add`.
 
     Returns:
         an array of the dtype in which x1 and x2 meet; `out` if given.
-
-    Raises:
-        as `add`.
 
     Example:
         >>> elementwise.where(np.array([True, False]), np.array([1.0, 2.0]), 0.0)
@@ -71,7 +68,6 @@ def fill(x: Any, value: Any, *, where: Any = None, stream: Any = None) -> Array:
         x: array of up to 8 dimensions, any strides; it is written.
         value: a number, or an array that broadcasts to x's shape, of x's dtype or one that meets it in x's.
         where: array of bool that broadcasts with x: the others stay.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         x.
@@ -132,19 +128,19 @@ def _truth(condition: Any, stream: Any) -> Any:
     run=run,
     prepare=find,
 )
+@like(SHARED)
 def clamp(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
     """x, but at least min and at most max; max where min is above it, NaN where one of them is.
 
     Args:
         x: array of up to 8 dimensions, any strides.
         min, max: arrays that broadcast with it, or numbers; None for no bound, not both.
-        out, where, stream: as in `add`.
 
     Returns:
         an array of the dtype in which the arguments meet; `out` if given.
 
     Raises:
-        OptionError: both bounds are None. As `add` besides.
+        OptionError: both bounds are None, or a number that the dtype does not hold.
 
     Example:
         >>> elementwise.clamp(np.array([-1.0, 0.5, 2.0]), 0.0, 1.0)

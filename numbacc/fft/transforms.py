@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
+from ..base.docstrings import like
 from ..base.layout import Layout
 from ..errors import ShapeError
 from ..plan.cache import PlanCache, functions_of
@@ -73,7 +74,6 @@ def fft(
         out: array for the result, of its shape and dtype, on a's device, with any strides. It may be a itself where
             shape and dtype are equal; other overlap is refused.
         overwrite_input: whether a's contents may be destroyed, which saves transforms to real numbers a copy.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         complex array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is; `out` if
@@ -85,7 +85,6 @@ def fft(
         DTypeError: a dtype not named above, an `out` of another dtype than the result's; not an array.
         OptionError: unknown norm or stream; overwrite_input is neither True nor False.
         LayoutError: out is read-only, overlaps a, or has elements that share memory.
-        DeviceError: arrays on different devices; not enough memory.
         LibraryError: cuFFT is missing or failed.
 
     The same call gives the same bits on every run on one GPU model. A call that finds no cuFFT plan makes one, in
@@ -99,6 +98,7 @@ def fft(
 
 
 @_transform
+@like(fft)
 def ifft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -113,6 +113,7 @@ def ifft(
 
 
 @_transform
+@like(fft)
 def rfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -129,6 +130,7 @@ def rfft(
 
 
 @_transform
+@like(fft)
 def irfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -146,6 +148,7 @@ def irfft(
 
 
 @_transform
+@like(fft)
 def hfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -162,6 +165,7 @@ def hfft(
 
 
 @_transform
+@like(fft)
 def ihfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -178,62 +182,7 @@ def ihfft(
 
 
 @_transform
-def fft2(
-    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
-    overwrite_input: bool = False, stream: Any = None,
-) -> Array:  # fmt: skip
-    """`fftn` over the last two axes.
-
-    Example:
-        >>> fft.fft2(np.ones((2, 2))).real.tolist()
-        [[4.0, 0.0], [0.0, 0.0]]
-    """
-    return _planned("fft2", a, s, axes, norm, out, overwrite_input, stream)
-
-
-@_transform
-def ifft2(
-    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
-    overwrite_input: bool = False, stream: Any = None,
-) -> Array:  # fmt: skip
-    """`ifftn` over the last two axes.
-
-    Example:
-        >>> fft.ifft2(np.ones((2, 2))).real.tolist()
-        [[1.0, 0.0], [0.0, 0.0]]
-    """
-    return _planned("ifft2", a, s, axes, norm, out, overwrite_input, stream)
-
-
-@_transform
-def rfft2(
-    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
-    overwrite_input: bool = False, stream: Any = None,
-) -> Array:  # fmt: skip
-    """`rfftn` over the last two axes.
-
-    Example:
-        >>> fft.rfft2(np.ones((2, 4))).shape
-        (2, 3)
-    """
-    return _planned("rfft2", a, s, axes, norm, out, overwrite_input, stream)
-
-
-@_transform
-def irfft2(
-    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
-    overwrite_input: bool = False, stream: Any = None,
-) -> Array:  # fmt: skip
-    """`irfftn` over the last two axes.
-
-    Example:
-        >>> fft.irfft2(np.ones((2, 3))).shape
-        (2, 4)
-    """
-    return _planned("irfft2", a, s, axes, norm, out, overwrite_input, stream)
-
-
-@_transform
+@like(fft)
 def fftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -255,6 +204,67 @@ def fftn(
 
 
 @_transform
+@like(fftn)
+def fft2(
+    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Array:  # fmt: skip
+    """`fftn` over the last two axes.
+
+    Example:
+        >>> fft.fft2(np.ones((2, 2))).real.tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
+    """
+    return _planned("fft2", a, s, axes, norm, out, overwrite_input, stream)
+
+
+@_transform
+@like(fftn)
+def ifft2(
+    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Array:  # fmt: skip
+    """`ifftn` over the last two axes.
+
+    Example:
+        >>> fft.ifft2(np.ones((2, 2))).real.tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
+    return _planned("ifft2", a, s, axes, norm, out, overwrite_input, stream)
+
+
+@_transform
+@like(fftn)
+def rfft2(
+    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Array:  # fmt: skip
+    """`rfftn` over the last two axes.
+
+    Example:
+        >>> fft.rfft2(np.ones((2, 4))).shape
+        (2, 3)
+    """
+    return _planned("rfft2", a, s, axes, norm, out, overwrite_input, stream)
+
+
+@_transform
+@like(fftn)
+def irfft2(
+    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Array:  # fmt: skip
+    """`irfftn` over the last two axes.
+
+    Example:
+        >>> fft.irfft2(np.ones((2, 3))).shape
+        (2, 4)
+    """
+    return _planned("irfft2", a, s, axes, norm, out, overwrite_input, stream)
+
+
+@_transform
+@like(fftn)
 def ifftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -269,6 +279,7 @@ def ifftn(
 
 
 @_transform
+@like(fftn)
 def rfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
@@ -283,6 +294,7 @@ def rfftn(
 
 
 @_transform
+@like(fftn)
 def irfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,

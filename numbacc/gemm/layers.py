@@ -71,7 +71,6 @@ def linear(
         activation: None, "relu" or "gelu" (the tanh form).
         tune: as in `matmul`.
         out: array for y, (..., out), of x's dtype.
-        stream: as everywhere.
 
     Returns:
         y of shape (..., out), and what `linear_backward` needs: arrays that must not change until then.
@@ -110,7 +109,6 @@ def linear_backward(
         dy: array of y's shape and dtype.
         saved: what `linear` returned.
         tune: as in `matmul`.
-        stream: as everywhere.
 
     Returns:
         dx, dw, dbias, of the shapes of x, w and bias; dbias is None without a bias.
@@ -157,11 +155,11 @@ def mlp(
 
     Args:
         x: (..., in) of float32, float64, float16 or bfloat16; its rows gapless or evenly spaced.
-        w1, b1: (in, hidden) and (hidden,); w2, b2: (hidden, out) and (out,); of x's dtype.
+        w1, b1: (in, hidden) and (hidden,), of x's dtype.
+        w2, b2: (hidden, out) and (out,), of x's dtype.
         activation: "gelu" (the tanh form) or "relu".
         tune: as in `matmul`.
         out: array for y, (..., out).
-        stream: as everywhere.
 
     Returns:
         y of shape (..., out), and what `mlp_backward` needs: arrays that must not change until then.
@@ -203,7 +201,6 @@ def mlp_backward(
         dy: array of y's shape and dtype.
         saved: what `mlp` returned.
         tune: as in `matmul`.
-        stream: as everywhere.
 
     Returns:
         dx, dw1, db1, dw2, db2, each of the shape of its argument.

@@ -116,13 +116,13 @@ def matmul(
             with fewer bits. By default everything is added up in float32, float64 or int32.
         scale_a, scale_b: for float8 inputs: numbers, or float32 arrays of one element; or both arrays of one number per
             row of a (m,) and column of b (n,). The product is that of the scaled matrices.
-        scale_c: for c, likewise. scale_d: a float8 D is multiplied by it before it is rounded.
+        scale_c: for c, likewise.
+        scale_d: a float8 D is multiplied by it before it is rounded.
         amax_d: float32 array of one element that the largest |D| before scale_d is written to.
         workspace_limit: bytes of scratch memory that the library may use; 32 MiB if None.
         tune: True measures the algorithms that the library proposes, once for each kind of product, and keeps the
             fastest, also on disk. That first call waits for the GPU; inside a graph capture nothing is measured.
         out: array for D, row by row or column by column, sharing no memory with a or b.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         D: a device array if a is one, a NumPy array if a is; `out` if given. A named tuple (out, aux) or
@@ -137,7 +137,6 @@ def matmul(
         OptionError: unknown epilogue or compute; bias, aux, c or scales missing or unexpected; workspace_limit or tune;
             a factor that is not a number.
         UnsupportedError: the library or the GPU lacks the combination, and no composition of kernels replaces it.
-        DeviceError: arrays on different devices; not enough memory.
 
     Matrices of float8 must start at multiples of 16 bytes, and so must their rows. If D is float8, c must be stored as
     D is: both row by row, or both column by column. A bias, a scale and amax_d may lie anywhere: where cuBLASLt cannot

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import numpy as np
 
 from ..arrays import operands
+from ..base import docstrings
 from ..base.keywords import Parameters, define, hidden, wrong
 from ..runtime.streams import handle_of
 from .cache import PlanCache
@@ -189,6 +190,12 @@ def planned(
         lines += answer if prepare is None else [f"    return prepare(*body({parameters.passed(own)}))"]
         source, file = "\n".join([*lines, ""]), f"<numbacc.{name} of {body.__module__}>"
         define(source, file, space)
+        told = {**docstrings.COMMON, **docstrings.ERRORS}
+        if isinstance(keep, str):
+            told["return_saved"] = _returns(name, keep.split(), [*arrays.split(), *optional.split()], parameters.names)
+        if "out" not in parameters.names:
+            del told["LayoutError"]
+        docstrings.complete(body, told)
         made: Any = update_wrapper(space[name], body)
         made.plan = found = space["plan"]
         found.__qualname__, found.__module__ = f"{name}.plan", body.__module__
@@ -239,6 +246,20 @@ def _keeping(name: str, family: str, held: list[str], arrays: list[str], paramet
         f"        result = {name}({given})",
         f"        return result, Saved('{family}.{name}', {{{', '.join(pairs)}}}, {{{', '.join(options)}}})",
     ]
+
+
+def _returns(name: str, held: list[str], arrays: list[str], names: list[str]) -> str:
+    """The docstring's text on `return_saved`."""
+    fixed, result = [each for each in held if each in arrays], "the result"
+    more = f" Do not change {_listed(fixed)} before that call, nor pass an `out` that shares their memory."
+    more = more.replace("their", "its") if len(fixed) == 1 else more if fixed else ""
+    if result in (held := [each if each in names else result for each in held]):
+        more = f" Do not change {result} before that call."
+    return f"whether to return a second object, for `{name}_backward(dy, saved)`. It holds {_listed(held)}.{more}"
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def opening(of: str, held: Sequence[str]) -> str:

@@ -178,7 +178,6 @@ class Generator:
             dtype: "uint32" or "uint64", by default that of `out`, else uint32. A uint64 is two outputs, the first its
                 low half; of the 64-bit kinds it is one, and a uint32 its high half. sobol32 has no 64-bit integers.
             out: array to write, of any strides; `size` and `dtype`, where given, must be its own.
-            stream: where the work is queued; the default stream if None. Nothing waits for it.
 
         Returns:
             a device array, or a NumPy array on the CPU; `out` if given; without `size` and `out` a NumPy scalar, for

@@ -16,7 +16,7 @@ from skips import skip_if
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
-from numbacc.elementwise import measuring
+from numbacc.elementwise import signatures
 from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
 
 
@@ -73,8 +73,8 @@ def stopwatch(monkeypatch):
     timing.copy_of = lambda nbytes: lambda: None
     timing.gpu_ms = lambda works, repeats: [work() for work in works.values()] and {"ours": 0.2, "copy": 0.1}
     monkeypatch.setitem(sys.modules, "numbacc.runtime.timing", timing)
-    monkeypatch.setattr(measuring, "simulated", lambda: False)
-    monkeypatch.setattr(measuring, "has_gpu", lambda: True)
+    monkeypatch.setattr(signatures, "simulated", lambda: False)
+    monkeypatch.setattr(signatures, "has_gpu", lambda: True)
 
 
 def test_benchmarks_check_what_they_measure(place, stopwatch):
@@ -85,10 +85,10 @@ def test_benchmarks_check_what_they_measure(place, stopwatch):
     own = ew.kernel(lambda x: x)
     for wrong in (lambda x: x + 1, lambda x: np.where(x == x[0], np.nan, x)):
         with pytest.raises(numbacc.Error, match="NumPy"):
-            measuring.check("it", np.arange(4.0), wrong(np.arange(4.0)))
-    measuring.check("it", np.array([1.0, np.nan, np.inf]), np.array([1.0 + 1e-15, np.nan, np.inf]))
+            signatures.check("it", np.arange(4.0), wrong(np.arange(4.0)))
+    signatures.check("it", np.array([1.0, np.nan, np.inf]), np.array([1.0 + 1e-15, np.nan, np.inf]))
     with pytest.raises(numbacc.Error, match="NumPy"):
-        measuring.check("it", np.array([True, False]), np.array([True, True]))
+        signatures.check("it", np.array([True, False]), np.array([True, True]))
     refused(ShapeError, "shape", run=lambda: own.benchmark((0, 3)))
     refused(DTypeError, "dtype", "int32", run=lambda: own.benchmark(3, "int32"))
     refused(OptionError, "repeats", run=lambda: own.benchmark(3, repeats=0))

@@ -16,7 +16,7 @@ from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.elementwise.gradients import DIFFERENTIABLE
 from numbacc.elementwise.public import WHOLE_FUNCTIONS
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 from numbacc.errors import UnsupportedError
 from numbacc.functions.formula import Formula
 from numbacc.functions.symbolic.derive import backward, written

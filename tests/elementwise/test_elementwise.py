@@ -12,7 +12,7 @@ from elementwise_cases import CANCELS, LIMITS, NAMES, NUMPYS, OPTIONS, VANISHES,
 
 import numbacc
 from numbacc import elementwise, gated
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 
 NARROW = [dtype for dtype in oracle.DTYPES if dtype != np.float64]
 

@@ -11,7 +11,7 @@ from elementwise_oracle import GRADIENTS
 import numbacc
 from numbacc import elementwise
 from numbacc.elementwise.gradients import DIFFERENTIABLE
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 from numbacc.errors import OptionError
 
 #: Rounding of a dtype, and what an error may be beside it where terms cancel.

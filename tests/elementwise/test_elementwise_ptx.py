@@ -14,7 +14,7 @@ from numbacc.base import dtypes
 from numbacc.base.dispatch import simulated
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.elementwise import gradients, operation, planning
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 
 pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 

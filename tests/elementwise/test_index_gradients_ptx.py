@@ -9,7 +9,7 @@ from row_ptx import FLOATS, H200, check, dense, orders_of, widest
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
-from numbacc.elementwise import index_gradients
+from numbacc.elementwise import indexing
 from numbacc.kernels.scan.spec import ScanSpec
 
 pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
@@ -22,7 +22,7 @@ TOKENS, TABLE = 1 << 20, (50257, 1024)
 def launches(dtype, tokens=TOKENS, table=TABLE, index="int64", addresses=None):
     """Those of a table of embeddings."""
     arrays = dense((tokens, table[1]), dtype), dense((tokens,), index)
-    plan = index_gradients._take("take_backward", table, 0, None, *arrays)
+    plan = indexing._take_gradient("take_backward", table, 0, None, *arrays)
     return [order for order in orders_of(plan, addresses) if not isinstance(order.kernel, ScanSpec)]
 
 
@@ -99,9 +99,9 @@ def test_columns_and_elements_of_their_own():
     row, listed = dense((5000,), "float32"), dense((5000,), "int64")
     alone, places = dense((64, 500), "float32"), dense((64, 500), "int64")
     for plan in (
-        index_gradients._take("take_backward", (64, 300), 1, None, dense((64, 5000), "float32"), listed),
-        index_gradients._take("take_backward", (64, 300), None, None, row, listed),
-        index_gradients._along("take_along_axis_backward", (64, 300), 1, None, alone, places),
+        indexing._take_gradient("take_backward", (64, 300), 1, None, dense((64, 5000), "float32"), listed),
+        indexing._take_gradient("take_backward", (64, 300), None, None, row, listed),
+        indexing._along_gradient("take_along_axis_backward", (64, 300), 1, None, alone, places),
     ):
         for order in orders_of(plan):
             check(order.kernel)

@@ -17,7 +17,7 @@ from numbacc.base import dtypes
 from numbacc.base.dispatch import launcher_class, launching_by, simulated
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.elementwise import operation
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 from numbacc.functions.arithmetic import cbrt, exp, square_root
 from numbacc.functions.symbolic import arithmetic_intensity
 from numbacc.kernels import inspection

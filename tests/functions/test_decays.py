@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from float32_steps import F32, in_float32
 
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 from numbacc.functions import activations, binary, digamma, exponentials, gates
 
 #: Formulas of one number by the name of what they compute, and the largest error in ulp. That of the normal

@@ -16,7 +16,7 @@ from skips import skip_if
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 from numbacc.errors import DTypeError
 
 BY_NAME = {dtype.name: dtype for dtype in oracle.DTYPES}

@@ -15,7 +15,7 @@ from skips import skip
 from benchmarks import functions, ulp
 from numbacc import elementwise
 from numbacc.elementwise.gradients import DIFFERENTIABLE
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 
 BENCHMARKS = ROOT / "benchmarks"
 FLOAT32 = np.dtype(np.float32)

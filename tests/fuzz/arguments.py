@@ -10,7 +10,7 @@ from elementwise_cases import arrays_of
 from mixed_dtypes import met
 
 from numbacc.base import dtypes
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 
 from .operands import anywhere
 

@@ -17,7 +17,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.elementwise.gradients import DIFFERENTIABLE
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 
 from .arguments import NAMES, Drawn, drawn, kind, wide
 from .operands import anywhere, neighbours

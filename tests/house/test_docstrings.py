@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import numbacc
 import numbacc.arrays
 from numbacc import attention, conv, cudnn, elementwise, fft, gated, gemm
 from numbacc.base.dispatch import has_gpu
+from numbacc.base.docstrings import like
 from numbacc.random import Generator
 
 #: What examples use without importing it.
@@ -81,6 +83,83 @@ def test_docstrings_open_with_a_verb_or_the_thing_itself(name):
 def test_signatures_say_what_is_returned(name):
     """In words that an editor shows: `Array` is what an array of NumPy's or of a GPU is called."""
     assert inspect.signature(PUBLIC[name]).return_annotation not in (inspect.Signature.empty, "Any")
+
+
+def parameters_of(text):
+    """The parameters that a docstring describes."""
+    section = inspect.cleandoc(text).partition("\nArgs:\n")[2].partition("\n\n")[0]
+    return {name for names in re.findall(r"^    (\w[\w, ]*):", section, re.MULTILINE) for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
+def test_docstrings_describe_all_parameters(name):
+    """Those with a section Args: the docstrings of plans, for example, refer to another function."""
+    told = parameters_of(PUBLIC[name].__doc__)
+    assert not told or set(inspect.signature(PUBLIC[name]).parameters) <= told
+
+
+def test_docstrings_describe_parameters_that_their_source_leaves_out():
+    assert parameters_of(fft.irfft2.__doc__) >= {"a", "s", "axes", "norm", "out", "stream"}
+    assert parameters_of(conv.backward_data.__doc__) >= {"stride", "flip", "workspace_limit"}
+    assert "LayoutError: " in elementwise.softmax.__doc__ and "DeviceError: " in elementwise.softmax.__doc__
+
+
+@pytest.mark.parametrize("dedented", [False, True])
+def test_like_completes_docstrings(dedented):
+    """Python 3.13 removes the indentation of docstrings."""
+
+    def first(x, n, *, out=None):
+        """Do this.
+
+        Args:
+            x: an array
+                of two lines.
+            n: a number.
+            out: a target.
+
+        Raises:
+            ShapeError: x.
+
+        Example:
+            >>> first(1)
+        """
+
+    def second(x, n, m, *, out=None, stream=None):
+        """Do that.
+
+        Returns:
+            a result.
+
+        A note.
+
+        Example:
+            >>> second(1)
+        """
+
+    def third(x, *, out=None):
+        """Do it.
+
+        Args:
+            out: another target.
+
+        Example:
+            >>> third(1)
+        """
+
+    for each in (first, second, third):
+        # As in a module: the function's own indentation is four blanks.
+        text = inspect.cleandoc(each.__doc__)
+        each.__doc__ = f"{text}\n" if dedented else text.replace("\n", "\n    ").replace("\n    \n", "\n\n")
+    like(first)(second)
+    like(first)(third)
+    assert inspect.cleandoc(second.__doc__) == (
+        "Do that.\n\nArgs:\n    x: an array\n        of two lines.\n    n: a number.\n    out: a target.\n\n"
+        "Returns:\n    a result.\n\nRaises:\n    ShapeError: x.\n\nA note.\n\nExample:\n    >>> second(1)"
+    )
+    assert inspect.cleandoc(third.__doc__) == (
+        "Do it.\n\nArgs:\n    x: an array\n        of two lines.\n    out: another target.\n\n"
+        "Raises:\n    ShapeError: x.\n\nExample:\n    >>> third(1)"
+    )
 
 
 @pytest.mark.parametrize("name", LESSONS)

@@ -337,8 +337,6 @@ SMALL = {
     "base.codes": "constants of compiled host code: they are part of its cache's key",
     "base.ownership": "the base of all that owns memory or handles, on four floors",
     "conv.operand_copies": "what four ways to compute a convolution have in common",
-    "elementwise.calling": "the cache of the family, which its modules share",
-    "elementwise.table": "the table that functions are looked up in, apart from what makes them",
     "kernels.attention.spec": "plans describe kernels without device code, which brings Numba",
     "kernels.attention.varlen": "formulas that the fused and the unfused path share",
     "kernels.conv.im2col_spec": "as kernels.attention.spec",

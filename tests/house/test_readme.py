@@ -12,7 +12,7 @@ from paths import ROOT
 
 import numbacc
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 
 FAMILIES = {"attention", "conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"}
 README = (ROOT / "README.md").read_text()

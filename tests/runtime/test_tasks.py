@@ -9,7 +9,7 @@ import pytest
 
 from numbacc import elementwise as ew
 from numbacc.base.layout import layout, view
-from numbacc.elementwise import index_gradients, norms, reduction_plan, scans
+from numbacc.elementwise import indexing, norms, reduction_plan, scans
 from numbacc.kernels.elementwise.launch import MapTask, Task
 from numbacc.kernels.gather_scatter.launch import ScatterTask
 from numbacc.kernels.reduce.launch import ReduceTask
@@ -32,7 +32,7 @@ def plans(device=-1):
     yield norms.planned("rms_norm_backward", (x, x, floats(6, device=device)))
     yield scans.planned("cumsum", x, 1)
     yield scans.planned_gradient(x, 1)
-    yield from index_gradients.everyday_blocks(x, tokens, layout((4, 1), (8, 8), np.dtype("i8"), device))
+    yield from indexing.everyday_blocks_gradients(x, tokens, layout((4, 1), (8, 8), np.dtype("i8"), device))
 
 
 @pytest.mark.parametrize("kind", KINDS)

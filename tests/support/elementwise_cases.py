@@ -5,7 +5,7 @@ from __future__ import annotations
 import elementwise_oracle as oracle
 import numpy as np
 
-from numbacc.elementwise.table import TABLE
+from numbacc.elementwise.rows import TABLE
 
 #: What the oracle calls options.
 OPTIONS = {"min_val": "low", "max_val": "high"}

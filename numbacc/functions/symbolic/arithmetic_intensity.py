@@ -18,7 +18,7 @@ _SHORT = frozenset(
         "tanh", "trunc",
     )
 )  # fmt: skip
-#: Other functions that take long. `elementwise.table` adds the functions whose description has `is_long=True`.
+#: Other functions that take long. `elementwise.rows` adds the functions whose description has `is_long=True`.
 LONG: set[Any] = {"cbrt", "erfinv"}
 
 

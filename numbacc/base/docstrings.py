@@ -1,0 +1,146 @@
+"""Complete the docstrings of public functions, so that `help` shows each argument and error.
+
+A docstring in a source file describes the special arguments and errors of its function. `like` adds the descriptions
+from another function's docstring, and `complete` adds those that are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import TypeVar
+
+F = TypeVar("F", bound=Callable[..., object])
+
+#: The arguments that all functions share.
+COMMON = {
+    "device": 'a GPU\'s number or "cuda:0", or "cpu"; by default the current GPU, or NumPy without one.',
+    "stream": "the stream to run on; the default stream if None. The call does not wait for the result.",
+}
+#: The errors of functions that take arrays, the first of those with an `out`.
+ERRORS = {
+    "LayoutError": "out is read-only, shares memory with an input where it may not, or has elements that share memory.",
+    "DeviceError": "arrays on different devices; not enough memory.",
+}
+_ENTRY = re.compile(r"    (\w[\w, ]*):")
+#: Indentation of a docstring -> what finds the names in a section.
+_KEYS = {each: re.compile(f"^{each}{_ENTRY.pattern}", re.MULTILINE) for each in ("", "    ")}
+_WIDTH = 120
+
+
+def complete(function: FunctionType, more: Mapping[str, str] = COMMON, has_all: bool = False) -> None:
+    """Add what a docstring does not say of arguments and errors.
+
+    Args:
+        function: has the docstring.
+        more: an error's name, or the names of parameters -> the text. Its lines after the first have four blanks.
+        has_all: whether to add the sections, too, where the docstring lacks them.
+    """
+    text = function.__doc__ or ""
+    indent = _indent(text)
+    if has_all:
+        text = _with_sections(text, indent)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    section = _section(text, "Args", indent)
+    known = [name for key in _KEYS[indent].findall(section) for name in key.split(", ")]
+    added: dict[str, str] = {}
+    for key, told in more.items():
+        if new := [name for name in key.split(", ") if name in names and name not in known]:
+            added[", ".join(new)] = entry(", ".join(new), told, indent)
+    if added:
+        lines = [section, *added.values()] if section else [*added.values()]
+        if list(added) != [names[-1]]:
+            lines = _sorted(_entries(text, "Args", indent) | added, names)
+        text = _replaced(text, "Args", indent, "\n".join(lines))
+    section = _section(text, "Raises", indent)
+    lines = [entry(name, told, indent) for name, told in more.items() if name.endswith("Error") and name not in section]
+    if lines:
+        text = _replaced(text, "Raises", indent, "\n".join([section, *lines] if section else lines))
+    function.__doc__ = text
+
+
+def like(other: Callable[..., object] | Mapping[str, str]) -> Callable[[F], F]:
+    """Add to a docstring what another function's says of arguments and errors that both have: a decorator.
+
+    A mapping, as `complete` takes it, may stand for the other function.
+    """
+    found = dict(other) if isinstance(other, Mapping) else {}
+    text = "" if found else other.__doc__ or ""
+    indent = _indent(text)
+    for title in ("Args", "Raises"):
+        for key, lines in _entries(text, title, indent).items():
+            told = lines.partition(": ")[2].replace(f"\n{indent}    ", "\n")
+            if key and key != "return_saved":
+                found[key] = told
+
+    def decorate(function: F) -> F:
+        assert isinstance(function, FunctionType)
+        complete(function, found, has_all=True)
+        return function
+
+    return decorate
+
+
+def _sorted(arguments: dict[str, str], names: tuple[str, ...]) -> list[str]:
+    """Return the entries in the order of the parameters. One that names no parameter stays after its neighbour."""
+    place: dict[str, int] = {}
+    last = 0
+    for key in arguments:
+        first = key.partition(",")[0]
+        place[key] = last = names.index(first) if first in names else last
+    return [arguments[key] for key in sorted(arguments, key=place.__getitem__)]
+
+
+def _indent(text: str) -> str:
+    """Return the blanks before the titles of sections: none in docstrings that Python 3.13 compiled."""
+    return "    " if "\n    Example:\n" in text or "\n    Args:\n" in text else ""
+
+
+def _with_sections(text: str, indent: str) -> str:
+    """Return the text with sections Args and Raises; add empty ones."""
+    titles = [f"\n{indent}{title}:\n" for title in ("Args", "Returns", "Raises", "Example")]
+    if titles[0] not in text:
+        at = min(text.index(each) for each in titles if each in text)
+        text = f"{text[:at]}{titles[0]}\n{text[at:]}"
+    if titles[2] not in text:
+        last = titles[1] if titles[1] in text else titles[0]
+        at = text.index("\n\n", text.index(last) + len(last)) + 1
+        text = f"{text[:at]}{titles[2]}\n{text[at:]}"
+    return text
+
+
+def _section(text: str, name: str, indent: str) -> str:
+    """Return the lines of a section, without its title; an empty text if it is missing."""
+    return text.partition(f"\n{indent}{name}:\n")[2].partition("\n\n")[0]
+
+
+def _replaced(text: str, name: str, indent: str, lines: str) -> str:
+    """Return the text with other lines in a section."""
+    before, title, rest = text.partition(f"\n{indent}{name}:\n")
+    return f"{before}{title}{lines}{rest[rest.index(chr(10) * 2) :]}" if title else text
+
+
+def _entries(text: str, name: str, indent: str) -> dict[str, str]:
+    """Return the entries of a section: the text before the colon -> the lines."""
+    found: dict[str, str] = {}
+    key = ""
+    for line in _section(text, name, indent).split("\n"):
+        match = _ENTRY.match(line, len(indent))
+        if match is not None:
+            key = match[1]
+            found[key] = line
+        elif line:
+            found[key] = f"{found[key]}\n{line}" if key in found else line
+    return found
+
+
+def entry(name: str, told: str, indent: str = "") -> str:
+    """Return the lines of an entry."""
+    entry = f"{indent}    {name}: {told}".replace("\n", f"\n{indent}    ")
+    end = entry.rfind("\n") + 1
+    while len(entry) - end > _WIDTH:
+        cut = entry.rindex(" ", 0, end + _WIDTH + 1)
+        entry, end = f"{entry[:cut]}\n{indent}        {entry[cut + 1 :]}", cut + 1
+    return entry
