@@ -86,7 +86,7 @@ def request(
     pages: int = 0,
     batch: int | None = None,
 ) -> Request:
-    """Return what `forward.request` and `backward.request` return.
+    """Make the request of `forward.request` or `backward.request`.
 
     Args:
         direction: the function's name.

@@ -71,7 +71,7 @@ def request(
     dtype: Any = "float32",
     bias: bool = False,
 ) -> Request:
-    """Return what `forward.request`, `backward_data.request` and `backward_filter.request` return.
+    """Make the request of `forward.request`, `backward_data.request` or `backward_filter.request`.
 
     Args:
         direction: the function's name.

@@ -154,7 +154,7 @@ def asked(
         options: names of options, which count where the function has them.
         without: a parameter of `request` that is not for this function.
         shapes: of an example, as an argument list.
-        example: what the request of the example prints.
+        example: the text that the request of the example prints.
     """
     name, family, asks = function.__name__, function.__module__.split(".")[1], Parameters(request)  # type: ignore[arg-type]
     has = Parameters(function.__wrapped__)

@@ -153,7 +153,7 @@ def planned(
         forward = name.removesuffix("_backward") if of is None else of.__name__
 
         def opened(called: str, names: Sequence[str]) -> list[str]:
-            """Lines that replace the arguments of a call by what a saved object holds."""
+            """Lines that take the arguments of a call from a saved object."""
             if opens is None:
                 return []
             if isinstance(opens, str):

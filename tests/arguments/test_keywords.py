@@ -284,7 +284,7 @@ def test_torchs_weights_are_turned(place):
     (conv, numbacc.conv.problem.OPTIONS), (attention, numbacc.attention.problem.AttentionOptions._fields),
 ], ids=["conv", "attention"])  # fmt: skip
 def test_public_functions_alone_have_an_options_default(family, options):
-    """What is behind them is given every option, and has no table of defaults: none is written twice."""
+    """The functions that they call are given every option, and there is no table of defaults."""
     functions = [each for each in map(family.__dict__.get, family.__all__) if inspect.isfunction(each)]
     takes = [each for function in functions for each in inspect.signature(function).parameters.values()]
     defaults = {(each.name, repr(each.default)) for each in takes if each.default is not each.empty}
