@@ -63,16 +63,6 @@ def _keep(x: Any, kind: str, axis: int, gate: str, out: Any, stream: Any) -> tup
     return forward(x, kind, axis=axis, gate=gate, out=out, stream=stream), saved
 
 
-def _opened(x: Saved, kind: str, axis: int, gate: str, **more: Any) -> dict[str, Any]:
-    """Return the arguments of a call of the gradient in which x is a saved object."""
-    given = {"kind": kind, "axis": axis, "gate": gate}
-    more["x"], more["kind"], more["axis"], more["gate"] = x.opened("gated.forward", given, _DEFAULTS)
-    return more
-
-
-_DEFAULTS = {"kind": "swiglu", "axis": -1, "gate": "second"}
-
-
 @planned(
     _plans,
     "MapPlan",
@@ -134,7 +124,7 @@ def forward(
     _plans,
     "MapPlan",
     "dy x",
-    opens=("x", _opened),
+    opens="x kind axis gate",
     of=forward,
     example="""
 >>> x, dy = np.array([3.0, -2.0, 1.0, 2.0]), np.ones(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..arrays.operands import Array
@@ -20,9 +21,9 @@ def _keep(**given: Any) -> tuple[Any, ...]:
     return (*results, kept) if with_stats else (results[0], kept)
 
 
-def _opened(**given: Any) -> dict[str, Any]:
+def _opened(defaults: Mapping[str, Any], /, **given: Any) -> dict[str, Any]:
     """Return the arguments of a call of the gradients in which q is a saved object."""
-    arrays, own = opened(given)
+    arrays, own = opened(given, defaults)
     return {**given, **dict(zip(ARRAYS, arrays, strict=True)), **own}
 
 

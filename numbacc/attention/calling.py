@@ -12,7 +12,7 @@ from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import PlannedCall, planned
 from ..runtime.streams import handle_of
 from .plans import AttentionPlan
-from .problem import EXTRAS, OPERANDS, SCALES, AttentionCall, AttentionOptions, is_number, numbers, plain
+from .problem import EXTRAS, OPERANDS, SCALES, AttentionCall, is_number, numbers, options_of, plain
 
 
 def _forget() -> None:
@@ -25,7 +25,7 @@ def _forget() -> None:
 SHARED_EXTRAS = EXTRAS[: -len(SCALES)]
 _SHARED = ("mask", "scale", "dropout", "layout", "max_len_q", "max_len_kv")
 #: Function -> its options that decide a plan, in the order of its signature.
-_OPTIONS = {
+OPTIONS = {
     "forward": (*_SHARED, "return_stats", "return_amax", "deterministic", "workspace_limit"),
     "backward": (*_SHARED, "bias_grad", "deterministic", "workspace_limit"),
     "dropout_mask": (*_SHARED, "deterministic", "workspace_limit"),
@@ -34,9 +34,9 @@ _OPTIONS = {
 
 def _made(direction: str, *given: Any) -> AttentionPlan:
     """The plan of a key: options, layouts of `out` and of EXTRAS (each None where there are none), and of operands."""
-    names = _OPTIONS[direction]
+    names = OPTIONS[direction]
     outs, extras, *layouts = given[len(names) :]
-    options = AttentionOptions(**dict(zip(names, given, strict=False)))
+    options = options_of(dict(zip(names, given, strict=False)))
     known = extras or ()
     padded = (*known, *(None,) * (len(EXTRAS) - len(known)))
     return AttentionPlan(AttentionCall(direction, tuple(layouts), padded, outs, options))
@@ -64,8 +64,8 @@ def found(direction: str, given: dict[str, Any]) -> PlannedCall:
     more["offset"] = None if is_number(given["offset"]) else given["offset"]
     extras = [None if each is None else operands.as_array(each, name, handle) for name, each in more.items()]
     outs = outs_of(given["out"], handle)
-    names = _OPTIONS[direction]
-    options = plain(AttentionOptions(**{name: given[name] for name in names}))
+    names = OPTIONS[direction]
+    options = plain(options_of(given))
     also = [None if each is None else operands.layout_of(each) for each in extras]
     key = (
         direction,

@@ -67,7 +67,7 @@ class Sketch:
     band: Band
     arrays: tuple[tuple[str, Form], ...]
     scale: float
-    dropout: float = 0.0
+    dropout: float
     paged: bool = False
     hides_again: bool = False
 

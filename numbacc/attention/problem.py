@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,11 +42,11 @@ class AttentionOptions(NamedTuple):
     layout: Any
     max_len_q: Any
     max_len_kv: Any
-    return_stats: Any = False
-    bias_grad: Any = False
-    deterministic: Any = False
-    workspace_limit: Any = None
-    return_amax: Any = False
+    return_stats: Any
+    bias_grad: Any
+    deterministic: Any
+    workspace_limit: Any
+    return_amax: Any
 
 
 class AttentionCall(NamedTuple):
@@ -113,6 +114,11 @@ class AttentionProblem:
         """Whether there may be queries that see no key."""
         found = self.geometry
         return self.has_lengths or "bias" in self.inputs or self.band.leaves_rows_empty(found.queries, found.keys)
+
+
+def options_of(given: Mapping[str, Any]) -> AttentionOptions:
+    """The options of a call among its arguments; those that its function does not have are False."""
+    return AttentionOptions(*[given.get(name, False) for name in AttentionOptions._fields])
 
 
 def plain(options: AttentionOptions) -> AttentionOptions:

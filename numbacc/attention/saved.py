@@ -12,23 +12,11 @@ from .problem import SCALES
 
 _OP = "attention.forward"
 ARRAYS = ("q", "k", "v", "o", "stats")
-#: Options that must be the same in `forward` and `backward`, with their defaults.
-_SHARED: Mapping[str, Any] = {
-    "mask": None,
-    "bias": None,
-    "alibi": None,
-    "scale": None,
-    "dropout": 0.0,
-    "seed": 0,
-    "offset": 0,
-    "seq_len_q": None,
-    "seq_len_kv": None,
-    "page_table_k": None,
-    "page_table_v": None,
-    "layout": "BHSD",
-    "max_len_q": None,
-    "max_len_kv": None,
-}
+#: Options that must be the same in `forward` and `backward`.
+_SHARED = (
+    "mask", "bias", "alibi", "scale", "dropout", "seed", "offset", "seq_len_q", "seq_len_kv", "page_table_k",
+    "page_table_v", "layout", "max_len_q", "max_len_kv",
+)  # fmt: skip
 #: Options and arrays that a call of a plan takes.
 _OF_CALLS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")
 
@@ -54,8 +42,9 @@ def saved(found: Sequence[Any], given: Mapping[str, Any]) -> Saved:
     return Saved(_OP, dict(zip(ARRAYS, arrays, strict=True)), {name: given[name] for name in names})
 
 
-def opened(given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arrays and options of `backward(do, saved)`, or of its plan, given all of its arguments.
+def opened(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arrays and options of `backward(do, saved)`, or of its plan, given all of its arguments and their
+    defaults.
 
     Raises:
         DTypeError: another function made the object. OptionError: an argument differs from the saved one.
@@ -63,7 +52,7 @@ def opened(given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     kept: Saved = given["q"]
     shared = [name for name in _SHARED if name in given]
     more = {name: given[name] for name in (*ARRAYS[1:], *shared)}
-    kept.check(_OP, more, {**dict.fromkeys(ARRAYS), **_SHARED})
+    kept.check(_OP, more, defaults)
     options = {name: kept.options[name] for name in shared}
     options["deterministic"] = given["deterministic"] or kept.options["deterministic"]
     options["workspace_limit"] = given["workspace_limit"]

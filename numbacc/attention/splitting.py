@@ -161,6 +161,7 @@ class Split(Fused):
             band=problem.band if is_rest else Band(),
             arrays=tuple((name, form) for name, (form, _, _) in forms.items()),
             scale=abs(problem.scale) if self._sign else 1.0,
+            dropout=problem.options.dropout,
         )
         sizes = [self._arrays[name].lies.itemsize for name in forms]
         runs = [

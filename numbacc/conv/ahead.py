@@ -12,11 +12,11 @@ from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable
 from ..reference.conv import ACTIVATIONS
 from ..runtime.operation import Operation
+from .convolving import backward_data, backward_filter, forward
 from .depthwise import is_ours
 from .lowering import copies, others, ways, widened
 from .plans import ConvPlan, converted
-from .problem import OPERANDS, ConvCall, ConvProblem, activations_of, resolve
-from .requests import request
+from .problem import ConvCall, ConvProblem, activations_of, resolve
 
 #: Pixels of an image in each direction: a channel of which is many times 16 bytes, and is not.
 _SIDES = (56, 7)
@@ -38,20 +38,20 @@ def everyday_conv(dense: Callable[..., Layout]) -> Iterator[Operation]:
     """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
     its fused kernels cannot read it, of kernels where a gradient is a convolution, and of images with few channels."""
     for dtype, (shape, kernels, order) in product(FLOATS, _IMAGES):
-        yield from _around(request(shape, kernels, dtype=dtype, bias=True, layout=order).problem.call)
+        yield from _around(forward.request(shape, kernels, dtype=dtype, bias=True, layout=order).problem.call)
     for (shape, kernels, order), result in product(_IMAGES, ("int32", "float32")):
-        asked = request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
+        asked = forward.request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
         yield from _around(asked.problem.call)
     yield from map(ConvPlan, _depthwise())
     for layout_of_images, taps in product(("NCHW", "NHWC"), (3, 5)):
         shape, kernels = ((8, 64, 56, 56), (64, 64, taps, taps))
         if layout_of_images == "NHWC":
             shape, kernels = ((8, 56, 56, 64), (64, taps, taps, 64))
-        yield from _moved(request(shape, kernels, direction="backward_data", layout=layout_of_images).problem)
+        yield from _moved(backward_data.request(shape, kernels, layout=layout_of_images).problem)
     for channels, (taps, stride) in product((1, 3, 4), _FIRST_LAYERS):
         shape, kernels = (8, 224, 224, channels), (64, taps, taps, channels)
-        for direction in ("forward", "backward_filter", *["backward_data"] * (stride > 1)):
-            asked = request(shape, kernels, direction=direction, dtype="float16", layout="NHWC", stride=stride)
+        for each in (forward, backward_filter, backward_data)[: 2 + (stride > 1)]:
+            asked = each.request(shape, kernels, dtype="float16", layout="NHWC", stride=stride)
             yield from _moved(asked.problem)
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
@@ -69,9 +69,10 @@ def _depthwise() -> Iterator[ConvCall]:
     """Convolutions of 3 x 3 taps in all directions, of few places and of many, with all that may follow."""
     for dtype, batch, stride in product(FLOATS, (1, 256), (1, 2)):
         shapes = (batch, 56, 56, 64), (64, 3, 3, 1)
-        asked = partial(request, *shapes, dtype=dtype, layout="NHWC", groups=64, padding=1, stride=stride)
-        found = [asked(direction=direction) for direction in OPERANDS]
+        options = {"dtype": dtype, "layout": "NHWC", "groups": 64, "padding": 1, "stride": stride}
+        found = [each.request(*shapes, **options) for each in (forward, backward_data, backward_filter)]
         if stride == 1:
+            asked = partial(forward.request, *shapes, **options)
             found += [asked(bias=bias, activation=name) for bias in (False, True) for name in (None, *ACTIVATIONS)]
         yield from (each.problem.call for each in found if is_ours(each.problem))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..arrays import operands
@@ -49,15 +50,15 @@ def _keep(**given: Any) -> tuple[Array, Saved]:
     return forward(**given), saved(given)
 
 
-def _opened_data(**given: Any) -> dict[str, Any]:
+def _opened_data(defaults: Mapping[str, Any], /, **given: Any) -> dict[str, Any]:
     """Return the arguments of a gradient in which w is a saved object."""
-    x, w, own = opened(given["w"], given)
+    x, w, own = opened(given["w"], given, defaults)
     return {**given, "w": w, "x_shape": tuple(x.shape), **own}
 
 
-def _opened_filter(**given: Any) -> dict[str, Any]:
+def _opened_filter(defaults: Mapping[str, Any], /, **given: Any) -> dict[str, Any]:
     """Return the arguments of a gradient in which x is a saved object."""
-    x, w, own = opened(given["x"], given)
+    x, w, own = opened(given["x"], given, defaults)
     return {**given, "x": x, "w_shape": tuple(w.shape), **own}
 
 

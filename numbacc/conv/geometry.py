@@ -81,12 +81,12 @@ def geometry(
     x_shape: Any,
     w_shape: Any,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: Any = 1,
-    layout: Any = "NCHW",
-    flip: Any = False,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    layout: Any,
+    flip: Any,
     names: tuple[str, str] = ("x", "w"),
 ) -> ConvGeometry:
     """The geometry of a convolution.
@@ -182,6 +182,7 @@ def output_shape(
         dilation=dilation,
         groups=groups,
         layout=layout,
+        flip=False,
         names=("x_shape", "w_shape"),
     ).y_shape
 

@@ -68,6 +68,10 @@ class ConvCall(NamedTuple):
     workspace_limit: Any
 
 
+#: The options of a call that decide its plan.
+OPTIONS = ConvCall._fields[ConvCall._fields.index("activation") :]
+
+
 @dataclass(frozen=True)
 class ConvProblem:
     """A checked convolution.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ import numpy as np
 from ..base.checks import boolean
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, layout, row_major_strides
-from ..errors import OptionError, UnsupportedError, unknown
+from ..errors import UnsupportedError
 from ..libraries.cudnn_graph import CudnnGraph, Wants
+from ..libraries.cudnn_support import asked
+from .convolving import backward_data, backward_filter, forward
 from .geometry import geometry
 from .lowering import Way, forms, lower, room, widened
-from .problem import OPERANDS, ConvCall, ConvProblem, plain, resolve
+from .problem import OPERANDS, OPTIONS, ConvCall, ConvProblem, plain, resolve
 
 
 class Request:
@@ -60,51 +63,31 @@ class Request:
 
 
 def request(
+    direction: str,
+    options: Mapping[str, Any],
     x_shape: Any,
     w_shape: Any,
     *,
-    direction: str = "forward",
     dtype: Any = "float32",
     bias: bool = False,
-    activation: str | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    layout: str = "NCHW",
-    flip: bool = False,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    out_dtype: Any = None,
-    compute: str | None = None,
-    deterministic: bool = False,
-    workspace_limit: int | None = None,
 ) -> Request:
-    """A convolution of contiguous arrays of these shapes, for `numbacc.cudnn.supports`.
+    """Make the request of `forward.request`, `backward_data.request` or `backward_filter.request`.
 
     Args:
+        direction: the function's name.
+        options: its options.
         x_shape, w_shape: of input and kernels, in the order of `layout`.
-        direction: "forward", "backward_data" or "backward_filter".
         dtype: of the operands.
         bias: whether there is one, of the result's dtype.
-        The others: as in `forward`.
-
-    Raises:
-        As `forward`, `backward_data` and `backward_filter`.
     """
-    if not isinstance(direction, str) or direction not in OPERANDS:
-        raise unknown("direction", direction, OPERANDS, f"it is {', '.join(OPERANDS)}")
-    window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    if direction != "forward" and (boolean(bias, "bias") or activation is not None):
-        raise OptionError(f'{"bias" if bias else "activation"} is for direction="forward"; gradients have none')
-    found = geometry(x_shape, w_shape, **window, flip=flip, layout=layout, names=("x_shape", "w_shape"))
+    given = dict.fromkeys(OPTIONS) | {"tune": False} | dict(options)
+    window = {name: given[name] for name in ("stride", "padding", "dilation", "groups", "layout", "flip")}
+    found = geometry(x_shape, w_shape, **window, names=("x_shape", "w_shape"))
     kind = dtype_of(dtype)
     shapes = {"x": found.x_shape, "w": found.w_shape, "dy": found.y_shape}
     first, second = (_contiguous(shapes[name], kind) for name in OPERANDS[direction])
     whole = {"forward": found.y_shape, "backward_data": found.x_shape, "backward_filter": found.w_shape}[direction]
-    result = kind if kind.name != "int8" else dtype_of(out_dtype or "int32")
-    given = {"activation": activation, **window, "layout": layout, "flip": flip, "alpha": alpha, "beta": beta}
-    given |= {"out_dtype": out_dtype, "compute": compute, "deterministic": deterministic, "tune": False}
+    result = kind if kind.name != "int8" else dtype_of(given["out_dtype"] or "int32")
     call = ConvCall(
         direction,
         first,
@@ -112,10 +95,21 @@ def request(
         _contiguous((found.filters,), result) if boolean(bias, "bias") else None,
         _contiguous(whole, result),
         None if direction == "forward" else whole,
-        *plain(**given, workspace_limit=workspace_limit),
+        *plain(**given),
     )
     return Request(resolve(call))
 
 
 def _contiguous(shape: tuple[int, ...], kind: np.dtype[Any]) -> Layout:
     return layout(shape, row_major_strides(shape, int(kind.itemsize)), kind, 0)
+
+
+for _each in (forward, backward_data, backward_filter):
+    asked(
+        _each,
+        request,
+        [name for name in OPTIONS if name != "tune"],
+        without="" if _each is forward else "bias",
+        shapes='(8, 56, 56, 64), (64, 3, 3, 64), layout="NHWC", dtype="float16", padding=1',
+        example=f"<conv.{_each.__name__} of float16, NHWC: x (8, 56, 56, 64), w (64, 3, 3, 64), y (8, 56, 56, 64)>",
+    )

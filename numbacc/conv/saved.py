@@ -9,19 +9,10 @@ from ..errors import ArgumentsError, OptionError, shown
 from ..plan.saved import Saved
 
 _OP = "conv.forward"
-#: Options that must be the same in `forward` and in the gradients, with their defaults.
-_SHARED: Mapping[str, Any] = {
-    "stride": 1,
-    "padding": 0,
-    "dilation": 1,
-    "groups": 1,
-    "layout": "NCHW",
-    "flip": False,
-    "alpha": 1.0,
-    "compute": None,
-}
+#: Options that must be the same in `forward` and in the gradients.
+_SHARED = ("stride", "padding", "dilation", "groups", "layout", "flip", "alpha", "compute")
 #: Options of how it is computed, which the gradients may be given, too.
-_OWN: Mapping[str, Any] = {"deterministic": False, "tune": False, "workspace_limit": None}
+_OWN = ("deterministic", "tune", "workspace_limit")
 #: direction -> (the shape that a call without a saved object needs, the call with one, the call without one).
 _CALLS = {
     "backward_data": ("x_shape", "backward_data(dy, saved)", "backward_data(dy, w, x_shape)"),
@@ -44,21 +35,21 @@ def saved(given: Mapping[str, Any]) -> Saved:
     return Saved(_OP, {"x": given["x"], "w": given["w"]}, options)
 
 
-def opened(kept: Saved, given: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Return x, w and the options of a call of the gradients, given all of its arguments.
+def opened(kept: Saved, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Return x, w and the options of a call of the gradients, given all of its arguments and their defaults.
 
     Raises:
         DTypeError: another function made the object. OptionError: an argument differs from the saved one.
     """
-    kept.check(_OP, {name: given[name] for name in _SHARED}, _SHARED)
+    kept.check(_OP, {name: given[name] for name in _SHARED}, defaults)
     x, w = kept.arrays["x"], kept.arrays["w"]
     for name, array in (("x_shape", x), ("w_shape", w)):
         shape = given.get(name)
         if not (shape is None or tuple(shape) == tuple(array.shape)):
             raise OptionError(f"{name} is given, and saved has another {name} from {_OP}: leave {name} out")
     options = {name: kept.options[name] for name in _SHARED}
-    for name, default in _OWN.items():
-        options[name] = kept.options[name] if given[name] is default else given[name]
+    for name in _OWN:
+        options[name] = kept.options[name] if given[name] is defaults[name] else given[name]
     return x, w, options
 
 

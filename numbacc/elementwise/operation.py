@@ -39,6 +39,27 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
     """
     keys: list[Any] = []
     arrays, numbers = [], []
+    # The short way, for device arrays and Python's numbers.
+    importers = operands.importers
+    for argument in arguments:
+        kind = type(argument)
+        if kind is float or kind is int:
+            if row.truths:
+                break
+            keys.append(kind)
+            numbers.append(argument)
+            continue
+        if kind in importers:
+            argument = importers[kind](argument, row.names[len(keys)], handle)
+        own = getattr(argument, "_numbacc_layout", None)
+        if own is None:
+            break
+        keys.append(own)
+        arrays.append(argument)
+    else:
+        if arrays:
+            return keys, arrays, numbers
+    keys, arrays, numbers = [], [], []
     arguments = with_rank_0(row, arguments)
     on_gpu = any(getattr(each, "_numbacc_layout", None) is not None for each in arguments)
     for k, (argument, name) in enumerate(zip(arguments, row.names, strict=True)):
@@ -114,13 +135,15 @@ class WithNumbers(Plan):
     def scalars(self, numbers: Sequence[Any]) -> Sequence[Any]:
         """Numbers as executables, or the reference, take them."""
         # 0.0 and -0.0 are equal, and so are complex numbers that have them.
-        if len(numbers) == 1 and type(numbers[0]) in (int, float) and numbers[0]:
-            known = self._known.get(numbers[0])
-            if known is None:
-                if len(self._known) >= _MOST_KNOWN:
-                    self._known.clear()
-                known = self._known[numbers[0]] = self._passed(numbers)
-            return known
+        if len(numbers) == 1:
+            (number,) = numbers
+            if number and (type(number) is float or type(number) is int):
+                known = self._known.get(number)
+                if known is None:
+                    if len(self._known) >= _MOST_KNOWN:
+                        self._known.clear()
+                    known = self._known[number] = self._passed(numbers)
+                return known
         return self._passed(numbers)
 
     def _passed(self, numbers: Sequence[Any]) -> Sequence[Any]:
@@ -195,58 +218,56 @@ def _strong(number: np.generic) -> tuple[str, str]:
 # ---------------------------------------------------------------- calls
 
 
-def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
+def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any, *, ready: bool = False) -> Any:
     """The results of a function.
 
     Args:
         row: the function.
         arguments: arrays and numbers, as its names say.
         out, where, stream: as its docstring says.
+        ready: True to make the plan ready and return it, instead of its results.
     """
     handle = handle_of(stream)
-    # The short way, for device arrays and Python's numbers; all else, and all that is wrong, is checked in `_find`.
-    if where is None:
-        arrays, numbers, keys = [], [], []
-        for argument in arguments:
-            kind = type(argument)
-            if kind is float or kind is int:
-                keys.append(kind)
-                numbers.append(argument)
-                continue
-            take = operands.importers.get(kind)
-            if take is not None:
-                argument = take(argument, row.names[len(keys)], handle)
-            own = getattr(argument, "_numbacc_layout", None)
-            if own is None:
-                break
-            keys.append(own)
-            arrays.append(argument)
-        else:
-            own = None if out is None else getattr(out, "_numbacc_layout", None)
-            if out is None or own is not None:
-                plan = plans.hit((_made, row, None, own, *keys))
-                if plan is not None:
-                    try:
-                        scalars = plan.scalars(numbers) if numbers else ()
-                    except DoesNotFit:
-                        scalars = None
-                if plan is not None and scalars is not None:
-                    return plan.answered(plan.run(arrays, None if out is None else (out,), out, handle, scalars))
-    plan, arrays, outs, numbers = _find(row, arguments, out, where, handle)
-    try:
-        scalars = plan.scalars(numbers)
-    except DoesNotFit as error:
-        if not row.rounded:
-            raise OptionError(str(error)) from None
-        return run(row, _widened(arguments), out, where, stream)
+    keys, arrays, numbers = sorted_out(row, arguments, handle)
+    outs = masked = target = None
+    if out is not None:
+        try:
+            target = getattr(out, "_numbacc_layout", None)
+        except Exception:  # of what is foreign an attribute may raise anything
+            pass
+    if target is not None and not row.gradients:
+        outs = [out]
+    elif out is not None:
+        outs = outs_of(without_none(out, lacking(row, keys)) if row.gradients else out, handle)
+        own = tuple(map(operands.layout_of, outs or ()))
+        target = own[0] if len(own) == 1 else own
+    if where is not None:
+        if outs is None:
+            raise OptionError(
+                "where= needs out=, which keeps its values where the mask is False; or use elementwise.where"
+            )
+        mask = operands.as_input(where, "where", handle)
+        arrays += [mask, *outs]
+        masked = operands.layout_of(mask)
+    plan = plans.find((_made, row, masked, target, *keys))
+    if ready:
+        plan.prepare(arrays, outs)
+        return plan
+    scalars: Sequence[Any] = ()
+    if numbers:
+        try:
+            scalars = plan.scalars(numbers)
+        except DoesNotFit as error:
+            if not row.rounded:
+                raise OptionError(str(error)) from None
+            return run(row, _widened(arguments), out, where, stream)
     answer = plan.run(arrays, outs, out, handle, scalars)
-    return answer if answer is out and type(out) in (tuple, list) else plan.answered(answer)
+    return plan.answered(answer) if row.is_tuple and type(out) is not tuple and type(out) is not list else answer
 
 
 def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any = None) -> ElementwisePlan:
     """The plan of a call."""
-    plan, arrays, outs, _ = _find(row, arguments, out, where, handle_of(stream))
-    plan.prepare(arrays, outs)
+    plan: ElementwisePlan = run(row, arguments, out, where, stream, ready=True)
     return plan
 
 
@@ -313,29 +334,6 @@ def _widened(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         return np.uint64(argument) if 0 <= argument < 2**64 else np.float64(math.copysign(math.inf, argument))
 
     return tuple(map(wide, arguments))
-
-
-# ---------------------------------------------------------------- the long way
-
-
-def _find(
-    row: Row, arguments: tuple[Any, ...], out: Any, where: Any, handle: int
-) -> tuple[ElementwisePlan, list[Any], list[Any] | None, list[Any]]:
-    """The plan of a call, its arrays, its results' arrays, its numbers."""
-    keys, arrays, numbers = sorted_out(row, arguments, handle)
-    outs = outs_of(without_none(out, lacking(row, keys)) if row.gradients else out, handle)
-    mask = None
-    if where is not None:
-        if outs is None:
-            raise OptionError(
-                "where= needs out=, which keeps its values where the mask is False; or use elementwise.where"
-            )
-        mask = operands.as_input(where, "where", handle)
-        arrays += [mask, *outs]
-    own = None if outs is None else tuple(operands.layout_of(each) for each in outs)
-    target = own[0] if own is not None and len(own) == 1 else own
-    key = (_made, row, None if mask is None else operands.layout_of(mask), target, *keys)
-    return plans.find(key), arrays, outs, numbers
 
 
 def planned(row: Row, given: tuple[Any, ...], outs: tuple[Layout, ...] | None = None) -> ElementwisePlan:

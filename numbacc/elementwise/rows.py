@@ -43,6 +43,7 @@ class Row:
             made of 0.1.
         results: of a function that returns a tuple, what each of its numbers is: the number of the argument that it is
             the gradient of, "bool", or "" for what the rule says. None of one that returns one number.
+        gradients: the arguments that the results are the gradients of.
         is_tuple: True where results come as a tuple, even one.
         options: how many of its last arguments are options.
         heavy: as in `Formula`.
@@ -72,6 +73,7 @@ class Row:
         self.meanings = {kind: meaning for kinds, meaning in meanings.items() for kind in kinds}
         self.meeting = tuple(range(len(self.names))) if meeting is None else tuple(meeting)
         self.results = None if results is None else tuple(results)
+        self.gradients = tuple([each for each in self.results or () if isinstance(each, int)])
         self.is_tuple, self.options, self.heavy = is_tuple, options, heavy
         self.truths, self.wrong, self.origin = tuple(truths), wrong, origin
 
@@ -80,11 +82,6 @@ class Row:
         found = copy(self)
         found.names, found.origin = tuple(names), (_named, (self.name,))
         return found
-
-    @property
-    def gradients(self) -> tuple[int, ...]:
-        """The arguments that the results are the gradients of."""
-        return tuple(each for each in self.results or () if isinstance(each, int))
 
     def __repr__(self) -> str:
         return f"<elementwise.{self.name}>"

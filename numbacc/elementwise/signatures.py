@@ -119,10 +119,12 @@ class Own:
             raise OptionError(f"{plain.__name__} takes no number; a kernel's function takes at least one")
         self._count, self._options = len(numbers), {**options, **more}
         signature = inspect.signature(plain)
-        self._by_name = any(each.kind is _KEYWORD for each in signature.parameters.values())
-        kind = _KEYWORD if self._by_name else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        by_name = any(each.kind is _KEYWORD for each in signature.parameters.values())
+        kind = _KEYWORD if by_name else inspect.Parameter.POSITIONAL_OR_KEYWORD
         added = [inspect.Parameter(name, kind, default=more[name]) for name in more if name not in options]
         self._signature = signature.replace(parameters=[*signature.parameters.values(), *added])
+        # How many arguments are in order as they are given.
+        self._in_order = -1 if by_name else len(self._signature.parameters)
         if taken := [name for name in self._signature.parameters if name in self._reserved]:
             raise OptionError(f"{taken[0]} is a parameter of {plain.__name__}, and of every call: name it otherwise")
 
@@ -155,7 +157,7 @@ class Own:
         """
         if self._outside is not None:
             self._notice()
-        if len(arguments) == len(self._signature.parameters) and not options and not self._by_name:
+        if len(arguments) == self._in_order and not options:
             return arguments
         try:
             bound = self._signature.bind(*arguments, **options)

@@ -138,52 +138,48 @@ def _gpu(device: int | str) -> Gpu:
 
 
 def asked(
-    function: Any, request: Callable[..., Any], supports: Callable[..., Any], own: str, *, shapes: str, example: str
+    function: Any,
+    request: Callable[..., Any],
+    options: Sequence[str],
+    *,
+    without: str = "",
+    shapes: str,
+    example: str,
 ) -> None:
-    """Give a public function its `request` and `supports`.
-
-    Their parameters are those of `request` that are its own, and the function's options.
+    """Give a public function its `request` and `supports`: of the parameters of `request`, and its own options.
 
     Args:
         function: the public function.
-        request: makes a request, of a direction and these parameters.
-        supports: of a request and device=, whether cuDNN has a plan.
-        own: names of parameters that are not the function's options.
+        request: (direction, options by name, its own parameters) -> a request.
+        options: names of options, which count where the function has them.
+        without: a parameter of `request` that is not for this function.
         shapes: of an example, as an argument list.
-        example: what the request of the example prints.
+        example: the text that the request of the example prints.
     """
-    name, parameters = function.__name__, Parameters(request)  # type: ignore[arg-type]
-    options = Parameters(function.__wrapped__)
-    names = [each for each in parameters.names if each in own.split() or each in options.names]
-    names = [each for each in names if each in own.split() or f"default_{each}" in options.defaults]
-    # Of both, where they have a name in common: `request` has its own.
-    defaults = {
-        **options.defaults,
-        **{key: each for key, each in parameters.defaults.items() if key[8:] in own.split()},
-    }
+    name, family, asks = function.__name__, function.__module__.split(".")[1], Parameters(request)  # type: ignore[arg-type]
+    has = Parameters(function.__wrapped__)
+    own = [each for each in asks.names if each not in ("direction", "options", without)]
+    chosen = [each for each in has.names if each in options]
     space: dict[str, Any] = {
-        "__name__": function.__module__, "make": request, "ask": supports, "wrong": wrong, **defaults,
+        "__name__": function.__module__, "make": request, "ask": supports, "wrong": wrong, **has.defaults,
+        **asks.defaults,
     }  # fmt: skip
-    call = f"make({parameters.passed(names)}, direction={name!r})"
-    takes = parameters.taken(names)
+    given = ", ".join(f"{each!r}: {each}" for each in chosen)
+    call = f"make({name!r}, {{{given}}}, {asks.passed(own)})"
+    takes = ", ".join([asks.taken(own), *(f"{each}=default_{each}" for each in chosen)])
     lines = []
-    for part, more, answer in (
-        ("request", "", call),
-        ("supports", ", device='H200'", f"ask({call}, device)"),
-    ):
+    for part, more, answer in (("request", "", call), ("supports", ", device='H200'", f"ask({call}, device)")):
         lines += [
             f"def {part}({takes}{more}, **others):",
             f"    if others:\n        raise wrong({part}, others, '{name}.{part}')",
             f"    return {answer}",
         ]
-    source, file = "\n".join([*lines, ""]), f"<numbacc.{name}.request of {function.__module__}>"
-    define(source, file, space)
-    notes = {each: (parameters if each in own.split() else options).annotations[each] for each in names}
-    family = function.__module__.split(".")[1]
-    for part, returned in (("request", "Request"), ("supports", "Support")):
+    define("\n".join([*lines, ""]), f"<numbacc.{name}.request of {function.__module__}>", space)
+    notes = {each: asks.annotations[each] for each in own} | {each: has.annotations[each] for each in chosen}
+    for part, also, returned in (("request", {}, "Request"), ("supports", {"device": "int | str"}, "Support")):
         made = space[part]
         made.__qualname__, made.__module__ = f"{name}.{part}", function.__module__
-        made.__annotations__ = {**notes, **({"device": "int | str"} if part == "supports" else {}), "return": returned}
+        made.__annotations__ = {**notes, **also, "return": returned}
         made.__doc__ = _ASKING[part].format(name=f"{family}.{name}", family=family, shapes=shapes, example=example)
         hidden(made)
         setattr(function, part, made)

@@ -73,11 +73,14 @@ class PlanCache:
     def find(self, key: tuple[Any, ...]) -> Any:
         """The plan of a key, found or made."""
         try:
-            plan = self.hit(key)
+            plan = self.known.get(key)
         except TypeError:
             # An option that cannot be hashed is not one that we know, and is named where it is checked.
             return self._make(*key)
-        return self._add(key) if plan is None else plan
+        if plan is None:
+            return self._add(key)
+        self.hits = plan.used = self.hits + 1  # as `hit`, which would be one more call
+        return plan
 
     def _add(self, key: tuple[Any, ...]) -> Any:
         self._misses += 1

@@ -125,8 +125,8 @@ def planned(
             does not tell.
         pair: whether plans may have a second result, which has no `out`.
         opens: names of what a saved object holds, in its order; users may pass the object as the first of them. Or
-            (parameter, function): if the parameter is a saved object, the function is called with all arguments by name
-            and returns the arguments that the call has instead.
+            (parameter, function): if the parameter is a saved object, the function is called with the defaults of all
+            parameters and with all arguments by name, and returns the arguments that the call has instead.
         keep: names of what the saved object holds: parameters, arrays first; a name that is no parameter stands for the
             result. Or a function that is called with the arguments of a call with return_saved=True, but that one, and
             returns what the call returns.
@@ -150,8 +150,17 @@ def planned(
         space |= {f"form_{each}": form for each, form in (forms or {}).items()}
         space |= {"keep": keep, "opened": opens and opens[1], "check_kept": check_kept}
         space["passed"] = passes and passes[1]
-        if isinstance(opens, str):
-            space["defaults"] = {each: space.get(f"default_{each}") for each in opens.split()[1:]}
+        space["defaults"] = {each: space.get(f"default_{each}") for each in parameters.names}
+        forward = name.removesuffix("_backward") if of is None else of.__name__
+
+        def opened(called: str, names: Sequence[str]) -> list[str]:
+            """Lines that take the arguments of a call from a saved object."""
+            if opens is None:
+                return []
+            if isinstance(opens, str):
+                return [opening(f"{family}.{forward}", opens.split())]
+            return [f"    if type({opens[0]}) is Saved:\n        return {called}(**opened(defaults, {_named(names)}))"]
+
         lines = [f"def {name}({parameters.taken(parameters.names, '**others')}):"]
         lines += [f"    if others:\n        raise wrong(body, others, {name!r})"]
         if isinstance(keep, str):
@@ -162,10 +171,7 @@ def planned(
                 "    if return_saved is not False:",
                 f"        return keep({given}) if saves(return_saved) else {name}({given})",
             ]
-        if isinstance(opens, str):
-            lines += [opening(f"{family}.{name.removesuffix('_backward')}", opens.split())]
-        elif opens is not None:
-            lines += [f"    if type({opens[0]}) is Saved:\n        return {name}(**opened({_named(parameters.names)}))"]
+        lines += opened(name, parameters.names)
         if short:
             first = [repr(name)] if make is None else ["make", repr(name)] if callable(make) else ["*make"]
             lines += _short(
@@ -179,10 +185,7 @@ def planned(
         lines += answer if run is None else [f"    return run(*body({parameters.passed(parameters.names)}))"]
         lines += [f"def plan({parameters.taken(own, '**others')}):"]
         lines += [f'    if others:\n        raise wrong(plan, others, "{name}.plan")']
-        if isinstance(opens, str):
-            lines += [opening(f"{family}.{name.removesuffix('_backward')}", opens.split())]
-        elif opens is not None:
-            lines += [f"    if type({opens[0]}) is Saved:\n        return plan(**opened({_named(own)}))"]
+        lines += opened("plan", own)
         answer = [
             f"    found, inputs, outs, _, _ = body({parameters.passed(own)})",
             "    found.prepare(inputs, outs)\n    return found",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
 import timeit
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,12 +190,10 @@ NEAR = [
     (lambda: gated.forward(X, gate="First"), "first"),
     (lambda: attention.forward(Q, Q, Q, layout="bshd"), "BSHD"),
     (lambda: attention.forward(Q, Q, Q, mask="Causal"), "causal"),
-    (lambda: attention.requests.request((1, 2, 4, 8), (1, 2, 4, 8), direction="fwd"), "forward"),
     (lambda: conv.forward(IMAGES, KERNELS, padding="SAME"), "same"),
     (lambda: conv.forward(IMAGES, KERNELS, layout="channels_last"), "NHWC"),
     (lambda: conv.forward(IMAGES, KERNELS, activation="swish"), "silu"),
     (lambda: conv.forward(IMAGES, KERNELS, compute="tf-32"), "tf32"),
-    (lambda: conv.requests.request((1, 2, 5, 5), (3, 2, 3, 3), direction="backwards_data"), "backward_data"),
     (lambda: gemm.matmul(X, X.T, epilogue="ReLU-bias"), "relu_bias"),
     (lambda: gemm.linear(X, X.T, activation="GELU"), "gelu"),
     (lambda: gemm.matmul(X, X.T, compute="TF32"), "tf32"),
@@ -203,7 +203,7 @@ NEAR = [
     (lambda: elementwise.reduction(lambda x: x, merge="product"), "prod"),
     (lambda: numbacc.random.Generator("Philox"), "philox"),
     (lambda: numbacc.random.Generator("sobol-32"), "sobol32"),
-    (lambda: numbacc.cudnn.supports(conv.requests.request((1, 2, 5, 5), (3, 2, 3, 3)), "H10O"), "H100"),
+    (lambda: numbacc.cudnn.supports(conv.forward.request((1, 2, 5, 5), (3, 2, 3, 3)), "H10O"), "H100"),
 ]  # fmt: skip
 
 
@@ -278,3 +278,46 @@ def test_torchs_weights_are_turned(place):
     w1, b1 = place.put(np.ones((8, 6), np.float32)), place.put(np.ones(6, np.float32))
     w2, b2 = place.put(np.ones((5, 6), np.float32)), place.put(np.ones(5, np.float32))
     refused(ShapeError, "w2", "is passed as w2.T", run=lambda: gemm.mlp(x, w1, b1, w2, b2))
+
+
+@pytest.mark.parametrize("family, options", [
+    (conv, numbacc.conv.problem.OPTIONS), (attention, numbacc.attention.problem.AttentionOptions._fields),
+], ids=["conv", "attention"])  # fmt: skip
+def test_public_functions_alone_have_an_options_default(family, options):
+    """The functions that they call are given every option, and there is no table of defaults."""
+    functions = [each for each in map(family.__dict__.get, family.__all__) if inspect.isfunction(each)]
+    takes = [each for function in functions for each in inspect.signature(function).parameters.values()]
+    defaults = {(each.name, repr(each.default)) for each in takes if each.default is not each.empty}
+    twice = []
+    for file in Path(family.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found = [each.target for each in node.body if isinstance(each, ast.AnnAssign) and each.value]
+                names = [each.id for each in found if isinstance(each, ast.Name)]
+            elif isinstance(node, ast.FunctionDef) and node.name not in family.__all__:
+                own, count = node.args, len(node.args.defaults)
+                names = [each.arg for each in own.args[len(own.args) - count :]]
+                names += [each.arg for each, value in zip(own.kwonlyargs, own.kw_defaults, strict=True) if value]
+            elif isinstance(node, ast.Dict):
+                pairs = [(key, each) for key, each in zip(node.keys, node.values, strict=True) if key]
+                held = [(ast.unparse(key).strip("'"), ast.unparse(each)) for key, each in pairs]
+                names = [name for name, value in held if (name, value) in defaults]
+                names = names if len(names) > 1 else []
+            else:
+                continue
+            twice += [f"{file.name}, line {node.lineno}: {name}" for name in names if name in options]
+    assert not twice
+
+
+@pytest.mark.parametrize("function", [
+    conv.forward, conv.backward_data, conv.backward_filter, attention.forward, attention.backward,
+], ids=lambda each: f"{each.__module__.split('.')[1]}.{each.__name__}")  # fmt: skip
+def test_requests_have_the_options_of_their_function(function):
+    family = conv if "conv" in function.__module__ else attention
+    options = family.problem.OPTIONS if family is conv else family.problem.AttentionOptions._fields
+    parameters = inspect.signature(function).parameters
+    for part in (function.request, function.supports):
+        found = inspect.signature(part).parameters
+        chosen = [name for name in parameters if name in options and name != "tune"]
+        assert [name for name in found if name in options] == chosen
+        assert all(found[name].default == parameters[name].default for name in chosen)

@@ -17,7 +17,7 @@ def messages(array):
     calls = {
         "x_shape": lambda: conv.backward_data(dy, w, array),
         "w_shape": lambda: conv.backward_filter(x, dy, array),
-        "q_shape": lambda: attention.requests.request(array, (1, 1, 4, 8)),
+        "q_shape": lambda: attention.forward.request(array, (1, 1, 4, 8)),
         "shape": lambda: numbacc.zeros(array),
         "groups": lambda: conv.forward(x, w, groups=array),
         "alpha": lambda: conv.forward(x, w, alpha=array),

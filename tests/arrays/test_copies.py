@@ -170,10 +170,10 @@ def test_masks_and_requests_are_plain_data(way):
         assert type(made) is type(mask) and made == mask and hash(made) == hash(mask)
         q = (1, 2, 16, 8)
         assert (
-            way(attention.requests.request(q, q, mask=mask)).graphs()
-            == attention.requests.request(q, q, mask=made).graphs()
+            way(attention.forward.request(q, q, mask=mask)).graphs()
+            == attention.forward.request(q, q, mask=made).graphs()
         )
-    asked = conv.requests.request((2, 3, 8, 8), (4, 3, 3, 3), bias=True)
+    asked = conv.forward.request((2, 3, 8, 8), (4, 3, 3, 3), bias=True)
     assert way(asked).graphs() == asked.graphs() and way(asked).wants == asked.wants
 
 

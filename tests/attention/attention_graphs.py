@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from requested import requested
+
 from numbacc import attention, cudnn
 from numbacc.attention.masks import CausalSlidingWindow, SlidingWindow
 
@@ -12,7 +14,7 @@ Q, LONG = (2, 8, 128, 64), (2, 8, 256, 64)
 
 
 def plan(device, q=Q, k=None, v=None, **options):
-    return cudnn.supports(attention.requests.request(q, q if k is None else k, v, **options), device)
+    return cudnn.supports(requested(attention, q, q if k is None else k, v, **options), device)
 
 
 MASKS = {

@@ -104,7 +104,7 @@ def test_scales_that_only_float64_holds(place):
         words = ("scale=1e+39 is infinite in float32", f"attention of {dtype}")
         refused(OptionError, *words, run=lambda: attention.forward.plan(q, k, v, scale=1e39))  # noqa: B023
         refused(OptionError, *words, run=lambda: attention.backward(o, q, k, v, o, stats, scale=1e39))  # noqa: B023
-        refused(OptionError, *words, run=lambda: attention.requests.request(Q, K, dtype=dtype, scale=1e39))  # noqa: B023
+        refused(OptionError, *words, run=lambda: attention.forward.request(Q, K, dtype=dtype, scale=1e39))  # noqa: B023
     q, k, v = arrays(place, Q, K, K, dtype=DOUBLE)
     np.testing.assert_allclose(place.get(attention.forward(q, k, v, scale=1e39)), 1.0, rtol=1e-12)
     q, k, v = arrays(place, Q, K, K)

@@ -203,7 +203,7 @@ CASES |= {
 @pytest.mark.parametrize("name", CASES)
 def test_there_is_a_plan(planner, name):
     options = {"q": Q, "k": (2, 8, 256, 64), "dtype": "float8_e4m3fn", **CASES[name]}
-    asked = attention.requests.request(options.pop("q"), options.pop("k"), **options)
+    asked = attention.forward.request(options.pop("q"), options.pop("k"), **options)
     for device in ("H200", "B200"):
         found = cudnn.supports(asked, device)
         assert found, found.reason
@@ -211,7 +211,7 @@ def test_there_is_a_plan(planner, name):
 
 
 def test_one_query_needs_a_newer_gpu(planner):
-    asked = attention.requests.request((2, 8, 1, 64), (2, 8, 256, 64), dtype="float8_e4m3fn")
+    asked = attention.forward.request((2, 8, 1, 64), (2, 8, 256, 64), dtype="float8_e4m3fn")
     assert "float8 with one query needs compute capability 10.0" in cudnn.supports(asked, "H200").reason
     if library.version() >= 92800:  # 9.19 has no such kernel for a B200 either, and says so in its own words
         assert cudnn.supports(asked, "B200")
@@ -219,7 +219,7 @@ def test_one_query_needs_a_newer_gpu(planner):
 
 def test_the_graph():
     """Descales behind the first product, and behind the second; the numbers that are not given are one."""
-    asked = attention.requests.request(Q, Q, dtype="float8_e4m3fn")
+    asked = attention.forward.request(Q, Q, dtype="float8_e4m3fn")
     fused = Fused(asked.problem, (0,) * 5)
     graph = fused.drawn().graph
     modes = [dict(node.settings).get("mode", node.kind) for node in graph.nodes]
@@ -234,9 +234,9 @@ def test_the_graph():
 
 def test_a_request_may_have_the_maxima(planner):
     """They make another graph, which `prepare` plans when it is asked for it."""
-    usual, more = (attention.requests.request(Q, Q, dtype="float8_e4m3fn", return_amax=each) for each in (False, True))
+    usual, more = (attention.forward.request(Q, Q, dtype="float8_e4m3fn", return_amax=each) for each in (False, True))
     (graph,), (other,) = usual.graphs(), more.graphs()
     assert len(other.nodes) == len(graph.nodes) + 1 and "amax_s" in more.problem.outputs
     for device in ("H200", "B200"):
         assert cudnn.supports(more, device)
-    refused(OptionError, "return_amax is for float8", run=lambda: attention.requests.request(Q, Q, return_amax=True))
+    refused(OptionError, "return_amax is for float8", run=lambda: attention.forward.request(Q, Q, return_amax=True))

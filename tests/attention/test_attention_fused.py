@@ -9,6 +9,7 @@ from attention_graphs import BOTH, CASES, DEVICES, LONG, Q, plan
 from attention_oracle import HALF
 from conftest import refused
 from cudnn_cases import need_planning
+from requested import requested
 from skips import skip
 
 from numbacc import attention, cudnn
@@ -90,7 +91,7 @@ def test_deterministic_gradients(planner, device):
 def test_biases_of_float32(planner, direction, device):
     """Their gradient is cuDNN's in 16 bits, and converted: it has no other."""
     grad = {"bias_grad": True} if direction == "backward" else {}
-    asked = attention.requests.request(Q, LONG, direction=direction, bias_shape=(1, 8, 128, 256), **grad).problem
+    asked = requested(attention, Q, LONG, direction=direction, bias_shape=(1, 8, 128, 256), **grad).problem
     extras = list(asked.call.extras)
     extras[EXTRAS.index("bias")] = dense((1, 8, 128, 256), np.float32, 0)
     fused = Fused(resolve(asked.call._replace(extras=tuple(extras))), (0,) * 10)
@@ -106,14 +107,14 @@ def test_parts_of_keys(planner):
         ((2, 8, 128, 128), (2, 2, 16383, 128), Cut(15, 1088, 63), {}),
         ((1, 8, 3, 64), (1, 8, 4000, 64), Cut(3, 1024, 928), bias),
     ):
-        found = graphs(attention.requests.request(q, k, **options).problem, cut)
+        found = graphs(attention.forward.request(q, k, **options).problem, cut)
         assert len(found) == 2
         for graph in found:
             assert cudnn.supports(graph, "H200")
 
 
 def test_masks_can_be_dumped(planner):
-    problem = _on_dense(attention.requests.request(Q, LONG, dropout=0.1).problem, "forward")
+    problem = _on_dense(attention.forward.request(Q, LONG, dropout=0.1).problem, "forward")
     call = problem.call._replace(direction="dropout_mask", options=problem.options._replace(return_stats=False))
     dump = resolve(call)
     for device in DEVICES:
@@ -124,7 +125,7 @@ def test_masks_can_be_dumped(planner):
 
 
 def graph_of(**options):
-    return attention.requests.request(**{"q_shape": Q, "k_shape": LONG, **options}).graphs()[0]
+    return requested(attention, **{"q_shape": Q, "k_shape": LONG, **options}).graphs()[0]
 
 
 def modes(graph):
@@ -143,7 +144,7 @@ def test_nothing_is_given_that_is_not_read(name, direction):
     """cuDNN 9.19 executes no such graph."""
     options = dict(CASES[name])
     q = options.pop("q", Q)
-    asked = attention.requests.request(q, options.pop("k", q), options.pop("v", None), direction=direction, **options)
+    asked = requested(attention, q, options.pop("k", q), options.pop("v", None), direction=direction, **options)
     for graph in asked.graphs():
         named = {place for node in graph.nodes for _, place in node.tensors}
         named |= {graph.tensors[place].offsets for place in named}
@@ -172,8 +173,8 @@ def test_a_number_is_no_part_of_a_graph():
 def test_cudnn_sees_scales_above_0(scale, direction, layout):
     """It takes the largest score of a row before it scales it: the sign is q's, which is copied, and dq's."""
     shapes = ((300, 8, 64), (500, 8, 64)) if layout == "THD" else (Q, LONG)
-    asked = attention.requests.request(
-        *shapes, direction=direction, scale=scale, layout=layout, batch=3 if layout == "THD" else None
+    asked = requested(
+        attention, *shapes, direction=direction, scale=scale, layout=layout, batch=3 if layout == "THD" else None
     )
     problem = asked.problem
     names = [*problem.inputs, *problem.outputs]
@@ -207,32 +208,25 @@ def test_numbers_lie_on_the_host_where_cudnn_reads_them():
 
 
 def test_requests_are_checked():
-    refused(ShapeError, "one batch", run=lambda: attention.requests.request(Q, (3, 8, 64, 64)))
-    for direction in ("sideways", ["forward"], np.array(["forward", "backward"])):
-        refused(
-            OptionError, "direction=", "unknown", run=lambda d=direction: attention.requests.request(Q, Q, direction=d)
-        )
-    for direction in BOTH:
-        refused(OptionError, "return_stats=1", run=lambda d=direction: attention.requests.request(
-            Q, Q, direction=d, return_stats=1))  # fmt: skip
-    refused(OptionError, "needs batch", run=lambda: attention.requests.request((9, 2, 8), (9, 2, 8), layout="THD"))
-    refused(OptionError, "bias_grad=True", 'direction="backward"', run=lambda: attention.requests.request(
-        Q, Q, bias_shape=(1, 1, 128, 128), bias_grad=True))  # fmt: skip
-    refused(OptionError, 'batch is for layout="THD"', run=lambda: attention.requests.request(Q, Q, batch=2))
-    refused(UnsupportedError, "runs unfused", run=lambda: attention.requests.request(Q, Q, dtype="float32").graphs())
+    refused(ShapeError, "one batch", run=lambda: attention.forward.request(Q, (3, 8, 64, 64)))
+    refused(OptionError, "return_stats=1", run=lambda: attention.forward.request(Q, Q, return_stats=1))
+    refused(OptionError, "bias_grad=1", run=lambda: attention.backward.request(Q, Q, bias_grad=1))
+    refused(OptionError, "needs batch", run=lambda: attention.forward.request((9, 2, 8), (9, 2, 8), layout="THD"))
+    refused(OptionError, 'batch is for layout="THD"', run=lambda: attention.forward.request(Q, Q, batch=2))
+    refused(UnsupportedError, "runs unfused", run=lambda: attention.forward.request(Q, Q, dtype="float32").graphs())
     refused(
-        UnsupportedError, "batch is empty", run=lambda: attention.requests.request((0, *Q[1:]), (0, *Q[1:])).graphs()
+        UnsupportedError, "batch is empty", run=lambda: attention.forward.request((0, *Q[1:]), (0, *Q[1:])).graphs()
     )
-    refused(ShapeError, "q has shape ()", "rank 4", run=lambda: attention.requests.request((), Q, lengths=True))
-    refused(ShapeError, "q has shape (8, 64)", "rank 4", run=lambda: attention.requests.request(Q[1::2], Q, alibi=True))
+    refused(ShapeError, "q has shape ()", "rank 4", run=lambda: attention.forward.request((), Q, lengths=True))
+    refused(ShapeError, "q has shape (8, 64)", "rank 4", run=lambda: attention.forward.request(Q[1::2], Q, alibi=True))
     packed = {"layout": "THD", "batch": 2**70}
-    refused(OptionError, "batch=1180591620717411303424", run=lambda: attention.requests.request(Q[1:], Q[1:], **packed))
-    refused(OptionError, "pages=1180591620717411303424", run=lambda: attention.requests.request(Q, Q, pages=2**70))
+    refused(OptionError, "batch=1180591620717411303424", run=lambda: attention.forward.request(Q[1:], Q[1:], **packed))
+    refused(OptionError, "pages=1180591620717411303424", run=lambda: attention.forward.request(Q, Q, pages=2**70))
     refused(
         ShapeError,
         "q_shape=",
         "too large",
-        run=lambda: attention.requests.request((2**60, 8, 1, 1), Q, dtype="float32"),
+        run=lambda: attention.forward.request((2**60, 8, 1, 1), Q, dtype="float32"),
     )
 
 
@@ -247,7 +241,7 @@ def test_what_is_prepared():
 def test_one_request_or_what_makes_them_is_prepared(device_place, monkeypatch):
     library, asked = graph_library(), []
     monkeypatch.setattr(library, "choose", lambda graph, *more: asked.append(graph))
-    one, other = (attention.requests.request(Q, Q, direction=direction) for direction in BOTH)
+    one, other = (requested(attention, Q, Q, direction=direction) for direction in BOTH)
     attention.prepare(one)
     assert asked == one.graphs()
     attention.prepare(each for each in (one, other))
@@ -260,14 +254,14 @@ def test_what_runs_without_cudnn_is_told_so():
         ({"dtype": "float32"}, "runs unfused"),
         ({"direction": "backward", "deterministic": True, "workspace_limit": 100}, "more than workspace_limit=100"),
     ):
-        found = cudnn.supports(attention.requests.request(Q, Q, **options), "H200")
+        found = cudnn.supports(requested(attention, Q, Q, **options), "H200")
         assert not found and words in found.reason and found.device == "NVIDIA H200"
 
 
 @pytest.mark.parametrize("bias_shape", [(1, 8, 1, 256), (2, 1, 128, 1), (1, 1, 1, 1), ()])
 def test_gradients_of_repeated_biases_are_asked_for(bias_shape):
     """Kernels of ours add them up behind cuDNN's, and are made where there is a GPU."""
-    asked = attention.requests.request(Q, LONG, direction="backward", bias_shape=bias_shape, bias_grad=True)
+    asked = attention.backward.request(Q, LONG, bias_shape=bias_shape, bias_grad=True)
     (graph,) = asked.graphs()
     assert (*(bias_shape or (1, 1))[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
 
@@ -284,15 +278,15 @@ def test_gradients_of_biases_of_an_odd_number_of_keys(planner, bias_shape, dropo
 @pytest.mark.parametrize("keys, heads", [(256, 1), (255, 8), (252, 2), (250, 4)])
 def test_slices_of_a_biass_gradient_start_at_multiples_of_16_bytes(keys, heads):
     """It has no gaps: of 127 queries heads are as far apart as they are long. Of statistics four heads are."""
-    asked = {"direction": "backward", "workspace_limit": 2**20}
+    asked = {"workspace_limit": 2**20}
     shapes = (2, 8, 127, 64), (2, 8, keys, 64)
-    biased = attention.requests.request(*shapes, bias_shape=(2, 8, 127, keys), bias_grad=True, **asked).problem
+    biased = attention.backward.request(*shapes, bias_shape=(2, 8, 127, keys), bias_grad=True, **asked).problem
     fused = Fused(biased, (0,) * 20)
     each = 2 * 2 * 127 * keys
     found, most = [n for n in (1, 2, 4, 8) if fused.heads_within(n * each) == n], max(heads, 4)
     assert found == [n for n in (1, 2, 4, 8) if n >= most]
     assert fused.heads_within(each * most - 1) == 0
-    plain = Fused(attention.requests.request(*shapes, deterministic=True, **asked).problem, (0,) * 20)
+    plain = Fused(attention.backward.request(*shapes, deterministic=True, **asked).problem, (0,) * 20)
     assert [plain.heads_within(n * each) for n in (1, 2, 4, 8)] == [0, 0, 4, 8]
 
 
@@ -317,9 +311,7 @@ def test_calls_take_no_plan_of_cudnns_but_those_prepared(device_place, monkeypat
     o, stats = attention.forward(q, k, v, **more, return_stats=True)
     for direction in ("forward", "backward"):
         given = options if direction == "forward" else more
-        attention.prepare(
-            [attention.requests.request(q.shape, k.shape, direction=direction, dtype=HALF, **given)], threads=1
-        )
+        attention.prepare([requested(attention, q.shape, k.shape, direction=direction, dtype=HALF, **given)], threads=1)
         prepared = {*asked}
         asked.clear()
         attention.cache_clear()
@@ -335,7 +327,7 @@ def test_preparing_needs_a_gpu(numpy_place):
     from numbacc.base.dispatch import has_gpu
 
     if not has_gpu():
-        refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.requests.request(Q, Q)]))
+        refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.forward.request(Q, Q)]))
 
 
 def test_versions_that_are_left_alone():

@@ -115,7 +115,7 @@ def test_pages_of_a_long_cache(dtype):
 def test_prepared_plans_are_found(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
     attention.cache_clear()
-    asked = [attention.requests.request((1, 2, n, 64), (1, 2, n, 64), direction="backward") for n in (65, 67)]
+    asked = [attention.backward.request((1, 2, n, 64), (1, 2, n, 64)) for n in (65, 67)]
     attention.prepare(asked, threads=2)
     q = numbacc.empty((1, 2, 65, 64), "bfloat16")
     assert "engine" in attention.backward.plan(q, q, q, q, q, numbacc.zeros((1, 2, 65))).info.algorithm

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from attention_call import Call, small
 from attention_oracle import BFLOAT16, HALF, inputs
+from requested import requested
 from skips import skip_if
 
 from numbacc import attention
@@ -98,7 +99,7 @@ def test_prepare_plans_the_parts(cut, monkeypatch):
     library, seen = graph_library(), []
     choose = library.choose
     monkeypatch.setattr(library, "choose", lambda graph, *more: seen.append(graph) or choose(graph, *more))
-    attention.prepare(attention.requests.request((1, 2, 3, 16), (1, 2, 200, 16), dtype="float16"))
+    attention.prepare(attention.forward.request((1, 2, 3, 16), (1, 2, 200, 16), dtype="float16"))
     prepared = seen[:]
     seen.clear()
     q, k = (cut.put(np.zeros((1, 2, n, 16), HALF)) for n in (3, 200))
@@ -118,7 +119,7 @@ def test_other_gpus_and_versions_cut_nothing(monkeypatch):
 
 
 def problem(q, k, *, dtype="float16", **options):
-    return attention.requests.request(q, k, dtype=dtype, **options).problem
+    return requested(attention, q, k, dtype=dtype, **options).problem
 
 
 def test_which_calls_cut_keys():

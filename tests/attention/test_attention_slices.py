@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from attention_call import Call, small
 from attention_oracle import BFLOAT16, DOUBLE, HALF, MASKS, SINGLE
+from requested import requested
 
 from numbacc import attention
 from numbacc.attention import executables, slices
@@ -194,7 +195,7 @@ def test_two_runs_are_the_same(device_place, heads, rows):
 
 
 def problem(q, k, **options) -> AttentionProblem:
-    return attention.requests.request(q, k, **{"dtype": "float32", "direction": "backward", **options}).problem
+    return requested(attention, q, k, **{"dtype": "float32", "direction": "backward", **options}).problem
 
 
 @pytest.mark.parametrize("q, k, dtype", [
@@ -277,13 +278,8 @@ def test_slices_of_sequences_whose_lengths_are_told(device_place):
 ], ids=str)  # fmt: skip
 def test_sequences_are_not_taken_one_at_a_time(more):
     """Slices would write the same gradients, drop others, or have lengths off 16 bytes."""
-    asked = {
-        "direction": "backward",
-        "dtype": "float16",
-        "deterministic": True,
-        "workspace_limit": 3 * 4 * 64 * 2 + 2048,
-    }
+    asked = {"dtype": "float16", "deterministic": True, "workspace_limit": 3 * 4 * 64 * 2 + 2048}
     shapes = (3, 4, 16, 64), (3, 2, 16, 64)
-    assert attention.requests.request(*shapes, **asked).graphs()
+    assert attention.backward.request(*shapes, **asked).graphs()
     with pytest.raises(UnsupportedError, match="bytes at once, more than workspace_limit"):
-        attention.requests.request(*shapes, **asked, **more).graphs()
+        attention.backward.request(*shapes, **asked, **more).graphs()

@@ -10,6 +10,7 @@ from attention_graphs import BOTH, CASES, DEVICES, LONG, Q, plan
 from attention_oracle import BFLOAT16, HALF
 from conftest import refused
 from cudnn_cases import convolution, need_planning
+from requested import requested
 from skips import skip, skip_if
 
 from numbacc import attention
@@ -35,7 +36,7 @@ def pretend(monkeypatch):
 
 
 def asked(q=Q, k=LONG, v=None, **options):
-    return attention.requests.request(q, k, v, **options)
+    return requested(attention, q, k, v, **options)
 
 
 SHIFTED = {"mask": "causal_bottom_right"}

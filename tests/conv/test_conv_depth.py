@@ -188,7 +188,7 @@ def test_they_are_compiled_ahead():
 @pytest.mark.parametrize("x, w, options", [FIRST_LAYER, PATCHES], ids=["first layer", "patches"])
 def test_there_are_engines_that_need_not_be_compiled(x, w, options, device):
     need_planning()
-    asked = conv.requests.request(x, w, direction="backward_data", layout="NHWC", dtype="float16", **options)
+    asked = conv.backward_data.request(x, w, layout="NHWC", dtype="float16", **options)
     assert asked.graphs()[0].tensors[-1].shape[1] in (16, 768)
     found = cudnn.supports(asked, device)
     assert found and not found.compiled and engine_of(found) != 0

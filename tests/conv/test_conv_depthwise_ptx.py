@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ptx
 import pytest
+from requested import requested
 
 from numbacc import compiling, conv
 from numbacc.base.dispatch import launching_by
@@ -20,7 +21,7 @@ def kernels(direction="forward", dtype="float16", taps=(3, 3), batch=64, side=56
     """The specs of the kernels that a depthwise convolution launches; with a factor, cuDNN has none of its own."""
     shapes = (batch, *(side,) * len(taps), channels), (channels, *taps, 1)
     given = {"alpha": 0.5, "padding": 1, "groups": channels, "layout": "NHWC" if len(taps) == 2 else "NWC", **options}
-    plan = ConvPlan(conv.requests.request(*shapes, direction=direction, dtype=dtype, **given).problem.call)
+    plan = ConvPlan(requested(conv, *shapes, direction=direction, dtype=dtype, **given).problem.call)
     found = []
     with launching_by(Noted.into(found)):
         plan.choose([0] * (len(plan.inputs) + 1))
@@ -136,7 +137,7 @@ def test_which_are_ours(options, ours, monkeypatch):
     given = {"channels": 256, "side": 56, **options}
     if "groups" in given or given.get("layout") == "NCHW":
         x, w = ((8, 56, 56, 256), (256, 3, 3, 2)) if "groups" in given else ((8, 256, 56, 56), (256, 1, 3, 3))
-        asked = conv.requests.request(x, w, padding=1, **{"layout": "NHWC", "groups": 256, **options})
+        asked = conv.forward.request(x, w, padding=1, **{"layout": "NHWC", "groups": 256, **options})
         found = []
         with launching_by(Noted.into(found)), pytest.raises(UnsupportedError):
             ConvPlan(asked.problem.call).choose([0, 0, 0])

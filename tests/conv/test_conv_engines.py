@@ -6,6 +6,7 @@ import pytest
 from conv_plans import NOTHING, PLAIN, call_of, engine_of, modes
 from cudnn_cases import Request, convolution, need_planning
 from paths import ROOT
+from requested import requested
 from skips import skip_if
 
 from numbacc import conv, cudnn
@@ -60,9 +61,7 @@ def test_plans_tell_where_what_is_not_finite_reaches_other_groups(direction, lay
         x = (2, channels, 9, 9)
         if layout == "NHWC":
             x, w = ((shape[0], *shape[2:], shape[1]) for shape in (x, w))
-        asked = conv.requests.request(
-            x, w, dtype="float16", groups=groups, padding=1, layout=layout, direction=direction
-        )
+        asked = requested(conv, x, w, dtype="float16", groups=groups, padding=1, layout=layout, direction=direction)
         graph = lower(asked.problem, Way(False, False), (True,) * 3).graphs[0]
         is_narrow = groups > 1 and channels // groups < 64 and direction != "backward_filter"
         assert ("other groups" in nan_lost(graph, engine)) is is_narrow
@@ -87,7 +86,7 @@ def test_tensor_cores_of_float32_allow_no_transforms(compute, device, direction,
     need_planning()
     shapes = ((8, 64, 28, 28), (64, 64, 3, 3)) if layout == "NCHW" else ((8, 28, 28, 64), (64, 3, 3, 64))
     options = {"direction": direction, "layout": layout, "padding": 1}
-    found = cudnn.supports(conv.requests.request(*shapes, **options, compute=compute), device)
+    found = cudnn.supports(requested(conv, *shapes, **options, compute=compute), device)
     assert found and "wino_tile" not in found.engine
     spoilt = {engine for engine, reason in found.rejected if reason == "transforms what it adds up"}
     assert engine_of(found) not in spoilt and (spoilt or compute is None)
@@ -104,9 +103,9 @@ def test_float32_leaves_hyperbolic_tangents_to_our_kernel(activation, device):
     options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": activation}
     shapes = ((2, 8, 8, 32), (32, 3, 3, 32))
     for compute in (None, "tf32"):
-        found = cudnn.supports(conv.requests.request(*shapes, **options, compute=compute), device)
+        found = cudnn.supports(conv.forward.request(*shapes, **options, compute=compute), device)
         assert found and not found.compiled
-    narrow = conv.requests.request(*shapes, **options, dtype="float16")
+    narrow = conv.forward.request(*shapes, **options, dtype="float16")
     assert len(narrow.graphs()[0].nodes) > 2 and cudnn.supports(narrow.graphs()[0], device).compiled
 
 
@@ -137,7 +136,7 @@ def test_activations_behind_a_bias_leave_the_generic_engine_alone(activation, la
             if layout == "NCHW":
                 shapes = [(first, last, *pixels) for first, *pixels, last in shapes]
             options = {"layout": layout, "padding": taps // 2, "bias": True, "activation": activation, **more}
-            found = cudnn.supports(conv.requests.request(*shapes, **options), device)
+            found = cudnn.supports(conv.forward.request(*shapes, **options), device)
             assert found and not found.compiled and engine_of(found) != 0, (options, found)
 
 
@@ -170,7 +169,7 @@ def test_what_float32_fuses_was_as_exact_as_our_kernel():
 def test_an_answer_says_what_its_plan_leaves_to_our_kernel(options, then):
     need_planning()
     shapes = ((2, 32, 8, 8), (32, 32, 3, 3)) if "layout" not in options else ((2, 8, 8, 32), (32, 3, 3, 32))
-    asked = conv.requests.request(*shapes, padding=1, **options)
+    asked = requested(conv, *shapes, padding=1, **options)
     found = cudnn.supports(asked, "A100")
     assert found and found.then == then and (f"; then a kernel: {then}>" in repr(found)) is bool(then)
     assert cudnn.supports(asked.graphs(), "A100").then == ""  # graphs are asked for as they are
@@ -218,7 +217,7 @@ def test_what_is_behind_other_activations_is_no_relu():
     """A slope and clips are settings of cuDNN's ReLU."""
     for activation in ("leaky_relu", "tanh", "gelu", None):
         options = {"layout": "NHWC", "bias": True, "activation": activation, "dtype": "float16"}
-        graphs = conv.requests.request((2, 8, 8, 32), (32, 3, 3, 32), **options).graphs()
+        graphs = conv.forward.request((2, 8, 8, 32), (32, 3, 3, 32), **options).graphs()
         assert not any(nan_lost(graph, 0) for graph in graphs)
 
 
@@ -228,7 +227,7 @@ def test_relus_are_fused_whatever_becomes_of_nan(device):
     need_planning()
     for dtype in ("float32", "float16"):
         options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": "relu", "dtype": dtype}
-        asked = conv.requests.request((64, 56, 56, 256), (256, 3, 3, 256), **options)
+        asked = conv.forward.request((64, 56, 56, 256), (256, 3, 3, 256), **options)
         graph = asked.graphs()[0]
         found = cudnn.supports(Request((graph,), asked.wants), device)
         assert len(graph.nodes) == 3 and found and not found.compiled

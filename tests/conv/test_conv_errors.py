@@ -13,7 +13,7 @@ from conv_call import Call, small
 from conv_oracle import DIRECTIONS, FLOATS
 
 from numbacc import conv, cudnn
-from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError
+from numbacc.errors import ArgumentsError, DeviceError, DTypeError, LayoutError, OptionError, ShapeError
 
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 OPERANDS = {"forward": ("x", "w"), "backward_data": ("dy", "w"), "backward_filter": ("x", "dy")}
@@ -346,16 +346,15 @@ def test_plans_take_what_the_functions_take(direction):
 
 def test_requests_are_of_what_can_be_called():
     shapes = (2, 3, 8, 8), (4, 3, 3, 3)
-    refused(OptionError, "bias=1 is neither True nor False", run=lambda: conv.requests.request(*shapes, bias=1))
-    for direction in ("backward_data", "backward_filter"):
+    refused(OptionError, "bias=1 is neither True nor False", run=lambda: conv.forward.request(*shapes, bias=1))
+    for function in (conv.backward_data, conv.backward_filter):
         for more in ({"bias": True}, {"activation": "relu"}):
-            run = partial(conv.requests.request, *shapes, direction=direction, **more)
-            refused(OptionError, f"{next(iter(more))} is for direction", run=run)
-        assert "backward" in repr(conv.requests.request(*shapes, direction=direction, bias=False))
+            refused(ArgumentsError, f"no argument {next(iter(more))}", run=partial(function.request, *shapes, **more))
+        assert "backward" in repr(function.request(*shapes))
 
 
 def test_what_needs_no_plan_is_told_so():
     """supports answers; it does not raise, nor has cudnn refuse what runs."""
     for x, options in (((0, 3, 8, 8), {}), ((2, 3, 8, 8), {"alpha": 0})):
-        found = cudnn.supports(conv.requests.request(x, (4, 3, 3, 3), **options), "A100")
+        found = cudnn.supports(conv.forward.request(x, (4, 3, 3, 3), **options), "A100")
         assert not found and "nothing is summed" in found.reason and "A100" in found.device

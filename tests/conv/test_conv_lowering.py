@@ -216,9 +216,9 @@ def test_what_is_fused_where_they_are_not():
 def test_nothing_is_fused_where_fourier_transforms_pay():
     """They are for convolutions alone."""
     wide = {"bias": True, "activation": "relu", "layout": "NHWC", "compute": "float32_fft"}
-    (graph, *others) = conv.requests.request((64, 56, 56, 256), (256, 3, 3, 256), padding=1, **wide).graphs()
+    (graph, *others) = conv.forward.request((64, 56, 56, 256), (256, 3, 3, 256), padding=1, **wide).graphs()
     assert kinds(graph) == PLAIN and len(others) == 1
-    few = conv.requests.request((64, 56, 56, 256), (256, 1, 1, 256), **wide).graphs()
+    few = conv.forward.request((64, 56, 56, 256), (256, 1, 1, 256), **wide).graphs()
     assert [kinds(graph) for graph in few[:3]] == [[*PLAIN, "ADD", "RELU_FWD"], [*PLAIN, "ADD"], PLAIN]
 
 

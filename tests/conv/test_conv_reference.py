@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import numbacc
 from numbacc import conv
-from numbacc.conv.geometry import geometry
+from numbacc.conv.geometry import geometry as geometry_of
 from numbacc.reference import conv as reference
 
 DOUBLE = np.dtype(np.float64)
@@ -43,6 +43,12 @@ def poisoned_memory():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np, "empty", poisoned)
         yield
+
+
+def geometry(x, w, names=("x", "w"), **options):
+    """The geometry of a convolution with these options, and else the functions' defaults."""
+    given = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW", "flip": False, **options}
+    return geometry_of(x, w, **given, names=names)
 
 
 def computed(case, values):

@@ -13,6 +13,7 @@ from conv_oracle import FLOATS, LAYOUTS, cases
 from conv_plans import call_of
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from requested import requested
 from skips import skip
 
 from numbacc import conv
@@ -29,7 +30,7 @@ DIRECTION = "backward_data"
 
 
 def request(x, w, **options):
-    return conv.requests.request(x, w, direction=DIRECTION, **options).problem
+    return conv.backward_data.request(x, w, **options).problem
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_strides_other_directions_and_more_padding_than_taps_are_none():
     assert turned(request((2, 4, 9, 8), (6, 4, 3, 2), padding=2)) is None
     assert turned(request((2, 4, 9, 8), (6, 4, 3, 3), padding=2)) is not None
     for direction in ("forward", "backward_filter"):
-        assert turned(conv.requests.request((2, 4, 9, 8), (6, 4, 3, 2), direction=direction).problem) is None
+        assert turned(requested(conv, (2, 4, 9, 8), (6, 4, 3, 2), direction=direction).problem) is None
 
 
 # ---------------------------------------------------------------- when it is taken
@@ -105,9 +106,9 @@ def test_large_ones_of_float32_are_taken_unmeasured(compute, first):
     assert ["convolution" in each.name for each in found] == [True] * first + [False, False] + [True] * (not first)
     measured = list(forms(problem, (True,) * 3, measured=True))
     assert not measured[0].name and measured[-1].name == "as a convolution of dy"
-    assert conv.requests.request(*WIDE, direction=DIRECTION, layout="NHWC", padding=1, compute=compute).graphs()[
-        0
-    ].nodes[0].kind == ("convolve_forward" if first else "convolve_backward_data")
+    assert conv.backward_data.request(*WIDE, layout="NHWC", padding=1, compute=compute).graphs()[0].nodes[0].kind == (
+        "convolve_forward" if first else "convolve_backward_data"
+    )
 
 
 @pytest.mark.parametrize(

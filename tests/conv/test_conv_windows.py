@@ -166,7 +166,7 @@ def test_copies_count_as_scratch_memory(direction):
 def test_what_has_no_room_is_not_asked_about():
     x, w, options = FIRST_LAYER
     for limit, first in ((2**20, x), (2**30, (64, 115, 112, 64))):
-        asked = conv.requests.request(x, w, layout="NHWC", dtype="float16", workspace_limit=limit, **options)
+        asked = conv.forward.request(x, w, layout="NHWC", dtype="float16", workspace_limit=limit, **options)
         batch, height, width, channels = first
         assert asked.graphs()[0].tensors[0].shape == (batch, channels, height, width)
 

@@ -6,6 +6,7 @@ import ptx
 import pytest
 from conv_plans import engine_of
 from cudnn_cases import need_planning
+from requested import requested
 from skips import skip_if
 
 from numbacc import compiling, conv, cudnn
@@ -35,7 +36,7 @@ def test_accesses_and_registers(numbers, capability):
 def launched(x, w, **options):
     found = []
     with launching_by(Noted.into(found)):
-        problem = conv.requests.request(x, w, layout="NHWC", dtype="float16", **options).problem
+        problem = requested(conv, x, w, layout="NHWC", dtype="float16", **options).problem
         for copy in copies(problem, *others(problem)):
             copy.choose((0, 0))
     copying.executable.cache_clear()  # of those that launch nothing
@@ -57,8 +58,8 @@ def test_they_are_compiled_ahead():
 @pytest.mark.parametrize("direction", ["forward", "backward_filter"])
 def test_there_are_engines_that_need_not_be_compiled(direction, device):
     need_planning()
-    asked = conv.requests.request(
-        (64, 224, 224, 3), (64, 7, 7, 3), direction=direction, layout="NHWC", dtype="float16", stride=2, padding=3
+    asked = requested(
+        conv, (64, 224, 224, 3), (64, 7, 7, 3), direction=direction, layout="NHWC", dtype="float16", stride=2, padding=3
     )
     graph, plain = asked.graphs()[:2]
     assert graph.tensors[0].shape == (64, 64, 115, 112) and plain.tensors[0].shape == (64, 3, 224, 224)
@@ -70,6 +71,6 @@ def test_what_follows_is_fused():
     need_planning()
     options = {"layout": "NHWC", "dtype": "float16", "stride": 2, "padding": 3, "bias": True}
     for activation in ("relu", "gelu"):
-        asked = conv.requests.request((64, 224, 224, 3), (64, 7, 7, 3), activation=activation, **options)
+        asked = conv.forward.request((64, 224, 224, 3), (64, 7, 7, 3), activation=activation, **options)
         found = cudnn.supports(asked, "H200")
         assert found.then == "" and len(asked.graphs()[0].nodes) == 3 and engine_of(found) != 0

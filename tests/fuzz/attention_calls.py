@@ -118,18 +118,23 @@ def a_window(call, case):
 
 def a_request(call, case):
     """Attention without arrays."""
-    call.of("attention.requests.request", attention.requests.request)
+    direction = case.pick(["forward", "backward"])
+    call.of(f"attention.{direction}.request", getattr(attention, direction).request)
     for name, shape in (("q_shape", Q), ("k_shape", K)):
         call.add(name, "lengths", shape, True)
-    call.add("direction", "option", case.pick(["forward", "backward"]))
     call.add("dtype", "dtype", dtypes.dtype(case.pick(DTYPES)))
     call.add("mask", "band", "causal")
     call.add("scale", "finite or None", None)
     call.add("dropout", "share", 0.0)
-    for name in ("alibi", "lengths", "return_stats", "deterministic"):
+    for name in ("alibi", "lengths", "deterministic", *["return_stats"] * (direction == "forward")):
         call.add(name, "flag", False)
 
 
 BUILDERS = (a_forward, a_forward, a_gradient, a_gradient, of_pages, of_tokens, a_window, a_request)
 #: What takes no stream.
-NO_STREAM = ("attention.SlidingWindow", "attention.CausalSlidingWindow", "attention.requests.request")
+NO_STREAM = (
+    "attention.SlidingWindow",
+    "attention.CausalSlidingWindow",
+    "attention.forward.request",
+    "attention.backward.request",
+)

@@ -190,9 +190,10 @@ def a_convolution(call, case):
 def a_convolution_without_arrays(call, case):
     """A shape, or a request."""
     is_request = case.chance(0.7)
+    direction = case.pick(["forward", "backward_data", "backward_filter"])
     call.of(
-        "conv.request" if is_request else "conv.output_shape",
-        conv.requests.request if is_request else conv.output_shape,
+        f"conv.{direction}.request" if is_request else "conv.output_shape",
+        getattr(conv, direction).request if is_request else conv.output_shape,
     )
     for name, shape in (("x_shape", (2, 4, 6, 5)), ("w_shape", (3, 4, 3, 2))):
         call.add(name, "lengths", shape, True)
@@ -202,12 +203,13 @@ def a_convolution_without_arrays(call, case):
     call.add("groups", "count", 1)
     call.add("layout", "option", "NCHW")
     if is_request:
-        call.add("dtype", "dtype", dtypes.dtype(case.pick(["float32", "float16", "int8"])))
-        call.add("direction", "option", "forward")
+        call.add(
+            "dtype", "dtype", dtypes.dtype(case.pick(["float32", "float16", "int8"][: 2 + (direction == "forward")]))
+        )
         call.add("alpha", "finite", 1.0)
         call.add("compute", "option or None", None)
         call.add("workspace_limit", "limit or 0", None)
-        for name in ("bias", "flip", "deterministic"):
+        for name in ("flip", "deterministic", *["bias"] * (direction == "forward")):
             call.add(name, "flag", False)
 
 
@@ -330,7 +332,7 @@ BUILDERS = (
 )  # fmt: skip
 #: What takes no stream, as plans do.
 NO_STREAM = (
-    "conv.request", "conv.output_shape", "fft.cache_limit", "Generator", "Generator.spawn", "numbacc.release_memory",
-    "numbacc.stream",
+    "conv.forward.request", "conv.backward_data.request", "conv.backward_filter.request", "conv.output_shape",
+    "fft.cache_limit", "Generator", "Generator.spawn", "numbacc.release_memory", "numbacc.stream",
     *attention_calls.NO_STREAM,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from conv_oracle import ACTIVATIONS
 from cudnn_cases import CASES, convolution
 from fake_cudnn import Call, Fake
+from requested import requested
 
 from numbacc import attention, conv
 from numbacc.libraries import cudnn_order, stand_in
@@ -248,7 +249,7 @@ def test_no_activation_has_the_generic_engine_alone(device, more):
     ):
         for biased, activation in product((False, True), ACTIVATIONS):
             options = {"padding": shapes[1][2] // 2, "bias": biased, "activation": activation, **more}
-            asked = conv.requests.request(*shapes, layout=layout, **options)
+            asked = conv.forward.request(*shapes, layout=layout, **options)
             first = asked.graphs()[0]
             wrong, wants = frozenset(algorithms.wrong(first, cudnn.version())), kept_to(first, asked.wants)
             modes = (HeurMode.A, HeurMode.FALLBACK, HeurMode.B)
@@ -377,9 +378,7 @@ def test_compiled_calls_hand_on_what_cudnn_refuses(call):
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_plans_of_attention_are_restored(direction, device):
     """With the kernel that was compiled for them, in a fraction of the time."""
-    asked = attention.requests.request(
-        (2, 8, 120, 64), (2, 2, 200, 64), mask="causal", dropout=0.1, direction=direction
-    )
+    asked = requested(attention, (2, 8, 120, 64), (2, 2, 200, 64), mask="causal", dropout=0.1, direction=direction)
     (graph,), where = asked.graphs(), site(device)
     described = describe(graph, where)
     configuration, built = next(candidates(described, where, asked.wants, frozenset(), [], HeurMode.A))

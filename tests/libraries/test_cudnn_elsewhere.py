@@ -66,7 +66,7 @@ def test_sums_of_int8_have_plans_everywhere(channels, dtype, layout, device):
     shapes = [(2, channels, 8, 8), (16, channels, 3, 3)]
     if layout == "NHWC":
         shapes = [(a, c, d, b) for a, b, c, d in shapes]
-    asked = conv.requests.request(*shapes, dtype="int8", layout=layout, padding=1, bias=True, activation="relu")
+    asked = conv.forward.request(*shapes, dtype="int8", layout=layout, padding=1, bias=True, activation="relu")
     assert asked.graphs()[-1].tensors[0].dtype == dtype
     found = cudnn.supports(asked, device)
     assert found, found
@@ -92,11 +92,13 @@ def test_all_kinds_of_convolutions_have_plans(device):
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 def test_gradients_as_convolutions_have_plans(device):
-    options = {"direction": "backward_data", "layout": "NHWC", "padding": 1}
-    asked = conv.requests.request((64, 56, 56, 256), (256, 3, 3, 256), **options)
+    options = {"layout": "NHWC", "padding": 1}
+    asked = conv.backward_data.request((64, 56, 56, 256), (256, 3, 3, 256), **options)
     assert asked.graphs()[0].nodes[0].kind == "convolve_forward"
     assert cudnn.supports(asked, device)
-    assert cudnn.supports(conv.requests.request((2, 9, 8, 12), (6, 3, 2, 4), groups=3, **options).graphs()[-1], device)
+    assert cudnn.supports(
+        conv.backward_data.request((2, 9, 8, 12), (6, 3, 2, 4), groups=3, **options).graphs()[-1], device
+    )
 
 
 @needs_planner
@@ -104,7 +106,7 @@ def test_gradients_as_convolutions_have_plans(device):
 def test_every_activation_is_fused_where_channels_are_innermost(activation):
     options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": activation, "dtype": "float16"}
     fused = max(
-        conv.requests.request((2, 8, 8, 32), (32, 3, 3, 32), **options).graphs(), key=lambda graph: len(graph.nodes)
+        conv.forward.request((2, 8, 8, 32), (32, 3, 3, 32), **options).graphs(), key=lambda graph: len(graph.nodes)
     )
     found = cudnn.supports(fused, "H200")
     assert len(fused.nodes) > 2 and found, found
@@ -311,10 +313,6 @@ def test_wrong_arguments():
     for limit in (-1, 1.5, "x"):
         with pytest.raises(numbacc.OptionError, match=r"^workspace_limit="):
             cudnn.supports(graph, workspace_limit=limit)
-    for direction in ("sideways", ["forward"], None):
-        for make in (conv.requests.request, numbacc.attention.requests.request):
-            with pytest.raises(numbacc.OptionError, match=r"^direction=.* is unknown; it is .*forward"):
-                make((1, 1, 4, 4), (1, 1, 3, 4), direction=direction)
     for device in (99, "cuda:99"):
         with pytest.raises((numbacc.DeviceError, numbacc.UnsupportedError), match="99"):
             cudnn.supports(graph, device)

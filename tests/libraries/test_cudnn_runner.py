@@ -66,7 +66,7 @@ ALGORITHM = Algorithm(b"", 0, "engine 1", (1, 1), True)
 
 def test_numbers_are_behind_the_arrays(fake):
     """Their addresses are the host's, and what lies there is the graph's."""
-    problem = attention.requests.request(
+    problem = attention.forward.request(
         (2, 4, 64, 32), (2, 4, 96, 32), mask=attention.CausalSlidingWindow(8, bottom_right=True), scale=0.5
     ).problem
     drawn = drawing(problem)
@@ -91,7 +91,7 @@ def test_numbers_are_behind_the_arrays(fake):
 
 
 def test_arrays_off_16_bytes_are_not_launched(fake):
-    drawn = drawing(attention.requests.request((1, 1, 8, 8), (1, 1, 8, 8)).problem)
+    drawn = drawing(attention.forward.request((1, 1, 8, 8), (1, 1, 8, 8)).problem)
     runner = library.Runner(drawn.graph, ALGORITHM, 0, values=drawn.values)
     count = len(drawn.graph.memory)
     for number in range(count):
@@ -109,7 +109,7 @@ def test_more_tensors_than_a_call_takes(fake):
 
 def test_a_plan_from_disk_is_looked_at_without_numbers(fake):
     """Whether it can be restored: what it computes with comes later."""
-    drawn = drawing(attention.requests.request((1, 1, 8, 8), (1, 1, 8, 8), mask="causal").problem)
+    drawn = drawing(attention.forward.request((1, 1, 8, 8), (1, 1, 8, 8), mask="causal").problem)
     assert drawn.graph.numbers and library._usable((drawn.graph,), 0)(ALGORITHM)
 
 

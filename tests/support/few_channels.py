@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 from conv_call import Call
 from conv_oracle import FLOATS, Case
+from requested import requested
 
 from numbacc import conv
 from numbacc.conv import space_to_depth, windowed
@@ -19,7 +20,7 @@ FIRST_LAYER = ((64, 224, 224, 3), (64, 7, 7, 3), {"stride": 2, "padding": 3})
 
 
 def request(x, w, **options):
-    return conv.requests.request(x, w, **{"layout": "NHWC", "dtype": "float16", **options}).problem
+    return requested(conv, x, w, **{"layout": "NHWC", "dtype": "float16", **options}).problem
 
 
 @contextmanager

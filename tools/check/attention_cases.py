@@ -22,7 +22,7 @@ class Case(NamedTuple):
         name: to choose it by.
         direction, dtype: one of DIRECTIONS and of DTYPES; or "forward" and one of FLOAT8.
         q, k, v: shapes in the order of the layout.
-        asked: keywords of `attention.requests.request`.
+        asked: keywords of `attention.forward.request` and of `attention.backward.request`.
         lengths: (queries, keys) of each sequence, where they may be shorter than they can be.
         together: whether q, k and v lie in one array.
         scales: of float8, by name; 1 where one is not named.
@@ -188,7 +188,7 @@ def _case(
             "THD": (length, count, elements),
         }[layout]
 
-    whole = {**asked, "mask": MASKS[mask], "direction": direction, "lengths": bool(lengths) and layout != "THD"}
+    whole = {**asked, "mask": MASKS[mask], "lengths": bool(lengths) and layout != "THD"}
     return Case(
         f"{direction} {dtype} {mask}{', ' * bool(kind)}{kind}", direction, dtype, shape(heads, queries, width),
         shape(heads_kv, keys, width), shape(heads_kv, keys, value_width), whole, lengths, together, scales,

@@ -40,7 +40,10 @@ NOT_CHOSEN = "not chosen"
 
 def request_of(case: Case) -> Request:
     """A case as numbacc is asked for it."""
-    return attention.requests.request(case.q, case.k, case.v, dtype=case.dtype, **{"return_stats": True, **case.asked})
+    more = {"return_stats": True} if case.direction == "forward" else {}
+    function: Any = getattr(attention, case.direction)
+    asked: Request = function.request(case.q, case.k, case.v, dtype=case.dtype, **{**more, **case.asked})
+    return asked
 
 
 def options_of(case: Case) -> dict[str, Any]:

@@ -75,17 +75,18 @@ def _arranged(shape: Sequence[int], layout: str) -> tuple[int, ...]:
 def request_of(case: Case) -> Request:
     """A case as numbacc is asked for it."""
     last = case.options["layout"]
-    epilogue = case.epilogue if case.epilogue not in ("", "bias") else None
-    asked = conv.requests.request(
+    behind: dict[str, Any] = {
+        "bias": bool(case.epilogue) and not case.alone,
+        "activation": case.epilogue if case.epilogue not in ("", "bias") else None,
+        "out_dtype": case.out or None,
+    }
+    asked: Request = getattr(conv, case.direction).request(
         _arranged(case.x, last),
         _arranged(case.w, last),
-        direction=case.direction,
         dtype="float32" if case.dtype in _COMPUTE else case.dtype,
-        bias=bool(case.epilogue) and not case.alone,
-        activation=epilogue,
         **case.options,
+        **(behind if case.direction == "forward" else {}),
         compute=case.dtype if case.dtype in _COMPUTE else None,
-        out_dtype=case.out or None,
     )
     if not case.memory_layout:
         return asked
