@@ -10,7 +10,7 @@ import fcntl
 import gc
 import os
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 
 import numpy as np
@@ -75,7 +75,8 @@ def pytest_collection_modifyitems(items):
     """Sort `test_simulator` to the front, and mark combinations of parameters as slow.
 
     `test_simulator` runs whole files, so no worker must start it when others are done. A case is slow if it differs
-    from the first in more than one parameter, and earlier cases have all its values.
+    from the first in more than one parameter, and earlier cases have all its values. Of `each_alone(paired=True)` the
+    parameters go through their values together: all cases are slow but the few that have each value once.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
     tests = defaultdict(list)
@@ -83,7 +84,9 @@ def pytest_collection_modifyitems(items):
         if hasattr(item, "callspec") and (simulated() or item.get_closest_marker("each_alone")):
             tests[item.path, item.originalname].append(item)
     for cases in tests.values():
-        for number in slow_ones([parameters(case) for case in cases]):
+        mark = cases[0].get_closest_marker("each_alone")
+        choose = beyond_pairs if mark is not None and mark.kwargs.get("paired", False) else slow_ones
+        for number in choose([parameters(case) for case in cases]):
             cases[number].add_marker("slow")
 
 
@@ -104,6 +107,20 @@ def slow_ones(cases):
             yield number
         else:
             seen = seen | own
+
+
+def beyond_pairs(cases):
+    """As `slow_ones`, where the parameters change together.
+
+    A fast case has as many new values as there are; of several the one whose other values were there least often.
+    """
+    left, missing, seen = [*range(len(cases))], set().union(*cases), Counter()
+    while missing:
+        best = max(left, key=lambda n: (len(cases[n] & missing), -sum(seen[value] for value in cases[n])))
+        missing -= cases[best]
+        seen.update(cases[best])
+        left.remove(best)
+    yield from left
 
 
 def parameters(case):

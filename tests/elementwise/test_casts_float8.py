@@ -244,6 +244,7 @@ def text(source, target, algorithm="vector", capability=(9, 0)):
 
 
 @compiles
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("capability", NEWER, ids=str)
 @pytest.mark.parametrize("algorithm", ["vector", "scalar"])
 @each_float8
@@ -258,6 +259,7 @@ def test_the_gpu_converts_pairs(name, algorithm, capability):
 
 
 @compiles
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("capability", OLDER, ids=str)
 @pytest.mark.parametrize("algorithm", ["vector", "scalar"])
 @each_float8
@@ -280,6 +282,7 @@ def test_accesses_are_wide(source, target):
 
 
 @compiles
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize(
     "shape, steps, algorithm",
     [

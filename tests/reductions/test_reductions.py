@@ -136,6 +136,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("function, dtype", [("sum", "float32"), ("var", "float32"), ("sum", "bfloat16"),
                                              ("max", "float16"), ("argmax", "float32"), ("mean", "int8"),
                                              ("any", "bool"), ("prod", "complex64")])  # fmt: skip

@@ -51,6 +51,7 @@ def assert_gradients(place, shape, dtype, kind, more, algorithm="", weight=np.fl
         assert_near(place.get(one), other, np.sqrt(len(x)) * np.abs(other).max())
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("columns", [64, 2048, 20000])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_gradients_of_many_rows(place, columns, dtype):
