@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import importlib
 import os
 import tempfile
 from collections import Counter, defaultdict
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from skips import needed, skip
 
 import numbacc
-from numbacc import gated
+from numbacc import elementwise, gated
 from numbacc.arrays import operands
 from numbacc.base.dispatch import has_gpu, runtime, simulated
 from numbacc.plan.base import Plan
@@ -340,6 +341,26 @@ def poisoned():
 def poison():
     with poisoned():
         yield
+
+
+def _small(*subjects):
+    """A fixture: in the simulator, where threads run one by one, blocks have few (see `simulated_blocks`)."""
+
+    @pytest.fixture(scope="module")
+    def small():
+        with pytest.MonkeyPatch.context() as patch:
+            if simulated():
+                for subject in subjects:
+                    getattr(importlib.import_module("simulated_blocks"), subject)(patch.setattr)
+            elementwise.cache_clear()
+            yield
+            elementwise.cache_clear()
+
+    return small
+
+
+small_reductions, small_rows, small_scans, small_scatters = map(_small, ("reductions", "rows", "scans", "scatters"))
+small_everywhere = _small("shrink")
 
 
 def refused(error, *words, run):

@@ -15,7 +15,6 @@ from reduction_cases import (
     FUNCTIONS,
     call,
     each_function,
-    small_blocks,  # noqa: F401
 )
 from skips import skip
 
@@ -24,7 +23,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.elementwise import reductions
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_reductions")
 
 FEW = 20 if simulated() else settings.default.max_examples
 

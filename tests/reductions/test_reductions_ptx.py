@@ -241,17 +241,17 @@ def test_gradients_of_weights_come_of_one_pass(name, sums, dtype, columns, rows,
 @pytest.mark.parametrize("dtype, columns, blocks, ahead", [("bfloat16", 1 << 17, 8, True), ("bfloat16", 50000, 4, True),
     ("float32", 1 << 17, 8, False), ("float32", 1 << 14, 2, False), ("bfloat16", 20001, 8, False),
     ("bfloat16", 1 << 14, 1, False)])  # fmt: skip
-def test_blocks_that_share_a_row_send_once(dtype, columns, blocks, ahead):
+@pytest.mark.parametrize("name, stages", [("layer_norm_backward", 2), ("rms_norm_backward", 1)])
+def test_blocks_that_share_a_row_send_once(name, stages, dtype, columns, blocks, ahead):
     """What they have of both stages, where there is room for a third row while the one before is written."""
-    for name, stages in (("rms_norm_backward", 1), ("layer_norm_backward", 2)):
-        first = orders_of(norms.planned(name, rows_of(name, dtype, columns, dtype, rows=8192)))[0]
-        kernel = first.kernel
-        assert (first.cluster, kernel.is_ahead) == (blocks, ahead and stages == 2)
-        found = check(kernel, spilled=64)
-        # Beside the rows is what threads and blocks send each other: together no more than a block may have.
-        assert first.shared + found.shared_bytes <= 232448
-        # A loop waits, and looks before it begins.
-        assert found.source.count("mbarrier.try_wait") == 2 * (blocks > 1) * (1 if kernel.is_ahead else stages)
+    first = orders_of(norms.planned(name, rows_of(name, dtype, columns, dtype, rows=8192)))[0]
+    kernel = first.kernel
+    assert (first.cluster, kernel.is_ahead) == (blocks, ahead and stages == 2)
+    found = check(kernel, spilled=64)
+    # Beside the rows is what threads and blocks send each other: together no more than a block may have.
+    assert first.shared + found.shared_bytes <= 232448
+    # A loop waits, and looks before it begins.
+    assert found.source.count("mbarrier.try_wait") == 2 * (blocks > 1) * (1 if kernel.is_ahead else stages)
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)

@@ -54,11 +54,11 @@ def test_everywhere(name, shape, axis, capability):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "bool", "complex64", "complex128"])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
-def test_other_dtypes(name, dtype):
-    for shape, axis in CASES[:2]:
-        for order in orders_of(scans.planned(name, dense(shape, dtype), axis)):
-            # Integers of 64 bits in all lanes: some wait in memory for a place in a register.
-            check(order.kernel, spilled=256)
+@pytest.mark.parametrize("shape, axis", CASES[:2], ids=str)
+def test_other_dtypes(shape, axis, name, dtype):
+    for order in orders_of(scans.planned(name, dense(shape, dtype), axis)):
+        # Integers of 64 bits in all lanes: some wait in memory for a place in a register.
+        check(order.kernel, spilled=256)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

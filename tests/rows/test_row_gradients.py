@@ -7,14 +7,14 @@ import pytest
 from conftest import in_parts
 from hypothesis import given
 from oracle import DTYPES
-from row_cases import FEW, assert_backward, assert_near, calls, normal, small_blocks  # noqa: F401
+from row_cases import FEW, assert_backward, assert_near, calls, normal
 from skips import skip
 
 from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
 from numbacc.kernels.rows.functions import ROW_FORMULAS
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_rows")
 
 
 def one_pass(patch, **sizes):
