@@ -363,6 +363,21 @@ small_reductions, small_rows, small_scans, small_scatters = map(_small, ("reduct
 small_everywhere = _small("shrink")
 
 
+@contextmanager
+def host_never_waits():
+    """Inside, nothing is copied to the host, and it waits for nothing."""
+    from numbacc.arrays.device_array import DeviceArray
+
+    def blocked(*arguments, **options):
+        raise AssertionError("the host waits")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("copy_to_host", "item", "__array__"):
+            patch.setattr(DeviceArray, name, blocked)
+        patch.setattr(runtime(), "synchronize", blocked)
+        yield
+
+
 def refused(error, *words, run):
     """`run` raises `error`, whose message has all the words."""
     with pytest.raises(error) as caught:
