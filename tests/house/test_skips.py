@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from itertools import product
 
 import pytest
@@ -36,11 +37,11 @@ def calls(source):
             yield node.func.id, False, node.args
 
 
+@cache
 def names_in(source):
     """The names of skips, each a constant; None of what is skipped without one."""
-    for function, is_pytests, arguments in calls(source):
-        name = None if is_pytests else arguments[OURS[function]]
-        yield name.value if isinstance(name, ast.Constant) else None
+    names = [None if is_pytests else arguments[OURS[function]] for function, is_pytests, arguments in calls(source)]
+    return [name.value if isinstance(name, ast.Constant) else None for name in names]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
