@@ -231,6 +231,12 @@ def bits(array):
     return array.view(f"u{array.dtype.itemsize}")
 
 
+def any_bits(shape, dtype, seed=0):
+    """Numbers of any bits but those of the sentinel."""
+    nbytes = int(np.prod(shape)) * dtype.itemsize
+    return np.random.default_rng(seed).integers(0, 127, nbytes, np.uint8).view(dtype).reshape(shape)
+
+
 class Operand:
     """An array with chosen strides, and the memory around it, which holds the sentinel.
 
@@ -343,14 +349,14 @@ def poison():
         yield
 
 
-def _small(*subjects):
+def _small(in_simulator, everywhere=None):
     """A fixture: in the simulator, where threads run one by one, blocks have few (see `simulated_blocks`)."""
 
     @pytest.fixture(scope="module")
     def small():
         with pytest.MonkeyPatch.context() as patch:
-            if simulated():
-                for subject in subjects:
+            for subject in (everywhere, in_simulator if simulated() else None):
+                if subject is not None:
                     getattr(importlib.import_module("simulated_blocks"), subject)(patch.setattr)
             elementwise.cache_clear()
             yield
@@ -360,7 +366,7 @@ def _small(*subjects):
 
 
 small_reductions, small_rows, small_scans, small_scatters = map(_small, ("reductions", "rows", "scans", "scatters"))
-small_everywhere = _small("shrink")
+small_lists, small_everywhere = _small("lists", everywhere="chunks"), _small("shrink")
 
 
 @contextmanager
