@@ -92,12 +92,9 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Make all that there is by now old, so that few collections look at Numba and thousands of tests.
-
-    Not frozen: numbacc asks behind each compilation whether something is, and the answer takes 90 ms of a million
-    objects, which Python counts one by one.
-    """
+    """Leave all that there is by now to no collection: each would look at Numba and thousands of tests."""
     gc.collect()
+    gc.freeze()
 
 
 def slow_ones(cases):
