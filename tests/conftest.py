@@ -76,8 +76,8 @@ def pytest_collection_modifyitems(items):
     """Sort `test_simulator` to the front, and mark combinations of parameters as slow.
 
     `test_simulator` runs whole files, so no worker must start it when others are done. A case is slow if it differs
-    from the first in more than one parameter, and earlier cases have all its values. Of `each_alone(paired=True)` the
-    parameters go through their values together: all cases are slow but the few that have each value once.
+    from the first in more than one parameter, and earlier cases have all its values. With `each_alone(paired=True)`
+    the parameters change together: the fast cases are the few that have each value once.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
     tests = defaultdict(list)
@@ -229,7 +229,7 @@ def bits(array):
 
 
 def any_bits(shape, dtype, seed=0):
-    """Numbers of any bits but those of the sentinel."""
+    """Numbers whose bytes are random, and differ from the sentinel's."""
     nbytes = int(np.prod(shape)) * dtype.itemsize
     return np.random.default_rng(seed).integers(0, 127, nbytes, np.uint8).view(dtype).reshape(shape)
 
