@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import importlib
 import os
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 
 import numpy as np
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from skips import needed, skip
 
 import numbacc
-from numbacc import gated
+from numbacc import elementwise, gated
 from numbacc.arrays import operands
 from numbacc.base.dispatch import has_gpu, runtime, simulated
 from numbacc.plan.base import Plan
@@ -75,7 +76,8 @@ def pytest_collection_modifyitems(items):
     """Sort `test_simulator` to the front, and mark combinations of parameters as slow.
 
     `test_simulator` runs whole files, so no worker must start it when others are done. A case is slow if it differs
-    from the first in more than one parameter, and earlier cases have all its values.
+    from the first in more than one parameter, and earlier cases have all its values. With `each_alone(paired=True)`
+    the parameters change together: the fast cases are the few that have each value once.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
     tests = defaultdict(list)
@@ -83,7 +85,9 @@ def pytest_collection_modifyitems(items):
         if hasattr(item, "callspec") and (simulated() or item.get_closest_marker("each_alone")):
             tests[item.path, item.originalname].append(item)
     for cases in tests.values():
-        for number in slow_ones([parameters(case) for case in cases]):
+        mark = cases[0].get_closest_marker("each_alone")
+        choose = beyond_pairs if mark is not None and mark.kwargs.get("paired", False) else slow_ones
+        for number in choose([parameters(case) for case in cases]):
             cases[number].add_marker("slow")
 
 
@@ -101,6 +105,20 @@ def slow_ones(cases):
             yield number
         else:
             seen = seen | own
+
+
+def beyond_pairs(cases):
+    """As `slow_ones`, where the parameters change together.
+
+    A fast case has as many new values as there are; of several the one whose other values were there least often.
+    """
+    left, missing, seen = [*range(len(cases))], set().union(*cases), Counter()
+    while missing:
+        best = max(left, key=lambda n: (len(cases[n] & missing), -sum(seen[value] for value in cases[n])))
+        missing -= cases[best]
+        seen.update(cases[best])
+        left.remove(best)
+    yield from left
 
 
 def parameters(case):
@@ -208,6 +226,12 @@ def bits(array):
     if array.dtype.itemsize == 16:
         return np.ascontiguousarray(array).reshape(*array.shape, 1).view(np.uint64)
     return array.view(f"u{array.dtype.itemsize}")
+
+
+def any_bits(shape, dtype, seed=0):
+    """Numbers whose bytes are random, and differ from the sentinel's."""
+    nbytes = int(np.prod(shape)) * dtype.itemsize
+    return np.random.default_rng(seed).integers(0, 127, nbytes, np.uint8).view(dtype).reshape(shape)
 
 
 class Operand:
@@ -319,6 +343,41 @@ def poisoned():
 @pytest.fixture(scope="module")
 def poison():
     with poisoned():
+        yield
+
+
+def _small(in_simulator, everywhere=None):
+    """A fixture: in the simulator, where threads run one by one, blocks have few (see `simulated_blocks`)."""
+
+    @pytest.fixture(scope="module")
+    def small():
+        with pytest.MonkeyPatch.context() as patch:
+            for subject in (everywhere, in_simulator if simulated() else None):
+                if subject is not None:
+                    getattr(importlib.import_module("simulated_blocks"), subject)(patch.setattr)
+            elementwise.cache_clear()
+            yield
+            elementwise.cache_clear()
+
+    return small
+
+
+small_reductions, small_rows, small_scans, small_scatters = map(_small, ("reductions", "rows", "scans", "scatters"))
+small_lists, small_everywhere = _small("lists", everywhere="chunks"), _small("shrink")
+
+
+@contextmanager
+def host_never_waits():
+    """Inside, nothing is copied to the host, and it waits for nothing."""
+    from numbacc.arrays.device_array import DeviceArray
+
+    def blocked(*arguments, **options):
+        raise AssertionError("the host waits")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("copy_to_host", "item", "__array__"):
+            patch.setattr(DeviceArray, name, blocked)
+        patch.setattr(runtime(), "synchronize", blocked)
         yield
 
 

@@ -118,7 +118,7 @@ class _NoCollections:
     and collections that walk over all of them took a third of a compilation's time."""
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._before = threading.Lock(), 0, False
+        self._lock, self._inside, self._before, self._frozen = threading.Lock(), 0, False, False
 
     def __enter__(self) -> None:
         with self._lock:
@@ -131,8 +131,10 @@ class _NoCollections:
         with self._lock:
             self._inside -= 1
             if not self._inside and self._before:
-                # What was made is old: else the first object that is made next has all of it walked over.
-                if not gc.get_freeze_count():
+                # What was made is old: else the first object that is made next has all of it walked over. Not where
+                # the program has frozen its objects, which are counted one by one: that it has is asked once.
+                self._frozen = self._frozen or gc.get_freeze_count() > 0
+                if not self._frozen:
                     gc.freeze()
                     gc.unfreeze()
                 gc.enable()

@@ -127,18 +127,20 @@ def test_other_orders(x, order):
 # ---------------------------------------------------------------- indices
 
 
+def used(x, index):
+    """All that takes an index."""
+    return (
+        lambda: x[index], lambda: x.getitem(index), lambda: x.__setitem__(index, 1), lambda: x.setitem(index, 1)
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "index",
     [2, -3, HUGE, -HUGE, (0, 1), (0, 0, 0, 0), (..., 3), (..., 0, ...)],
     ids=short,
 )
 def test_indices_out_of_range(x, index):
-    for run in (
-        lambda: x[index],
-        lambda: x.getitem(index),
-        lambda: x.__setitem__(index, 1),
-        lambda: x.setitem(index, 1),
-    ):
+    for run in used(x, index):
         refused(IndexRangeError, "index", (2, 1, 3), run=run)
     assert issubclass(IndexRangeError, IndexError) and issubclass(IndexRangeError, numbacc.ShapeError)
 
@@ -161,12 +163,7 @@ def test_indices_out_of_range(x, index):
     ids=short,
 )
 def test_indices_that_are_none(x, index):
-    for run in (
-        lambda: x[index],
-        lambda: x.getitem(index),
-        lambda: x.__setitem__(index, 1),
-        lambda: x.setitem(index, 1),
-    ):
+    for run in used(x, index):
         refused(numbacc.LayoutError, "index", run=run)
 
 

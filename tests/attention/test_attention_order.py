@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from attention_call import Call, small
 from attention_oracle import BFLOAT16, DOUBLE, HALF, SINGLE
+from conftest import host_never_waits
 from foreign import OnlyDlpack
 from skips import skip
 from threads import run_threads
@@ -14,7 +15,6 @@ from threads import run_threads
 import numbacc
 from numbacc import attention
 from numbacc.attention import attending, dropping
-from numbacc.base.dispatch import runtime
 from numbacc.errors import OptionError
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -151,21 +151,13 @@ def test_tensors(place, dtype, torch):
     torch.testing.assert_close(found.cpu(), wanted.cpu(), rtol=room, atol=room)
 
 
-def test_nothing_is_copied_to_the_host(device_place, monkeypatch):
+def test_nothing_is_copied_to_the_host(device_place):
     """Nor waited for: with all ways to the host blocked, everything runs."""
     calls = [Call(device_place, case, layouts=layouts) for case, layouts in CAPTURED.values()]
     for call in calls:
         call.backward(*call.forward())
 
-    from numbacc.arrays.device_array import DeviceArray
-
-    def blocked(*arguments, **options):
-        raise AssertionError("the host waits")
-
-    with monkeypatch.context() as patch:
-        for name in ("copy_to_host", "item", "__array__"):
-            patch.setattr(DeviceArray, name, blocked)
-        patch.setattr(runtime(), "synchronize", blocked)
+    with host_never_waits():
         for call in calls:
             views = call.views("q", "k", "v")
             o, stats = attention.forward(*views, **call.keywords, return_stats=True)

@@ -9,7 +9,7 @@ from numbacc.kernels.attention.spec import AttentionSpec
 from numbacc.kernels.attention.varlen import between, clamped, kept, negated, raised
 from numbacc.kernels.specs import KernelSpec
 
-pytestmark = pytest.mark.each_alone
+pytestmark = pytest.mark.each_alone(paired=True)
 #: Kernels that know what dropout keeps.
 _DROPPING = ("softmax", "weights", "kept", "slopes")
 ALGORITHMS = (*_DROPPING, "sums", "mend", "join", "unpack", "pack", "unpage")

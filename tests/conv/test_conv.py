@@ -6,16 +6,14 @@ import conv_oracle
 import numpy as np
 import pytest
 from conftest import memory_layouts, sentinel
-from conv_call import Call, shape_of_gradient, small, taken
+from conv_call import Call, shape_of_gradient, small, taken, without_engines
 from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS, INT8, LAYOUTS, Case, Inputs, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skips import skip
 
-import numbacc
 from numbacc import conv
 from numbacc.base.dispatch import simulated
-from numbacc.conv import plans
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -168,15 +166,7 @@ def test_int8_becomes_int32_by_default(place):
 @pytest.mark.parametrize("channels, dtype", [(8, "float32"), (171, "float64")])
 def test_int8_without_an_engine_for_int32(device_place, monkeypatch, channels, dtype):
     """By floats that hold the largest sums."""
-    choose = plans.graph_library().choose
-
-    def refusing(graph, wants, device):
-        if graph.tensors[0].dtype == "int8":
-            raise numbacc.UnsupportedError("no engine")
-        return choose(graph, wants, device)
-
-    monkeypatch.setattr(plans.graph_library(), "choose", refusing)
-    conv.cache_clear()
+    without_engines(monkeypatch, lambda graph: graph.tensors[0].dtype == "int8")
     case = small("forward", dtype=INT8, out_dtype=np.dtype(np.int32), groups=1, channels=channels)
     values = conv_oracle.inputs(case)
     extreme = values._replace(first=np.full_like(values.first, -128), second=np.full_like(values.second, -128))
@@ -196,16 +186,8 @@ def test_int8_without_an_engine_for_int32(device_place, monkeypatch, channels, d
 @each_direction
 def test_without_an_engine_for_where_channels_are(device_place, monkeypatch, direction, layout):
     """By copies with the channels elsewhere, which the plan names."""
-    choose = plans.graph_library().choose
-
-    def refusing(graph, wants, device):
-        tensor = graph.tensors[graph.memory[0]]
-        if (tensor.strides[1] == 1) is layout.endswith("C"):
-            raise numbacc.UnsupportedError("no engine")
-        return choose(graph, wants, device)
-
-    monkeypatch.setattr(plans.graph_library(), "choose", refusing)
-    conv.cache_clear()
+    has_channels_last = layout.endswith("C")
+    without_engines(monkeypatch, lambda graph: (graph.tensors[graph.memory[0]].strides[1] == 1) is has_channels_last)
     forward = {"activation": "gelu", "biased": True} if direction == "forward" else {}
     for more, where in (
         (forward, {}),

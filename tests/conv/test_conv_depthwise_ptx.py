@@ -13,7 +13,7 @@ from numbacc.errors import UnsupportedError
 from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec, meetings
 from numbacc.kernels.inspection import Noted
 
-pytestmark = pytest.mark.each_alone
+pytestmark = pytest.mark.each_alone(paired=True)
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import conv_oracle
 import numpy as np
 import pytest
+from conftest import host_never_waits
 from conv_call import Call, small
 from conv_oracle import DIRECTIONS, FLOATS, Inputs
 from few_channels import few, is_other, preferring
@@ -14,7 +15,6 @@ from threads import run_threads
 
 import numbacc
 from numbacc import conv
-from numbacc.base.dispatch import runtime
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -155,21 +155,13 @@ def test_tensors(place, direction, dtype, torch):
     conv_oracle.assert_right(call.case, call.given, found)
 
 
-def test_nothing_is_copied_to_the_host(device_place, monkeypatch):
+def test_nothing_is_copied_to_the_host(device_place):
     """Nor waited for: with all ways to the host blocked, everything runs."""
     calls = [Call(device_place, case, layouts) for case, layouts in CAPTURED.values()]
     for call in calls:
         call.plan()
 
-    from numbacc.arrays.device_array import DeviceArray
-
-    def blocked(*arguments, **options):
-        raise AssertionError("the host waits")
-
-    with monkeypatch.context() as patch:
-        for name in ("copy_to_host", "item", "__array__"):
-            patch.setattr(DeviceArray, name, blocked)
-        patch.setattr(runtime(), "synchronize", blocked)
+    with host_never_waits():
         answers = [call.run() for call in calls]
     for call, answer in zip(calls, answers, strict=True):
         call.verify(answer)

@@ -8,7 +8,7 @@ import conv_oracle
 import numpy as np
 import pytest
 from conftest import memory_layouts
-from conv_call import Call, small, taken
+from conv_call import Call, small, taken, without_engines
 from conv_oracle import FLOATS, LAYOUTS, cases
 from conv_plans import call_of
 from hypothesis import assume, given, settings
@@ -230,15 +230,7 @@ def test_without_room_for_its_kernels_it_is_a_gradient(device_place, preferred):
 
 
 def test_it_takes_the_place_of_an_engine_that_is_not_there(device_place, monkeypatch):
-    choose = graph_library().choose
-
-    def refusing(graph, wants, device):
-        if graph.nodes[0].kind == "convolve_backward_data":
-            raise plans.UnsupportedError("no engine")
-        return choose(graph, wants, device)
-
-    monkeypatch.setattr(plans.graph_library(), "choose", refusing)
-    conv.cache_clear()
+    without_engines(monkeypatch, lambda graph: graph.nodes[0].kind == "convolve_backward_data")
     call = Call(device_place, small(DIRECTION, dtype=DOUBLE, out_dtype=DOUBLE))
     call.check()
     assert "as a convolution of dy" in call.plan().info.algorithm

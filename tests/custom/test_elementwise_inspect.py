@@ -1,6 +1,5 @@
 """What kernels of one's own say of themselves: `inspect` and `benchmark`."""
 
-# ruff: noqa: F401
 from __future__ import annotations
 
 import math
@@ -10,7 +9,7 @@ import types
 import numpy as np
 import pytest
 from conftest import refused
-from own_kernels import DTYPES, bent, capped, close, poison
+from own_kernels import DTYPES, bent, capped, close
 from skips import skip_if
 
 import numbacc
@@ -18,6 +17,8 @@ from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.elementwise import signatures
 from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
+
+pytestmark = pytest.mark.usefixtures("poison")
 
 
 @pytest.mark.parametrize("name, lanes", [("float32", 8), ("float64", 4), ("bfloat16", 32)])

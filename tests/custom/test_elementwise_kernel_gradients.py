@@ -1,6 +1,6 @@
 """Gradients of kernels of one's own: derived, or given as backward=."""
 
-# ruff: noqa: B023, F401
+# ruff: noqa: B023
 from __future__ import annotations
 
 import functools
@@ -9,12 +9,14 @@ import math
 import numpy as np
 import pytest
 from conftest import refused
-from own_kernels import DTYPES, FLOATS, capped, close, numbers, poison
+from own_kernels import DTYPES, FLOATS, capped, close, numbers
 
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.errors import DTypeError, OptionError, UnsupportedError
 from numbacc.functions.digamma import trigamma
+
+pytestmark = pytest.mark.usefixtures("poison")
 
 
 @pytest.mark.parametrize("name", FLOATS)

@@ -22,13 +22,14 @@ from own_kernels import (
     capped,
     close,
     numbers,
-    poison,  # noqa: F401
 )
 from threads import run_threads
 
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.errors import DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("poison")
 
 scale = 3.0
 

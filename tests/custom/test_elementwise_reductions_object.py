@@ -13,7 +13,6 @@ import pytest
 from conftest import bits, refused
 from own_kernels import DTYPES, FLOATS, close, numbers
 from own_reductions import MEANINGS, cosine, dot, logsumexp, moments, rms, same
-from reduction_cases import small_blocks  # noqa: F401
 from threads import run_threads
 
 import numbacc
@@ -21,7 +20,7 @@ from numbacc import elementwise as ew
 from numbacc.errors import DTypeError, OptionError, ShapeError, UnsupportedError
 from numbacc.functions.digamma import trigamma
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_reductions")
 scale = 3.0
 
 

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from own_kernels import DTYPES, FLOATS, numbers
 from own_reductions import MEANINGS, above, cosine, distance, dot, logsumexp, moments, rms, same
-from reduction_cases import small_blocks  # noqa: F401
 
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.errors import DTypeError, LayoutError, OptionError, ShapeError
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_reductions")
 few = settings(max_examples=20 if simulated() else 100)
 
 

@@ -6,19 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from conftest import poisoned
-from reduction_cases import small_blocks  # noqa: F401
 
 import numbacc
 from numbacc import elementwise as ew
 
-pytestmark = pytest.mark.usefixtures("small_blocks")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def poison():
-    with poisoned():
-        yield
+pytestmark = pytest.mark.usefixtures("poison", "small_reductions")
 
 
 farthest = ew.reduction(lambda x, y: abs(x - y), merge="max")

@@ -8,7 +8,6 @@ import math
 import numpy as np
 import ptx
 import pytest
-from conftest import poisoned
 from elementwise_cases import arrays_of
 from skips import skip_if
 
@@ -23,6 +22,8 @@ from numbacc.functions.symbolic.derive import backward, written
 from numbacc.functions.symbolic.opaque_functions import larger, smaller
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime.launch_order import VECTOR_BYTES
+
+pytestmark = pytest.mark.usefixtures("poison")
 
 SPECIAL = (
     0.0,
@@ -49,12 +50,6 @@ CONDITIONS, NUMBERS = {"where": 0}, {"threshold": {"threshold": 0.5, "value": -2
 FUNCTIONS = [name for name in TABLE if "f" in TABLE[name].row.meanings and hasattr(getattr(ew, name), "py_func")]
 #: What kernels of one's own do not take: a count of bits.
 FUNCTIONS.remove("ldexp")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def poison():
-    with poisoned():
-        yield
 
 
 def called(name):
@@ -260,6 +255,7 @@ def test_a_name_stands_for_one_function():
 
 
 @skip_if(simulated(), "not simulated")
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_kernels_have_all_of_them(direction, dtype):

@@ -9,7 +9,6 @@ from block_cases import (
     FLOATS,
     floats,
     near,
-    small_blocks,  # noqa: F401
 )
 from conftest import refused
 from hypothesis import given
@@ -19,6 +18,8 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.elementwise.transformer import ACTIVATIONS
 from numbacc.kernels.elementwise import other_launches
+
+pytestmark = pytest.mark.usefixtures("small_reductions")
 
 # ---------------------------------------------------------------- rotary embedding
 

@@ -10,6 +10,7 @@ import ptx
 import pytest
 from cast_oracle import assert_same, cast, hard_floats, hard_integers
 from conftest import bits, refused, sentinel
+from row_ptx import dense
 from skips import skip_if
 
 import numbacc
@@ -17,7 +18,6 @@ from numbacc import elementwise as ew
 from numbacc.base import casts
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.base.layout import layout, row_major_strides
 from numbacc.compiling import Noted
 from numbacc.elementwise import casting, operation, planning
 from numbacc.errors import DTypeError, LayoutError
@@ -244,6 +244,7 @@ def text(source, target, algorithm="vector", capability=(9, 0)):
 
 
 @compiles
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("capability", NEWER, ids=str)
 @pytest.mark.parametrize("algorithm", ["vector", "scalar"])
 @each_float8
@@ -258,6 +259,7 @@ def test_the_gpu_converts_pairs(name, algorithm, capability):
 
 
 @compiles
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("capability", OLDER, ids=str)
 @pytest.mark.parametrize("algorithm", ["vector", "scalar"])
 @each_float8
@@ -280,6 +282,7 @@ def test_accesses_are_wide(source, target):
 
 
 @compiles
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize(
     "shape, steps, algorithm",
     [
@@ -292,9 +295,7 @@ def test_accesses_are_wide(source, target):
 )
 @pytest.mark.parametrize("source, target", [("bfloat16", FLOAT8[0]), (FLOAT8[1], "float32"), FLOAT8, FLOAT8[:1] * 2])
 def test_every_kernel_converts(source, target, shape, steps, algorithm):
-    one, other = TABLE[source], TABLE[target]
-    x = layout(shape, tuple(n * one.itemsize for n in steps), one.numpy, 0)
-    out = layout(shape, row_major_strides(shape, other.itemsize), other.numpy, 0)
+    x, out = dense(shape, source, steps), dense(shape, target)
     row, found = casting._row(target), []
     with launching_by(Noted.into(found)):
         operation.ElementwisePlan(row, planning.plan_of(row, (x,), None, (out,))).choose([0, 0])

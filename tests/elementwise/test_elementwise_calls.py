@@ -17,7 +17,6 @@ from mixed_dtypes import (
     dtype,
     met,
     one,
-    poison,  # noqa: F401
     values,
 )
 
@@ -25,6 +24,8 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError
+
+pytestmark = pytest.mark.usefixtures("poison")
 
 # ---------------------------------------------------------------- any layout
 

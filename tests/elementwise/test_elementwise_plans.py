@@ -1,6 +1,5 @@
 """Plans of elementwise functions, and calls in several threads, on several streams, in graphs, of torch's tensors."""
 
-# ruff: noqa: F401
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -8,12 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from conftest import refused
-from mixed_dtypes import one, poison, values
+from mixed_dtypes import one, values
 from threads import run_threads
 
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.errors import LayoutError, OptionError
+
+pytestmark = pytest.mark.usefixtures("poison")
 
 
 def test_plans_without_a_call_first(place):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-import simulated_blocks
 from conftest import memory_layouts, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,24 +13,13 @@ from index_cases import taken_back, taken_back_along
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import launcher_class, runtime, simulated
-from numbacc.elementwise import calling
 from numbacc.kernels.gather_scatter import launch
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_scatters")
 
 FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]
 floats = pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
 few = settings(max_examples=15 if simulated() else settings.default.max_examples)
-
-
-@pytest.fixture(scope="module")
-def small_blocks():
-    with pytest.MonkeyPatch.context() as patch:
-        if simulated():
-            simulated_blocks.scatters(patch.setattr)
-        calling.plans.clear()
-        yield
-        calling.plans.clear()
 
 
 # ---------------------------------------------------------------- what shall come out

@@ -1,16 +1,17 @@
 """AdamW's step over lists: its plans, in several threads, on several streams, in graphs, beside torch."""
 
-# ruff: noqa: F401
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from conftest import refused
-from optimizer_cases import KINDS, OPTIONS, assert_same, drawn, exact, put, small_chunks
+from optimizer_cases import KINDS, OPTIONS, assert_same, drawn, exact, put
 from threads import run_threads
 
 import numbacc
 from numbacc import elementwise as ew
+
+pytestmark = pytest.mark.usefixtures("small_lists")
 
 
 def test_plans(place):

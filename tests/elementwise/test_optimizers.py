@@ -15,12 +15,13 @@ from optimizer_cases import (
     each_kind,
     exact,
     put,
-    small_chunks,  # noqa: F401
 )
 
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dtypes import TABLE
+
+pytestmark = pytest.mark.usefixtures("small_lists")
 
 
 @each_kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import oracle
 import pytest
-from conftest import bits
+from conftest import any_bits, bits
 
 import numbacc
 from numbacc import gated
@@ -30,12 +30,6 @@ def copied(place, values, source, target):
     given.assert_untouched()
 
 
-def numbers(shape, dtype, seed=0):
-    """Any bits but those of the sentinel."""
-    nbytes = int(np.prod(shape)) * dtype.itemsize
-    return np.random.default_rng(seed).integers(0, 127, nbytes, np.uint8).view(dtype).reshape(shape)
-
-
 @pytest.mark.parametrize("rest", RESTS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_every_length(device_place, dtype, rest):
@@ -43,7 +37,7 @@ def test_rows_of_every_length(device_place, dtype, rest):
     piece = WARP * vector_thread_bytes(1, size) // size
     columns = (1 if simulated() else 3) * piece + rest
     for rows in (1,) if simulated() else (1, 3, 70):
-        values = numbers((rows, columns), TABLE[dtype].numpy, rows)
+        values = any_bits((rows, columns), TABLE[dtype].numpy, rows)
         copied(device_place, values, {"margins": [(0, 0), (1, 0)]}, {"margins": [(0, 0), (0, 1)]})
 
 
@@ -53,7 +47,7 @@ def test_rows_that_start_anywhere(device_place, dtype):
     size = TABLE[dtype].itemsize
     starts = range(min(16 // size, 5) + 1)
     columns = WARP * vector_thread_bytes(1, size) // size + 7
-    values = numbers((2, columns), TABLE[dtype].numpy)
+    values = any_bits((2, columns), TABLE[dtype].numpy)
     for source in starts:
         for target in starts:
             layouts = ({"margins": [(0, 0), (start, 3 - start % 3)]} for start in (source, target))
@@ -66,7 +60,7 @@ def test_what_is_repeated_along_uneven_rows(device_place, dtype, pieces):
     """It is the same for all pieces of a row, also for those that a warp takes in turn."""
     size = TABLE[dtype].itemsize
     columns = pieces * WARP * vector_thread_bytes(1, size) // size + 5
-    values = numbers((3, 1), TABLE[dtype].numpy)
+    values = any_bits((3, 1), TABLE[dtype].numpy)
     given = device_place.operand(values)
     out = device_place.empty((3, columns), values.dtype, margins=[(0, 0), (0, 1)])
     out.view[...] = given.view
@@ -93,7 +87,7 @@ def test_uneven_rows_in_place(device_place, columns, dtype):
 def test_tiles_and_their_edges(device_place, dtype, more):
     """Of whole tiles, and one row or column more or less; from and to memory that lies on words, and that does not."""
     shape = tuple((TILE if simulated() else 3 * TILE) * 2 + n for n in more)
-    values = numbers(shape, TABLE[dtype].numpy)
+    values = any_bits(shape, TABLE[dtype].numpy)
     for source, target in (((0, 0), (0, 0)), ((1, 1), (0, 0)), ((0, 0), (1, 1)), ((2, 2), (0, 2)), ((0, 1), (0, 0))):
         turned = {"order": (1, 0), "margins": [source, (0, 0)]}
         copied(device_place, values, turned, {"margins": [(0, 0), target]})

@@ -59,6 +59,7 @@ def check_code(found, kernel):
     assert divisions <= ({"div.u32", "rem.u32"} | ({"div.u64", "rem.u64"} if long else set()))
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("kernel", SPECS, ids=str)
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
 def test_one_load_and_one_store(kernel, capability):

@@ -75,6 +75,7 @@ def assert_close(found, wanted, signs=True, tolerance=1e-13):
             assert abs(mine - theirs) <= tolerance * abs(theirs) + mp.mpf(10) ** -300, (mine, theirs)
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=str)
 @pytest.mark.parametrize("name, options", CASES, ids=NAMES)
 def test_vectors_are_the_exact_values(name, options, dtype):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 from paths import ROOT
 
@@ -12,15 +13,26 @@ PACKAGES = {"numbacc": ROOT / "numbacc", "numbacc_bindings": ROOT / "bindings" /
 FAMILIES = {"gated", "elementwise", "gemm", "conv", "attention", "cudnn", "fft", "random"}
 
 
+def statements(node):
+    """All statements below a node of a syntax tree."""
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for each in getattr(node, part, ()):
+            yield each
+            yield from statements(each)
+
+
+@cache
 def imported(source, package):
     """(from where, what) of everything that a module imports, also inside functions; ("", module) for plain imports."""
-    for node in ast.walk(ast.parse(source)):
+    found = []
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (("", alias.name) for alias in node.names)
+            found += [("", alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            yield from ((base, f"{base}.{alias.name}") for alias in node.names)
+            found += [(base, f"{base}.{alias.name}") for alias in node.names]
+    return found
 
 
 def imports(source, package):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from itertools import product
 
 import pytest
 import skips
-from conftest import slow_ones
+from conftest import beyond_pairs, slow_ones
 from paths import TESTS
 
 #: Files that run in processes of their own, or are what names the skips.
@@ -36,11 +37,11 @@ def calls(source):
             yield node.func.id, False, node.args
 
 
+@cache
 def names_in(source):
     """The names of skips, each a constant; None of what is skipped without one."""
-    for function, is_pytests, arguments in calls(source):
-        name = None if is_pytests else arguments[OURS[function]]
-        yield name.value if isinstance(name, ast.Constant) else None
+    names = [None if is_pytests else arguments[OURS[function]] for function, is_pytests, arguments in calls(source)]
+    return [name.value if isinstance(name, ast.Constant) else None for name in names]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
@@ -78,3 +79,11 @@ def test_cases_with_new_values_are_fast():
     """Also where a value never comes with the first ones."""
     cases = [set("ax"), set("ay"), set("bx"), set("by"), set("cz"), set("cy"), set("dy")]
     assert [*slow_ones(cases)] == [3, 5]
+
+
+def test_of_pairs_those_are_fast_that_have_each_value_once():
+    """And each about as often as the others."""
+    cases = [set(case) for case in product("abcd", "xy", "12")]
+    slow = [*beyond_pairs(cases)]
+    fast = [case for k, case in enumerate(cases) if k not in slow]
+    assert fast == [set("ax1"), set("by2"), set("cx1"), set("dy2")] and len(slow) == 12

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import simulated_blocks
 from conftest import bits
 from family_work import FAMILY
 from skips import skip
@@ -16,25 +15,13 @@ from threads import run_threads
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.base.dispatch import runtime, simulated
-from numbacc.elementwise import calling, norms
+from numbacc.base.dispatch import runtime
+from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
 from numbacc.random import Generator
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_everywhere")
 each_kind = pytest.mark.parametrize("kind", FAMILY)
-
-
-@pytest.fixture(scope="module")
-def small_blocks():
-    with pytest.MonkeyPatch.context() as patch:
-        if simulated():
-            simulated_blocks.shrink(patch.setattr)
-        calling.plans.clear()
-        norms.plans.clear()
-        yield
-        calling.plans.clear()
-        norms.plans.clear()
 
 
 def values(place, seed=0):

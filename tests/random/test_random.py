@@ -133,6 +133,7 @@ def test_random_never_reaches_1(place):
     assert place.get(generator(place, "philox", 0, at).random(1, dtype="float64"))[0] < 1
 
 
+@pytest.mark.each_alone
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", PSEUDO)
 def test_normals_and_their_rounds(place, size, kind, dtype):

@@ -42,6 +42,7 @@ def draw(g, name, *args, **kw):
 # ---------------------------------------------------------------- arrays
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("kind", ["philox", "xorwow"])
 @pytest.mark.parametrize("name, dtype", CASES)
 def test_shapes_and_odd_lengths(place, kind, name, dtype):

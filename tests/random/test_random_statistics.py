@@ -18,7 +18,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.random import KINDS, Generator
 
 # The values do not depend on the device, as test_random shows, and these take many.
-pytestmark = skip_if(simulated(), "slow")
+pytestmark = [skip_if(simulated(), "slow"), pytest.mark.each_alone(paired=True)]
 
 PSEUDO = ("philox", "xorwow", "mrg32k3a", "mtgp32")
 N = 200_000

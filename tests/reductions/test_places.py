@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reduction_cases import small_blocks  # noqa: F401
 
 from numbacc.base.dtypes import TABLE
 from numbacc.elementwise import reductions
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_reductions")
 
 INF, NAN = np.inf, np.nan
 #: All numbers but those that are set; what each row's first best number is, what there is behind it, and one before

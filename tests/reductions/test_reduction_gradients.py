@@ -187,14 +187,20 @@ def test_refused(place):
     refused(numbacc.OptionError, "correction=inf", run=lambda: ew.var_backward(dy, x, axis=1, correction=math.inf))
 
 
+def maps(dtype):
+    """What the gradients of a matrix's rows launch, by name."""
+    plans = reduction_gradients.everyday_reductions(dense((4096, 8192), dtype))
+    return {plan._row.name.removeprefix("gradient of "): plan for plan in plans}
+
+
 @skip_if(simulated(), "not simulated")
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("dtype", [dtype.name for dtype in DTYPES])
-def test_what_the_maps_compile_to(dtype):
+@pytest.mark.parametrize("name", maps("float32"))
+def test_what_the_maps_compile_to(name, dtype):
     """16 bytes at a time; sums and means do not read x, nor does what is 0."""
-    for plan in reduction_gradients.everyday_reductions(dense((4096, 8192), dtype)):
-        (order,) = orders_of(plan)
-        name = plan._row.name.removeprefix("gradient of ") if hasattr(plan, "_row") else plan.op
-        found = check(order.kernel, calls=(name, dtype) == ("norm p", "float64"))
-        assert widest(found, "st") == 16
-        reads = [access for access in found.accesses if access[:2] == ("ld", "global") and access.nbytes == 16]
-        assert bool(reads) is (name.rpartition(" ")[2] not in ("sum", "mean", "0")), name
+    (order,) = orders_of(maps(dtype)[name])
+    found = check(order.kernel, calls=(name, dtype) == ("norm p", "float64"))
+    assert widest(found, "st") == 16
+    reads = [access for access in found.accesses if access[:2] == ("ld", "global") and access.nbytes == 16]
+    assert bool(reads) is (name.rpartition(" ")[2] not in ("sum", "mean", "0")), name

@@ -15,7 +15,6 @@ from reduction_cases import (
     FUNCTIONS,
     call,
     each_function,
-    small_blocks,  # noqa: F401
 )
 from skips import skip
 
@@ -24,7 +23,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.elementwise import reductions
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_reductions")
 
 FEW = 20 if simulated() else settings.default.max_examples
 
@@ -136,6 +135,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("function, dtype", [("sum", "float32"), ("var", "float32"), ("sum", "bfloat16"),
                                              ("max", "float16"), ("argmax", "float32"), ("mean", "int8"),
                                              ("any", "bool"), ("prod", "complex64")])  # fmt: skip

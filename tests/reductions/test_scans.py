@@ -15,7 +15,6 @@ from scan_cases import (
     assert_right,
     each_name,
     exact,
-    small_blocks,  # noqa: F401
     values_of,
     wide,
 )
@@ -28,7 +27,7 @@ from numbacc.base.dtypes import TABLE, info
 from numbacc.elementwise import calling
 from numbacc.kernels.scan import launch
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_scans")
 
 FEW = 20 if simulated() else settings.default.max_examples
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import Operand, bits, refused
-from scan_cases import NAMES, each_name, small_blocks
+from scan_cases import NAMES, each_name
 from skips import skip
 from threads import run_threads
 
@@ -14,8 +14,7 @@ from numbacc import array_api as xp
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import launcher_class
 
-__all__ = ["small_blocks"]
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_scans")
 
 
 def matrix(place):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import bits
-from scan_cases import assert_right, exact, small_blocks, values_of, wide
+from scan_cases import assert_right, exact, values_of, wide
 
 import numbacc
 from numbacc import elementwise as ew
@@ -14,8 +14,7 @@ from numbacc.base.dtypes import TABLE
 from numbacc.runtime import workspace
 from numbacc.runtime.streams import handle_of
 
-__all__ = ["small_blocks"]
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_scans")
 
 
 def near_one(values):

@@ -7,14 +7,14 @@ from importlib import import_module
 import numpy as np
 import pytest
 from oracle import DTYPES
-from row_cases import assert_near, normal, small_blocks  # noqa: F401
+from row_cases import assert_near, normal
 from skips import needed
 
 from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
 from numbacc.kernels.rows.spec import SumsSpec
 
-pytestmark = [pytest.mark.simulator, pytest.mark.usefixtures("poison", "small_blocks")]
+pytestmark = [pytest.mark.simulator, pytest.mark.usefixtures("poison", "small_rows")]
 
 _WALK = {"_WALK_BYTES": 0, "_WALK_WEIGHED_BYTES": 0, "_SUM_CLUSTERED": 1}
 _MUCH = 1 << 30

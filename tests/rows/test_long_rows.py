@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracle import DTYPES
-from row_cases import FORWARD, assert_near, forward, options_of, small_blocks, values_of  # noqa: F401
+from row_cases import FORWARD, assert_near, forward, options_of, values_of
 from skips import skip
 
 from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_rows")
 
 
 @pytest.mark.parametrize("columns", [60, 2049, 20000, 131072])

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import simulated_blocks
-from block_cases import floats, near, small_blocks
+from block_cases import floats, near
 from conftest import refused
 from row_cases import losses_of
 from skips import skip
@@ -22,7 +22,7 @@ from numbacc.kernels.rows import launch
 from numbacc.runtime import workspace
 from numbacc.runtime.streams import handle_of
 
-__all__ = ["small_blocks"]
+pytestmark = pytest.mark.usefixtures("small_reductions")
 
 
 @floats

@@ -7,14 +7,14 @@ import pytest
 from conftest import in_parts
 from hypothesis import given
 from oracle import DTYPES
-from row_cases import FEW, assert_backward, assert_near, calls, normal, small_blocks  # noqa: F401
+from row_cases import FEW, assert_backward, assert_near, calls, normal
 from skips import skip
 
 from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
 from numbacc.kernels.rows.functions import ROW_FORMULAS
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_rows")
 
 
 def one_pass(patch, **sizes):
@@ -51,6 +51,7 @@ def assert_gradients(place, shape, dtype, kind, more, algorithm="", weight=np.fl
         assert_near(place.get(one), other, np.sqrt(len(x)) * np.abs(other).max())
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("columns", [64, 2048, 20000])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_gradients_of_many_rows(place, columns, dtype):

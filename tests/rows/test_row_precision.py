@@ -5,29 +5,16 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-import simulated_blocks
 from block_cases import floats, near
 from conftest import refused
 from row_cases import losses_of
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.base.dispatch import simulated
 from numbacc.elementwise import losses
 from numbacc.kernels.rows import launch
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
-
-
-@pytest.fixture(scope="module")
-def small_blocks():
-    """In the simulator threads run one by one: blocks of few, warps of fewer."""
-    with pytest.MonkeyPatch.context() as patch:
-        if simulated():
-            simulated_blocks.rows(patch.setattr)
-        ew.cache_clear()
-        yield
-        ew.cache_clear()
+pytestmark = pytest.mark.usefixtures("poison", "small_rows")
 
 
 def rounded(values, dtype):

@@ -16,7 +16,6 @@ from row_cases import (
     forward,
     normal,
     options_of,
-    small_blocks,  # noqa: F401
     softmax,
     values_of,
 )
@@ -28,7 +27,7 @@ from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
 from numbacc.runtime.launch_order import Limits
 
-pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+pytestmark = pytest.mark.usefixtures("poison", "small_rows")
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 

@@ -64,20 +64,28 @@ FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 10
 VARIABLES = {"HOME", "XDG_CACHE_HOME", "NUMBACC_CACHE_DIR", "NUMBA_CACHE_DIR"}
 
 
-@pytest.fixture
-def package(tmp_path):
+def copied(folder):
     """A folder with a copy of the packages."""
     for source in (ROOT / "numbacc", ROOT / "bindings" / "numbacc_bindings"):
-        shutil.copytree(source, tmp_path / "site" / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path / "site"
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
 
 
-@pytest.fixture
-def read_only_package(package):
-    """The same, where no __pycache__ can be made: not even root makes a folder of a file."""
+@pytest.fixture(scope="module")
+def read_only_package(tmp_path_factory):
+    """The packages where no __pycache__ can be made: not even root makes a folder of a file."""
+    package = copied(tmp_path_factory.mktemp("site"))
     for folder in [path.parent for path in package.rglob("__init__.py")]:
         (folder / "__pycache__").write_text("")
     return package
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """(packages, the cache of a process that has compiled all)"""
+    package, cache = copied(tmp_path_factory.mktemp("site")), tmp_path_factory.mktemp("cache")
+    assert work(package, NUMBACC_CACHE_DIR=str(cache)) == (-1, [])
+    return package, cache
 
 
 def work(package, prelude="", script=WORK, **environment):
@@ -127,28 +135,31 @@ def test_gpu_without_home(read_only_package):
     assert_works_with_one_warning(work(read_only_package, UNKNOWN_USER, GPU_WORK), "no home directory")
 
 
-def test_nothing_is_warned_of_where_all_is_kept(package, tmp_path):
-    assert work(package, NUMBACC_CACHE_DIR=str(tmp_path / "cache")) == (-1, [])
+def test_nothing_is_warned_of_where_all_is_kept(kept):
+    package, cache = kept
     assert not list(package.rglob("*.nbi")), "compiled functions lie in the package's folder"
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.nb?")}
-    assert kept
-    assert work(package, NUMBACC_CACHE_DIR=str(tmp_path / "cache")) == (-1, [])
-    assert kept == {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.nb?")}, "compiled again"
+    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
+    assert before
+    assert work(package, NUMBACC_CACHE_DIR=str(cache)) == (-1, [])
+    assert before == {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}, "compiled again"
 
 
-def test_a_constant_of_another_file_is_compiled_anew(package, tmp_path):
-    cache = {"NUMBACC_CACHE_DIR": str(tmp_path / "cache")}
-    assert work(package, **cache) == (-1, [])
+def test_a_constant_of_another_file_is_compiled_anew(kept):
+    package, cache = kept
     codes = package / "numbacc" / "base" / "codes.py"
-    codes.write_text(codes.read_text().replace("WRONG_CONTEXT = -1\n", "WRONG_CONTEXT = -77\n"))
-    assert work(package, **cache) == (-77, [])
+    before = codes.read_text()
+    codes.write_text(before.replace("WRONG_CONTEXT = -1\n", "WRONG_CONTEXT = -77\n"))
+    try:
+        assert work(package, NUMBACC_CACHE_DIR=str(cache)) == (-77, [])
+    finally:
+        codes.write_text(before)
 
 
-def test_damaged_functions_are_compiled_anew(package, tmp_path):
-    cache = {"NUMBACC_CACHE_DIR": str(tmp_path / "cache")}
-    assert work(package, **cache) == (-1, [])
-    index, data = (next((tmp_path / "cache").rglob(pattern)) for pattern in ("execute*.nbi", "launch*.nbc"))
-    index.write_bytes(b"")
-    data.write_bytes(bytes(1000))
-    assert work(package, **cache) == (-1, [])
-    assert index.read_bytes() and any(data.read_bytes())
+def test_damaged_functions_are_compiled_anew(kept):
+    package, cache = kept
+    for pattern in ("execute*.nbi", "launch*.nbc"):
+        for path in cache.rglob(pattern):
+            path.write_bytes(bytes(1000) if path.suffix == ".nbc" else b"")
+    assert work(package, NUMBACC_CACHE_DIR=str(cache)) == (-1, [])
+    for pattern in ("execute*.nbi", "launch*.nbc"):
+        assert any(any(path.read_bytes()) for path in cache.rglob(pattern))

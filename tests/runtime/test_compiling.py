@@ -149,6 +149,22 @@ def test_what_cannot_be_compiled_is_said(monkeypatch, capsys):
     assert "--capability 9.0" in capsys.readouterr().out
 
 
+def test_what_a_program_has_frozen_is_counted_once(monkeypatch):
+    """Python walks over all of it, which took as long as a compilation. It stays frozen."""
+    counted = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: counted.append(1) or 1_000_000)
+    monkeypatch.setattr(gc, "unfreeze", lambda: pytest.fail("it was unfrozen"))
+    without, before = _numba._NoCollections(), gc.isenabled()
+    try:
+        gc.enable()
+        for _ in range(3):
+            with without:
+                pass
+        assert counted == [1] and gc.isenabled()
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
 @pytest.mark.parametrize("collects", [True, False])
 def test_garbage_is_not_looked_for_while_kernels_are_compiled(collects, monkeypatch):
     """In any of several threads, whichever ends last, and whether it fails; then as it was before."""

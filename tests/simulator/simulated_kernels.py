@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import oracle
 import pytest
-from conftest import bits
+from conftest import any_bits, bits
 
 import numbacc
 from numbacc import gated
@@ -16,13 +16,6 @@ from numbacc.kernels.primitives import operands
 from numbacc.runtime.launch_order import MAX_THREADS
 
 pytestmark = pytest.mark.simulator
-
-
-def numbers(shape, dtype):
-    """Any bits but those of the sentinel."""
-    rng = np.random.default_rng(0)
-    size = int(np.prod(shape)) * dtype.itemsize
-    return rng.integers(0, 127, size, np.uint8).view(dtype).reshape(shape)
 
 
 @pytest.fixture
@@ -74,7 +67,7 @@ COPIES = [
 
 
 def check_copy(place, algorithm, dtype, shape, source, target):
-    source = place.operand(numbers(shape, np.dtype(dtype)), **source)
+    source = place.operand(any_bits(shape, np.dtype(dtype)), **source)
     target = place.empty(shape, np.dtype(dtype), **target)
     copy.copy(source.view, target.view, 0)
     launcher = copy.executable(source.view._numbacc_layout, target.view._numbacc_layout).last
@@ -165,9 +158,9 @@ def accessors():
 def test_a_kernel_for_aligned_arrays_can_be_launched_on_others(place, dtype, columns, start):
     shape, kind = (3, columns), np.dtype(dtype)
     source, target = ({"margins": [(0, 0), (n, 16 - n)]} for n in start)
-    aligned = [place.operand(numbers(shape, kind), margins=[(0, 0), (0, 16)]) for _ in range(2)]
+    aligned = [place.operand(any_bits(shape, kind), margins=[(0, 0), (0, 16)]) for _ in range(2)]
     order = copy.executable(*(o.view._numbacc_layout for o in aligned)).choose((0, 0)).launcher.order
-    one = place.operand(numbers(shape, kind), **source)
+    one = place.operand(any_bits(shape, kind), **source)
     other = place.empty(shape, kind, **target)
     places = one.view._address, other.view._address
     launcher = launcher_class()(geometry.for_any_alignment(order, [place % 16 for place in places]))
@@ -180,11 +173,11 @@ def test_a_kernel_for_pairs_can_be_launched_on_others(place, start):
     shape, kind = (70, 40), np.dtype("f2")
     layouts = [{"order": (1, 0), "margins": [(n, 2 - n), (0, 0)]} for n in start[:1]]
     layouts += [{"margins": [(0, 0), (n, 2 - n)]} for n in start[1:]]
-    aligned = [place.operand(numbers(shape, kind), **{**how, "margins": [(0, 2 * (1 - k)), (0, 2 * k)]})
+    aligned = [place.operand(any_bits(shape, kind), **{**how, "margins": [(0, 2 * (1 - k)), (0, 2 * k)]})
                for k, how in enumerate(layouts)]  # fmt: skip
     order = copy.executable(*(o.view._numbacc_layout for o in aligned)).choose((0, 0)).launcher.order
     assert (order.kernel.algorithm, order.kernel.width) == ("tiled", 2)
-    one, other = place.operand(numbers(shape, kind), **layouts[0]), place.empty(shape, kind, **layouts[1])
+    one, other = place.operand(any_bits(shape, kind), **layouts[0]), place.empty(shape, kind, **layouts[1])
     places = one.view._address, other.view._address
     alignment = [place % 16 for place in places]
     check_launched(launcher_class()(geometry.for_any_alignment(order, alignment)), places, one, other)

@@ -1,30 +1,15 @@
-"""What tests of transformers' blocks share: dtypes, roundings, blocks of few threads."""
+"""What tests of transformers' blocks share: dtypes and roundings."""
 
 from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
 import pytest
-import simulated_blocks
-
-from numbacc import elementwise as ew
-from numbacc.base.dispatch import simulated
 
 FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]
 
 
 floats = pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_blocks():
-    """In the simulator threads that wait for each other take long: blocks of few."""
-    with pytest.MonkeyPatch.context() as patch:
-        if simulated():
-            simulated_blocks.reductions(patch.setattr)
-        ew.cache_clear()
-        yield
-        ew.cache_clear()
 
 
 def rounding(dtype):

@@ -6,7 +6,9 @@ import conv_oracle
 import numpy as np
 from conv_oracle import INT8, Case
 
+import numbacc
 from numbacc import conv
+from numbacc.base.dispatch import graph_library
 
 #: What cuDNN's functions of float32 may be off: how exact they are it does not say.
 LIBRARY_ERROR = 1e-5
@@ -119,3 +121,16 @@ class Call:
 
     def check(self, **more):
         self.verify(self.run(**more))
+
+
+def without_engines(monkeypatch, refused):
+    """cuDNN has no engine for graphs of which `refused` is true."""
+    choose = graph_library().choose
+
+    def chosen(graph, wants, device):
+        if refused(graph):
+            raise numbacc.UnsupportedError("no engine")
+        return choose(graph, wants, device)
+
+    monkeypatch.setattr(graph_library(), "choose", chosen)
+    conv.cache_clear()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from numbacc.base import dtypes
+from row_ptx import dense
+
 from numbacc.base.dispatch import launching_by
-from numbacc.base.layout import layout, row_major_strides
 from numbacc.compiling import Noted
 from numbacc.elementwise import operation
 
@@ -19,14 +19,12 @@ def launched_by(plan):
 
 def spec_of(row, dtype, shape=(256, 4096), steps=None):
     """The kernel of a function of dense arrays, numbers for options."""
-    info = dtypes.TABLE[dtype]
-    strides = row_major_strides(shape, info.itemsize) if steps is None else tuple(n * info.itemsize for n in steps)
-    array = layout(shape, strides, info.numpy, 0)
+    array = dense(shape, dtype, steps)
     numbers = row.names[len(row.names) - row.options :]
     given = [float if name in numbers else array for name in row.names]
     for k in row.truths:
-        given[k] = layout(shape, row_major_strides(shape, 1), dtypes.TABLE["bool"].numpy, 0)
+        given[k] = dense(shape, "bool")
     if row.name.startswith("ldexp"):
-        given[-1] = layout(shape, row_major_strides(shape, 4), dtypes.TABLE["int32"].numpy, 0)
+        given[-1] = dense(shape, "int32")
     plan = operation.planned(row, tuple(given))
     return launched_by(plan)

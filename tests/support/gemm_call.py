@@ -216,15 +216,24 @@ def thinned(place, items, index, count):
 
 
 def combinations(every, **choices):
-    """Parametrization by all combinations of named choices; where a call is slow by one in `every`.
+    """Parametrization by all combinations of named choices.
+
+    One in `every` is fast; where a call is slow there are no others.
 
     Args:
         every: has no divisor in common with the numbers of choices, so that each choice has its turn.
         choices: for each argument a sequence of values, or a dict that names them.
     """
     named = [each if isinstance(each, dict) else {str(value): value for value in each} for each in choices.values()]
-    cases = list(product(*(each.items() for each in named)))[:: every if simulated() else 1]
-    values = [pytest.param(*(v for _, v in case), id="-".join(k for k, _ in case)) for case in cases]
+    cases = list(enumerate(product(*(each.items() for each in named))))[:: every if simulated() else 1]
+    values = [
+        pytest.param(
+            *(value for _, value in case),
+            id="-".join(name for name, _ in case),
+            marks=pytest.mark.slow if number % every else (),
+        )
+        for number, case in cases
+    ]
     return pytest.mark.parametrize(",".join(choices), values)
 
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from conftest import poisoned
 
-from numbacc.arrays import operands
 from numbacc.base import dtypes
-from numbacc.plan.base import Plan
 
 #: All dtypes but the floats of 8 bits.
 NAMES = [name for name, row in dtypes.TABLE.items() if not row.is_scaled]
@@ -18,14 +14,6 @@ REAL = [name for name in NAMES if not name.startswith("complex")]
 
 
 NUMBERS = [name for name in NAMES if name != "bool"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def poison():
-    with poisoned(), pytest.MonkeyPatch.context() as patch:
-        # Plans have it from before.
-        patch.setattr(Plan, "_memory", staticmethod(lambda made, stream: operands.empty_device(made, stream)))
-        yield
 
 
 def dtype(name):

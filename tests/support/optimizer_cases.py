@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import simulated_blocks
 from conftest import bits
 from oracle import spacing
 
-from numbacc import elementwise as ew
-from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 
 #: dtypes of parameters, gradients, and moments.
@@ -30,19 +27,6 @@ OPTIONS = {"rate": 0.1, "beta1": 0.8, "beta2": 0.95, "eps": 1e-6, "weight_decay"
 
 
 SHAPES = [(5, 7), (3,), (0, 4), (), (2, 3, 4), (61,), (130,)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def small_chunks():
-    """Chunks of few elements, so that small parameters have several; in the simulator few threads, which run one
-    by one."""
-    with pytest.MonkeyPatch.context() as patch:
-        simulated_blocks.chunks(patch.setattr)
-        if simulated():
-            simulated_blocks.lists(patch.setattr)
-        ew.cache_clear()
-        yield
-        ew.cache_clear()
 
 
 def dtype(name):

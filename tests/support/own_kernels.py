@@ -5,25 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
-from conftest import poisoned
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.arrays import operands
-from numbacc.plan.base import Plan
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 
 DTYPES = {name: np.dtype(getattr(numbacc, name, name)) for name in (*FLOATS, "int32", "uint8", "bool", "int64")}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def poison():
-    with poisoned(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Plan, "_memory", staticmethod(lambda made, stream: operands.empty_device(made, stream)))
-        yield
 
 
 @ew.kernel

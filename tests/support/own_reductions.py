@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from reduction_cases import small_blocks  # noqa: F401
 
 from numbacc import elementwise as ew
 

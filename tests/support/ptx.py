@@ -107,18 +107,23 @@ def _access(operation, modifiers):
 
 
 @lru_cache(maxsize=256)
-def compiled(kernel, capability=(9, 0)):
-    """The PTX of a kernel, given its spec."""
+def _ptx_of(kernel, capability):
     with pretended(capability):
-        ptx, _ = _numba.compile_ptx(
+        return _numba.compile_ptx(
             kernel_code.make(kernel), kernel_code.signature(kernel), capability, kernel.launch_bounds
         )
-    return Ptx(ptx)
+
+
+@lru_cache(maxsize=256)
+def compiled(kernel, capability=(9, 0)):
+    """The PTX of a kernel, given its spec."""
+    return Ptx(_ptx_of(kernel, capability)[0])
 
 
 def cubin(kernel, capability):
-    """(entry point, machine code) of a kernel, given its spec."""
-    with pretended(capability):
+    """(entry point, machine code) of a kernel, given its spec; what has been compiled is only assembled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "ptx_of", _ptx_of)
         return launch.compile_cubin(kernel, capability)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-import simulated_blocks
 from conftest import memory_layouts
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -27,17 +25,6 @@ def losses_of(x, target, axis, smoothing, ignored):
 
 
 FEW = 20 if simulated() else settings.default.max_examples
-
-
-@pytest.fixture(scope="module")
-def small_blocks():
-    """In the simulator threads run one by one: blocks of few, warps of fewer."""
-    with pytest.MonkeyPatch.context() as patch:
-        if simulated():
-            simulated_blocks.rows(patch.setattr)
-        norms.plans.clear()
-        yield
-        norms.plans.clear()
 
 
 def softmax(x, axis):

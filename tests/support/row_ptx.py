@@ -19,9 +19,11 @@ H200 = (9, 0)
 FLOATS = tuple(dtype.name for dtype in DTYPES)
 
 
-def dense(shape, dtype):
+def dense(shape, dtype, steps=None):
+    """The layout of an array that is dense, or whose neighbours are so many elements apart."""
     row = TABLE[dtype]
-    return layout(tuple(shape), row_major_strides(shape, row.itemsize), row.numpy, 0)
+    strides = row_major_strides(shape, row.itemsize) if steps is None else tuple(n * row.itemsize for n in steps)
+    return layout(tuple(shape), strides, row.numpy, 0)
 
 
 def orders_of(plan, addresses=None):

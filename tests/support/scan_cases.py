@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reduction_oracle as oracle
-import simulated_blocks
 from oracle import spacing
 
-from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import info
-from numbacc.elementwise import calling
 
 NAMES = ("cumsum", "cumprod")
 
@@ -19,17 +16,6 @@ DTYPES_OF_ALL = (*oracle.REAL, *oracle.COMPLEX)
 
 
 each_name = pytest.mark.parametrize("name", NAMES)
-
-
-@pytest.fixture(scope="module")
-def small_blocks():
-    """In the simulator threads run one by one: blocks of few, of two warps, which share rows of a few tiles."""
-    with pytest.MonkeyPatch.context() as patch:
-        if simulated():
-            simulated_blocks.scans(patch.setattr)
-        calling.plans.clear()
-        yield
-        calling.plans.clear()
 
 
 def wide(x):
