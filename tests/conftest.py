@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
-import sys
 import tempfile
 from collections import defaultdict
 from contextlib import contextmanager
@@ -34,9 +33,6 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Each of the processes that tests run in has a core: threads of a product that wait for each other's turn on it take
 # ten times as long. For the workers, and for notebooks, which start after this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Tests start a hundred processes. Without bytecode, each of them would compile numbacc and the tests anew.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 # Where kernels are compiled Python looks for garbage nearly a third of the time, and finds little. On a GPU, what it
 # finds late would keep memory.

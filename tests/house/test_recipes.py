@@ -53,7 +53,7 @@ def run(folder, *command, wanted=0, **environment):
     paths = os.pathsep.join([str(folder), str(folder / "bindings")])
     run = subprocess.run(
         [sys.executable, *command], cwd=folder, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "", **environment},
     )  # fmt: skip
     assert run.returncode == wanted, run.stdout[-3000:] + run.stderr[-3000:]
     return run.stdout
