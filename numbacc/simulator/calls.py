@@ -178,12 +178,13 @@ def launching_as(way: type[SimulatedLaunch]) -> Iterator[None]:
 
 def _call(kernel: Any, *args: Any) -> Any:
     """Launch a kernel, or call a device function."""
-    within = _active[-1] if _active else None
-    if within is not None and within.runs_here() and (kernel._device or kernel.grid_dim is None):
-        within.exchange(kernel.fn)
-        return kernel.fn(*args)
+    function = kernel.fn
+    if _active and (within := _active[-1]).runs_here() and (kernel._device or kernel.grid_dim is None):
+        if id(function.__globals__) not in within._exchanged:  # most calls: kernels have thousands
+            within.exchange(function)
+        return function(*args)
     if kernel._device:  # on the host
-        return kernel.fn(*args)
+        return function(*args)
     with _alone:
         _way(kernel).run(args)
     return None

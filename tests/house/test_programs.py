@@ -48,7 +48,7 @@ def test_they_are_short(path):
 def test_adam_learns_digits(place, copies):
     adam = program("adam_digits")
     digits = load_digits(n_class=10)
-    few, steps = (24, 2) if place.is_slow else (600, 40)
+    few, steps = (12, 2) if place.is_slow else (600, 40)
     x = place.put((digits.data[:few] / 16).astype(np.float32))
     labels = place.put(digits.target[:few].astype(np.int64))
     layers, accuracy = adam.train(x, labels, place.put(np.arange(10)), steps=steps)

@@ -34,13 +34,13 @@ def recipe(title):
     return [Edit(file, where, anchor.strip(), code) for file, where, _, anchor, code in found]
 
 
-def follow(title, folder):
-    """A copy of the tree in which a recipe was followed."""
+def follow(folder, *titles):
+    """A copy of the tree in which recipes were followed."""
     for name in ("numbacc", "bindings", "tests", "docs", "benchmarks"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)  # with its bytecode, which is good for what no recipe changes
     for name in ("pyproject.toml", "setup.cfg", "README.md"):
         shutil.copy(ROOT / name, folder / name)
-    for edit in recipe(title):
+    for edit in (edit for title in titles for edit in recipe(title)):
         path = folder / edit.file
         lines = path.read_text().splitlines(keepends=True)
         (place,) = (k for k, line in enumerate(lines) if line.strip().startswith(edit.anchor))
@@ -49,13 +49,13 @@ def follow(title, folder):
     return folder
 
 
-def run(folder, *command, **environment):
+def run(folder, *command, wanted=0, **environment):
     paths = os.pathsep.join([str(folder), str(folder / "bindings")])
     run = subprocess.run(
         [sys.executable, *command], cwd=folder, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "", **environment},
     )  # fmt: skip
-    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    assert run.returncode == wanted, run.stdout[-3000:] + run.stderr[-3000:]
     return run.stdout
 
 
@@ -85,44 +85,12 @@ except numbacc.OptionError as error:
 """
 
 
-def test_a_new_gate_is_computed_listed_and_tested_without_a_change_of_the_tests(tmp_path):
-    folder = follow("A new gate", tmp_path)
-    for simulation in ("0", "1"):
-        run(folder, "-c", SHOW.format(folder=str(folder)), NUMBA_ENABLE_CUDASIM=simulation)
-    tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear", "-m", "slow or not slow")
-    out = run(folder, *tests, "tests/gated/test_gated.py", "tests/gated/test_reference.py", "tests/gated/test_ptx.py")
-    assert int(re.search(r"(\d+) passed", out).group(1)) > 20
-    assert "bilinear" in run(folder, "-m", "numbacc", "demo", "--help")
-
-
-@pytest.mark.parametrize(
-    "wrong", ["return b, 1.0 + 1e-3", pytest.param("return b * (1 + 1e-5), 1.0", marks=pytest.mark.slow)]
-)
-def test_a_gate_whose_formula_is_wrong_is_found_out(tmp_path, wrong):
-    folder = follow("A new gate", tmp_path)
-    path = folder / "numbacc" / "functions" / "gates.py"
-    path.write_text(path.read_text().replace("    return b, 1.0\n", f"    {wrong}\n"))
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear", "tests/gated/test_gated.py"]
-    with pytest.raises(AssertionError, match="failed"):
-        run(folder, *command, NUMBA_ENABLE_CUDASIM="1")
-
-
-def test_a_gate_whose_slope_is_wrong_is_found_out(tmp_path):
-    folder = follow("A new gate", tmp_path)
-    path = folder / "numbacc" / "reference" / "gated.py"
-    path.write_text(path.read_text().replace("(b, np.ones_like(b))", "(b, np.ones_like(b) * 1.001)"))
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear", "tests/gated/test_reference.py"]
-    with pytest.raises(AssertionError, match="failed"):
-        run(folder, *command)
-
-
-#: Recipe -> the function that it makes, how many lines it has, and a line of it that a wrong one stands for.
+#: Recipe -> the function that it makes, and how many lines it has.
 FUNCTIONS = {
-    "A new activation": ("lisht", 9, "x * math.tanh(x)", "x * math.tanh(x) * 1.001"),
-    "A new function of one array": ("cube", 7, "x * x * x", "x * x * x * 1.001"),
-    "A new function of two arrays, with its gradient": ("squared_difference", 14, "slope, -slope", "slope, slope"),
+    "A new activation": ("lisht", 9),
+    "A new function of one array": ("cube", 7),
+    "A new function of two arrays, with its gradient": ("squared_difference", 14),
 }
-TESTS = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 
 
 @pytest.mark.parametrize("title", FUNCTIONS)
@@ -161,39 +129,6 @@ if {name!r} in ew.ACTIVATIONS:
 """
 
 
-#: One of them is enough where time counts.
-SOME = [pytest.param(title, marks=[pytest.mark.slow] * (number > 0)) for number, title in enumerate(FUNCTIONS)]
-
-
-@pytest.mark.parametrize("title", SOME)
-def test_a_new_function_is_computed_derived_listed_and_tested(tmp_path, title):
-    """In NumPy and on simulated kernels, by the tests and docs as they are."""
-    folder, name = follow(title, tmp_path), FUNCTIONS[title][0]
-    files = [f"tests/elementwise/test_{each}.py" for each in ("elementwise", "elementwise_gradients", "blocks")]
-    for simulation in ("0", "1"):
-        run(folder, "-c", OWN.format(folder=str(folder), name=name), NUMBA_ENABLE_CUDASIM=simulation)
-    more = ["tests/functions/test_elementwise_oracle.py", "tests/elementwise/test_elementwise_ptx.py"]
-    more += ["tests/house/test_docstrings.py", "tests/house/test_readme.py"]
-    out = run(folder, *TESTS, "-k", name, *files, *more)
-    assert int(re.search(r"(\d+) passed", out).group(1)) > 20
-    every = ("-m", "slow or not slow")
-    out = run(folder, *TESTS, *every, "-k", f"{name} and not bfloat16", *files, NUMBA_ENABLE_CUDASIM="1")
-    assert int(re.search(r"(\d+) passed", out).group(1)) >= 6
-    lists = ("tests/house/test_readme.py::test_every_public_function_is_listed",)
-    run(folder, *TESTS, *lists, "tests/functions/test_ulp.py::test_the_docs_have_the_committed_results")
-
-
-@pytest.mark.parametrize("title", SOME)
-def test_a_function_whose_formula_is_wrong_is_found_out(tmp_path, title):
-    folder = follow(title, tmp_path)
-    name, _, right, wrong = FUNCTIONS[title]
-    path = folder / next(edit.file for edit in recipe(title))
-    path.write_text(path.read_text().replace(f"return {right}\n", f"return {wrong}\n", 1))
-    files = [f"tests/elementwise/test_{each}.py" for each in ("elementwise", "elementwise_gradients")]
-    with pytest.raises(AssertionError, match="failed"):
-        run(folder, *TESTS, "-k", f"{name} and float32", *files)
-
-
 REDUCED = """
 import numpy as np, numbacc, pickle
 from numbacc import elementwise as ew
@@ -223,39 +158,6 @@ def test_a_reduction_takes_three_files():
     assert len(lines_of("A new reduction")) <= 11
 
 
-def test_a_new_reduction_is_computed_derived_listed_and_tested(tmp_path):
-    """In NumPy and on simulated kernels, by the tests and docs as they are."""
-    folder = follow("A new reduction", tmp_path)
-    files = [f"tests/reductions/test_{each}.py" for each in ("reductions", "reductions_calls", "reduction_gradients")]
-    for simulation in ("0", "1"):
-        run(folder, "-c", REDUCED.format(folder=str(folder)), NUMBA_ENABLE_CUDASIM=simulation)
-        out = run(folder, *TESTS, "-k", "sum_of_squares", *files, NUMBA_ENABLE_CUDASIM=simulation)
-        assert int(re.search(r"(\d+) passed", out).group(1)) > 20
-    more = ["tests/reductions/test_reductions_ptx.py", "tests/house/test_docstrings.py"]
-    out = run(folder, *TESTS, "-m", "slow or not slow", "-k", "sum_of_squares and float32", *more)
-    assert int(re.search(r"(\d+) passed", out).group(1)) >= 2
-    run(folder, *TESTS, "tests/house/test_readme.py::test_every_public_function_is_listed")
-
-
-@pytest.mark.parametrize(
-    "right, wrong",
-    [
-        ("return (x * x,)", "return (x * x * 1.001,)"),
-        pytest.param("(rows * rows).sum(", "(rows * rows * 1.001).sum(", marks=pytest.mark.slow, id="numpy"),
-        pytest.param("return (2.0 * dy * x,)", "return (2.001 * dy * x,)", marks=pytest.mark.slow, id="slope"),
-    ],
-)
-def test_a_reduction_that_is_wrong_is_found_out(tmp_path, right, wrong):
-    folder = follow("A new reduction", tmp_path)
-    path = folder / "numbacc" / "kernels" / "reduce" / "functions.py"
-    text = path.read_text()
-    path.write_text(wrong.join(text.rsplit(right, 1)))
-    assert text != path.read_text()
-    files = [f"tests/reductions/test_{each}.py" for each in ("reductions", "reduction_gradients")]
-    with pytest.raises(AssertionError, match="failed"):
-        run(folder, *TESTS, "-x", "-k", "sum_of_squares", *files, NUMBA_ENABLE_CUDASIM="0" if "rows" in right else "1")
-
-
 DTYPE = """
 import ml_dtypes, numpy as np, numbacc
 dtype = np.dtype(ml_dtypes.float8_e5m2fnuz)
@@ -273,7 +175,119 @@ assert back.dtype == dtype
 """
 
 
-def test_a_new_dtype_is_held_copied_and_exchanged(tmp_path):
-    folder = follow("A new dtype", tmp_path)
-    run(folder, "-c", DTYPE, NUMBA_ENABLE_CUDASIM="1")
-    run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/arrays/test_copies.py", NUMBA_ENABLE_CUDASIM="1")
+class Recipe(NamedTuple):
+    """What tests call that which a recipe makes, a program that uses it, and the files whose tests find it."""
+
+    name: str
+    program: str
+    files: str
+    simulated: str
+
+
+def _recipes():
+    elementwise = "elementwise/test_elementwise elementwise/test_elementwise_gradients"
+    more = "functions/test_elementwise_oracle elementwise/test_elementwise_ptx house/test_docstrings"
+    reductions = "reductions/test_reductions reductions/test_reductions_calls reductions/test_reduction_gradients"
+    gated = "gated/test_gated"
+    yield "A new gate", Recipe("bilinear", SHOW, f"{gated} gated/test_reference gated/test_ptx", gated)
+    for title, (name, _) in FUNCTIONS.items():
+        blocks = "elementwise/test_blocks" * ("activation" in title)
+        yield title, Recipe(name, OWN, f"{elementwise} {blocks} {more}", f"{elementwise} {blocks}")
+    more = "reductions/test_reductions_ptx house/test_docstrings"
+    yield "A new reduction", Recipe("sum_of_squares", REDUCED, f"{reductions} {more}", reductions)
+    yield "A new dtype", Recipe("test_copies", DTYPE, "", "arrays/test_copies")
+
+
+RECIPES = dict(_recipes())
+
+
+def results(folder, simulation, which, names, files, wanted=0):
+    """The tests that passed and those that failed, of those in files that have one of the names in theirs."""
+    paths = [f"tests/{each}.py" for each in dict.fromkeys(" ".join(files).split())]
+    command = ["-m", "pytest", "-q", "-rfp", "-p", "no:cacheprovider", "-m", which, "-k", " or ".join(names), *paths]
+    out = run(folder, *command, wanted=wanted, NUMBA_ENABLE_CUDASIM=simulation)
+    return [re.findall(rf"^{each} (\S+)", out, re.MULTILINE) for each in ("PASSED", "FAILED")]
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [tuple(RECIPES), *(pytest.param((title,), marks=pytest.mark.slow) for title in RECIPES)],
+    ids=lambda titles: "all" if len(titles) > 1 else titles[0],
+)
+def test_what_is_new_is_computed_derived_listed_and_tested(tmp_path, titles):
+    """In NumPy and on simulated kernels, by the tests and docs as they are: of all recipes at once, and of each."""
+    folder, made = follow(tmp_path, *titles), [RECIPES[title] for title in titles]
+    which = "not slow" if len(titles) > 1 else "slow or not slow"
+    for simulation in ("0", "1"):
+        mine = [(each, each.simulated if simulation == "1" else each.files) for each in made]
+        mine = [(each, files) for each, files in mine if files]
+        if not mine:
+            continue
+        programs = [each.program.format(folder=str(folder), name=each.name) for each, _ in mine]
+        run(folder, "-c", "\n".join(programs), NUMBA_ENABLE_CUDASIM=simulation)
+        names, files = [each.name for each, _ in mine], [files for _, files in mine]
+        if simulation == "0":
+            names += ["test_every_public_function_is_listed", "test_the_docs_have_the_committed_results"]
+            files += ["house/test_readme functions/test_ulp"]
+        passed, _ = results(folder, simulation, which, names, files)
+        for each, files in mine:
+            found = [name for name in passed if each.name in name]
+            assert {re.search(r"tests/(.*)\.py", name).group(1) for name in found} >= {*files.split()}, each.name
+            assert len(found) > (20 if simulation == "0" else 2), each.name
+        if simulation == "0":
+            assert sum(name.endswith(tuple(names[-2:])) for name in passed) == 2
+            assert "bilinear" not in names or "bilinear" in run(folder, "-m", "numbacc", "demo", "--help")
+
+
+class Wrong(NamedTuple):
+    """A mistake in what a recipe makes, and the files whose tests see it, in NumPy or on simulated kernels."""
+
+    title: str
+    right: str
+    wrong: str
+    simulation: str
+    files: str
+
+    def make(self, folder):
+        (path, *_) = (folder / edit.file for edit in recipe(self.title) if self.right in edit.code)
+        text = path.read_text()
+        path.write_text(self.wrong.join(text.rsplit(self.right, 1)))
+        assert text != path.read_text()
+
+
+_NEW = {name: title for title, (name, _) in FUNCTIONS.items()}
+_REDUCED = "reductions/test_reductions reductions/test_reduction_gradients"
+_ARRAYS = "elementwise/test_elementwise elementwise/test_elementwise_gradients"
+#: Those of one place that have different names are made at once.
+TOGETHER = [
+    Wrong("A new gate", "(b, np.ones_like(b))", "(b, np.ones_like(b) * 1.001)", "0", "gated/test_reference"),
+    Wrong(_NEW["lisht"], "return x * math.tanh(x)\n", "return x * math.tanh(x) * 1.001\n", "0", _ARRAYS),
+    Wrong("A new gate", "return b, 1.0\n", "return b, 1.0 + 1e-3\n", "1", "gated/test_gated"),
+    Wrong("A new reduction", "return (x * x,)", "return (x * x * 1.001,)", "1", _REDUCED),
+]
+ALONE = [
+    Wrong("A new gate", "return b, 1.0\n", "return b * (1 + 1e-5), 1.0\n", "1", "gated/test_gated"),
+    Wrong(_NEW["cube"], "return x * x * x\n", "return x * x * x * 1.001\n", "0", _ARRAYS),
+    Wrong(_NEW["squared_difference"], "return slope, -slope\n", "return slope, slope\n", "0", _ARRAYS),
+    Wrong("A new reduction", "(rows * rows).sum(", "(rows * rows * 1.001).sum(", "0", _REDUCED),
+    Wrong("A new reduction", "return (2.0 * dy * x,)", "return (2.001 * dy * x,)", "1", _REDUCED),
+]
+
+
+@pytest.mark.parametrize(
+    "mistakes",
+    [
+        *([each for each in TOGETHER if each.simulation == simulation] for simulation in ("0", "1")),
+        *(pytest.param([each], marks=pytest.mark.slow) for each in ALONE),
+    ],
+    ids=lambda mistakes: ", ".join(each.wrong.strip() for each in mistakes),
+)
+def test_what_is_wrong_is_found_out(tmp_path, mistakes):
+    folder = follow(tmp_path, *(each.title for each in mistakes))
+    for each in mistakes:
+        each.make(folder)
+    names = [f"({RECIPES[each.title].name} and not float64 and not float16)" for each in mistakes]
+    files = [each.files for each in mistakes]
+    _, failed = results(folder, mistakes[0].simulation, "not slow", names, files, wanted=1)
+    for each in mistakes:
+        assert [name for name in failed if RECIPES[each.title].name in name], each
