@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import hashlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -389,9 +390,12 @@ class Normalize(ast.NodeTransformer):
             body = normal.block(copy.deepcopy(inner.body))
             used = named(body)
             context = [c for c in CONTEXT if c in used]
-            name = self.fresh(f"device_{inner.name}")
-            tree = function(name, [*inner.parameters, *context], body)
-            self.texts.append(ast.unparse(tree))
+            tree = function("_nb_device", [*inner.parameters, *context], body)
+            text = ast.unparse(tree) + constants(used, normal.space)
+            self.texts.append(text)
+            # A name of its own: the machine code of several kernels is linked together.
+            name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+            tree.body[0].name = name  # type: ignore[attr-defined]
             normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
             self.space.update({n: v for n, v in normal.space.items() if n.startswith("_nb_")})
             self.space[name] = self.compile(tree, name, normal.space, inner)
@@ -434,6 +438,19 @@ class Normalize(ast.NodeTransformer):
         if result not in stored(body):
             return expression("None", node.lineno)
         return expression(result, node.lineno)
+
+
+def constants(names: set[str], space: dict[str, Any]) -> str:
+    """Return a text of the values that these names have, for the key of the disk cache."""
+    found = []
+    for name in sorted(names & space.keys()):
+        value = space[name]
+        if isinstance(value, np.ndarray):
+            value = (value.dtype, value.shape, hashlib.sha256(value.tobytes()).hexdigest())
+        elif inspect.ismodule(value) or callable(value) and not isinstance(value, types.Type):
+            value = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__name__))
+        found.append(f"{name}={value!r}")
+    return "\n".join(found)
 
 
 class _Inlined(Source):
