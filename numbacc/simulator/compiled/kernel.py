@@ -22,6 +22,7 @@ import llvmlite
 import numba
 import numpy as np
 from numba import njit, types
+from numba.core.errors import NumbaError
 
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
@@ -119,7 +120,10 @@ class Kernel:
         with self._lock:
             if key not in self._compiled:
                 started = time.perf_counter()
-                self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                try:
+                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                except NumbaError as error:
+                    raise self.source.uncompiled(error) from error
                 self.seconds = time.perf_counter() - started
             return self._compiled[key]
 

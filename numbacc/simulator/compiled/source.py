@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import re
 import textwrap
 from types import FunctionType
 from typing import Any
 
 from numba import types
+from numba.core.errors import NumbaError
 
 from ...errors import UnsupportedError
 from .syntax import PREFIX, named
@@ -105,6 +107,20 @@ class Source:
         advice = f"{instead}, or " if instead else ""
         return UnsupportedError(
             f"{self.place(line)}: {self.name}: {what} is not supported by the compiled simulator; {advice}set "
+            "NUMBA_ENABLE_CUDASIM=1 before Python starts to run the kernel in Numba's simulator"
+        )
+
+    def uncompiled(self, error: NumbaError) -> UnsupportedError:
+        """Return the error for what Numba does not compile."""
+        text = re.sub(r"\x1b\[\d+m", "", str(error))
+        found = re.findall(r'File "([^"]*)", line (\d+)', text)
+        here = [int(line) for file, line in found if os.path.basename(file) == os.path.basename(self.file)]
+        loc = getattr(error, "loc", None)
+        line = here[-1] if here else getattr(loc, "line", None) or self.line
+        text = re.sub(r"^Failed in nopython mode pipeline .*\n", "", text)
+        words = re.sub(r"\s+", " ", re.split(r"There are |During: |\n\s*File ", text)[0]).strip()
+        return UnsupportedError(
+            f"{self.place(line)}: {self.name} cannot be compiled: {words[:400]}\nCorrect this line, or set "
             "NUMBA_ENABLE_CUDASIM=1 before Python starts to run the kernel in Numba's simulator"
         )
 
