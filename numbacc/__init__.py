@@ -53,7 +53,8 @@ from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cudnn, elementwise, fft, gated, gemm, random
+    from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, random
+    from .simulator.compiled.launches import simulate
     from .tracing import debug, trace
 
 bfloat16 = ml_dtypes.bfloat16
@@ -98,6 +99,7 @@ __all__ = [
     "random",
     "release_memory",
     "scratch_limit",
+    "simulate",
     "stream",
     "trace",
     "zeros",
@@ -128,6 +130,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f".{name}", __name__)
     if name in ("debug", "trace"):
         return getattr(import_module(".tracing", __name__), name)
+    if name == "simulate":
+        return import_module(".simulator.compiled.launches", __name__).simulate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

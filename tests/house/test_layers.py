@@ -28,7 +28,7 @@ FLOORS = (
     FAMILIES - {"attention"},
     # Its unfused path is made of products.
     {"attention"},
-    {"tracing"},
+    {"cuda", "tracing"},
     {"__init__"},
     {"numpy_ufuncs"},
     {"array_api"},
@@ -192,7 +192,7 @@ def test_imports_name_modules_that_exist():
 def test_few_import_by_name():
     """Where no test sees it: what brings Numba, what is imported late, and modules that users' kernels name."""
     allowed = numbacc_modules(
-        "__init__", "__main__", "base._numba", "base.dispatch", "runtime.kernel_code", "tracing.compiler"
+        "__init__", "__main__", "base._numba", "base.dispatch", "cuda", "runtime.kernel_code", "tracing.compiler"
     )
     by_name = {m for m, text in TEXTS.items() if re.search(r"\bimport_module\b|\b__import__\b", text)}
     assert by_name == {*allowed}
@@ -204,17 +204,18 @@ def test_dispatch_names_a_real_and_a_simulated_module():
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
         assert real.startswith(("runtime.", "libraries.")) and simulated.startswith("simulator.")
-    assert {folder_of(module) for module in importers("numbacc.simulator")} == {"simulator", "tracing"}
+    users = {folder_of(module) for module in importers("numbacc.simulator")}
+    assert users == {"simulator", "tracing", "cuda", "__init__"}
 
 
 # ---------------------------------------------------------------- who knows what else
 
 
 def test_one_door_to_numba_cuda():
-    assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler")}
+    assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler", "cuda")}
     assert importers("numbacc.base._compiler") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "base._compiler", "runtime.builtin", "runtime.host_cache",
+        "base._numba", "base._compiler", "cuda", "runtime.builtin", "runtime.host_cache",
         "runtime.native", "runtime.native_graphs", "reference.c_library",
     )  # fmt: skip
     assert importers("numba", "llvmlite") <= {*allowed}

@@ -1,0 +1,1 @@
+"""Run `@cuda.jit` kernels on the CPU, compiled."""
