@@ -176,6 +176,7 @@ def test_errors_end_the_simulation():
         ({"workers": 0}, "positive integer"),
         ({"workers": 1.5}, "positive integer"),
         ({"workers": True}, "positive integer"),
+        ({"contract": None}, "True or False"),
     ],
 )
 def test_wrong_options(wrong, words):

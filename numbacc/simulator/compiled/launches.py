@@ -42,6 +42,7 @@ class SimulationOptions:
 
     checked: bool | None = None
     workers: int | None = None
+    contract: bool = True
 
     def checks(self) -> bool:
         return in_notebook() if self.checked is None else self.checked
@@ -109,7 +110,7 @@ class Simulation:
         return f"kernels run on the CPU, {how}, on {self._options.workers or os.cpu_count()} cores"
 
 
-def simulate(*, checked: bool | None = None, workers: int | None = None) -> Simulation:
+def simulate(*, checked: bool | None = None, workers: int | None = None, contract: bool = True) -> Simulation:
     """Run the kernels that are launched inside of a `with` on the CPU, compiled.
 
     Any `@cuda.jit` kernel of Numba, without a change, on NumPy arrays, numbacc's arrays or arrays on a GPU, which are
@@ -120,6 +121,7 @@ def simulate(*, checked: bool | None = None, workers: int | None = None) -> Simu
         checked: find mistakes: indices out of bounds, races, reads of shared memory that nothing has written, barriers
             that only some threads reach. Slower. None: in notebooks, not elsewhere.
         workers: how many blocks run at the same time, at most. None: one on each core.
+        contract: round `a * b + c` once, as a GPU does. False: round the product first, as NumPy does.
 
     Raises:
         KernelError: at the launch, for a mistake in the kernel.
@@ -135,14 +137,16 @@ def simulate(*, checked: bool | None = None, workers: int | None = None) -> Simu
         if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or workers < 1:
             raise OptionError(f"workers={shown(workers)}: it must be a positive integer, or None for one on each core")
         workers = int(workers)
-    return Simulation(SimulationOptions(None if checked is None else bool(checked), workers))
+    if not isinstance(contract, (bool, np.bool_)):
+        raise OptionError(f"contract={shown(contract)}: it must be True or False")
+    return Simulation(SimulationOptions(None if checked is None else bool(checked), workers, bool(contract)))
 
 
 # ---------------------------------------------------------------- a launch
 
 
-class _Compiled(dict[bool, Any]):
-    """The compiled kernels of a function: checked or not -> Kernel. Copies and pickles are empty."""
+class _Compiled(dict[tuple[bool, bool], Any]):
+    """The compiled kernels of a function: (checked, contract) -> Kernel. Copies and pickles are empty."""
 
     def __reduce__(self) -> Any:
         return _Compiled, ()
@@ -154,17 +158,18 @@ class _Compiled(dict[bool, Any]):
 _only_one = threading.Lock()
 
 
-def _compiled(function: Callable[..., Any], checked: bool) -> Any:
+def _compiled(function: Callable[..., Any], options: SimulationOptions) -> Any:
     """Return the kernel that a function is compiled to. The function keeps it, so that both are freed together."""
+    key = options.checks(), options.contract
     made = function.__dict__.get("_numbacc_compiled")
-    if made is None or checked not in made:
+    if made is None or key not in made:
         from .kernel import Kernel  # imports Numba
 
         with _only_one:
             made = function.__dict__.setdefault("_numbacc_compiled", _Compiled())
-            if checked not in made:
-                made[checked] = Kernel(function, checked=checked)
-    return made[checked]
+            if key not in made:
+                made[key] = Kernel(function, checked=key[0], contract=key[1])
+    return made[key]
 
 
 def dimensions(sizes: Any, name: str, largest: Sequence[int]) -> tuple[int, int, int]:
@@ -219,7 +224,7 @@ def launch(
     if (count := threads[0] * threads[1] * threads[2]) > _MOST_THREADS:
         raise OptionError(f"the block {shown(block)} has {count:,} threads; a GPU's has at most {_MOST_THREADS:,}")
     check_arguments(function, given)
-    kernel = _compiled(function, options.checks())
+    kernel = _compiled(function, options)
     with arguments.on_host(given, extensions) as args:
         kernel.launch(blocks, threads, int(dynamic_bytes or 0), args, workers=options.workers)
 
