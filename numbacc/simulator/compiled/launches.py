@@ -145,14 +145,14 @@ def simulate(*, checked: bool | None = None, workers: int | None = None, contrac
 # ---------------------------------------------------------------- a launch
 
 
-class _Compiled(dict[tuple[bool, bool], Any]):
+class _Kernels(dict[tuple[bool, bool], Any]):
     """The compiled kernels of a function: (checked, contract) -> Kernel. Copies and pickles are empty."""
 
     def __reduce__(self) -> Any:
-        return _Compiled, ()
+        return _Kernels, ()
 
-    def __deepcopy__(self, memo: Any) -> _Compiled:
-        return _Compiled()
+    def __deepcopy__(self, memo: Any) -> _Kernels:
+        return _Kernels()
 
 
 _only_one = threading.Lock()
@@ -166,7 +166,7 @@ def _compiled(function: Callable[..., Any], options: SimulationOptions) -> Any:
         from .kernel import Kernel  # imports Numba
 
         with _only_one:
-            made = function.__dict__.setdefault("_numbacc_compiled", _Compiled())
+            made = function.__dict__.setdefault("_numbacc_compiled", _Kernels())
             if key not in made:
                 made[key] = Kernel(function, checked=key[0], contract=key[1])
     return made[key]
