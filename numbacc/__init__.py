@@ -82,6 +82,7 @@ __all__ = [
     "attention",
     "bfloat16",
     "conv",
+    "cuda",
     "cudnn",
     "current_stream",
     "debug",
@@ -128,7 +129,7 @@ _numba_hooks.install()
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("attention", "conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
+    if name in ("attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
         return import_module(f".{name}", __name__)
     if name in ("debug", "trace"):
         return getattr(import_module(".tracing", __name__), name)

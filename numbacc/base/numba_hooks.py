@@ -5,8 +5,8 @@
 * numba-cuda 0.30.4 reads `numpy.row_stack`, which NumPy 2.5 removed, when it imports `arrayobj` at its first
   compilation. The name exists during that import.
 * From its first launch on, the simulator lets numbacc run kernels (`numbacc.simulator.launches`).
-* At their first launch, kernels for GPUs let the compiled simulator run them: without a GPU, and in `numbacc.simulate()`
-  (`numbacc.simulator.compiled.launches`).
+* At their first launch, kernels for GPUs let the compiled simulator run them: without a GPU, and inside of
+  `numbacc.simulate()` (`numbacc.simulator.compiled.launches`).
 """
 
 from __future__ import annotations

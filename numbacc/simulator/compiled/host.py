@@ -198,7 +198,7 @@ def external_stream(ptr: int) -> HostStream:
     raise DeviceError(f"external_stream({shown(ptr)}): there is no GPU, so there are no streams of other libraries")
 
 
-class Event:
+class HostEvent:
     """A time on a stream."""
 
     def __init__(self, timing: bool = True):
@@ -216,16 +216,16 @@ class Event:
     def synchronize(self) -> None:
         """Return at once."""
 
-    def elapsed_time(self, evtend: Event) -> float:
+    def elapsed_time(self, evtend: HostEvent) -> float:
         """Return the milliseconds to another event, of the CPU."""
         return (evtend._seconds - self._seconds) * 1000
 
 
-FUNCTIONS["event"] = Event
+FUNCTIONS["event"] = HostEvent
 
 
 @_public
-def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
+def event_elapsed_time(evtstart: HostEvent, evtend: HostEvent) -> float:
     """Return the milliseconds between two events, of the CPU."""
     return evtstart.elapsed_time(evtend)
 
