@@ -26,6 +26,7 @@ from numba.core.errors import NumbaError
 
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
+from . import half
 from .analysis import Facts
 from .checks import Checks, explain
 from .inference import infer
@@ -46,12 +47,14 @@ class _Compiled:
 
     Attributes:
         run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, shadows ..., arguments ...)
+        dispatcher: keeps the machine code alive.
         arrays: returns the names of arrays by their number in errors.
         serial: whether one call must run all blocks.
         shadowed: the arguments that have shadows in checked mode.
     """
 
     run: Callable[..., None]
+    dispatcher: Any
     arrays: Callable[[], list[str]]
     serial: bool
     shadowed: list[int]
@@ -100,6 +103,7 @@ class Kernel:
             UnsupportedError: the kernel cannot be compiled.
         """
         key = tuple(map(_fingerprint, arguments))
+        arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
         error = np.zeros(8, np.int64)
         shadows = Checks.arguments([arguments[k] for k in compiled.shadowed]) if self.checked else ()
@@ -162,9 +166,9 @@ class Kernel:
             checks = self._tree(kinds)[1]
             return checks.arrays if checks else []
 
-        return _Compiled(self._run(kinds, signature), arrays, self.checked or normal.grid, shadowed)
+        return _Compiled(*self._run(kinds, signature), arrays, self.checked or normal.grid, shadowed)
 
-    def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> Any:
+    def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
         """Return the function that runs blocks, from disk where it is there.
 
         Its name holds a digest of all that decides its machine code: Numba's own key has neither constants nor globals,
@@ -186,14 +190,13 @@ class Kernel:
         kept = cache.load_overload(signature, dispatcher.targetctx) if cache else None
         if kept is not None:
             dispatcher.add_overload(kept)
-            return dispatcher
+            return kept.entry_point, dispatcher
         tree, _ = self._tree(kinds)
         tree.body[0].name = name  # type: ignore[attr-defined]
         dispatcher = njit(**self._options)(self._function(tree, name, normal.space, self.source))
         if cache:
             dispatcher._cache = cache
-        dispatcher.compile(signature)
-        return dispatcher
+        return dispatcher.compile(signature), dispatcher
 
     def _tree(self, kinds: tuple[types.Type, ...]) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for types of arguments."""

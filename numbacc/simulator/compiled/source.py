@@ -17,12 +17,13 @@ from ...errors import UnsupportedError
 from .syntax import PREFIX, named
 
 #: Names that a kernel may have imported from numba.cuda one by one.
-DIRECT = frozenset(
-    "threadIdx blockIdx blockDim gridDim grid gridsize syncthreads syncwarp shared local const atomic laneid warpsize "
-    "popc ffs clz brev selp fma cg libdevice activemask lanemask_lt shfl_sync shfl_up_sync shfl_down_sync "
-    "shfl_xor_sync all_sync any_sync eq_sync ballot_sync match_any_sync match_all_sync syncthreads_count "
-    "syncthreads_and syncthreads_or threadfence threadfence_block threadfence_system fp16 nanosleep cbrt".split()
-)
+DIRECT = {
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "grid", "gridsize", "syncthreads", "syncwarp", "shared", "local",
+    "const", "atomic", "laneid", "warpsize", "popc", "ffs", "clz", "brev", "selp", "fma", "cg", "libdevice",
+    "activemask", "lanemask_lt", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "all_sync",
+    "any_sync", "eq_sync", "ballot_sync", "match_any_sync", "match_all_sync", "syncthreads_count", "syncthreads_and",
+    "syncthreads_or", "threadfence", "threadfence_block", "threadfence_system", "fp16", "nanosleep", "cbrt",
+}  # fmt: skip
 
 #: The classes of dispatchers of device functions.
 _DISPATCHERS = ("CUDADispatcher", "Dispatcher", "FakeCUDAKernel", "DeviceFunction")
@@ -30,7 +31,7 @@ _DISPATCHERS = ("CUDADispatcher", "Dispatcher", "FakeCUDAKernel", "DeviceFunctio
 
 def own(value: Any) -> Any:
     """Return Numba's type for a type of numba.cuda's or numba_cuda_mlir's own copy; any other value unchanged."""
-    if isinstance(value, types.Type) or isinstance(value, type):
+    if isinstance(value, (types.Type, type)):
         return value
     if any(base.__name__ == "Type" and ".types" in base.__module__ for base in type(value).__mro__):
         twin = getattr(types, str(value), None)
