@@ -304,8 +304,9 @@ class Normalize(ast.NodeTransformer):
                 return expression("None", line)
         made = half.constructor(self.known(func))
         if made is not None:
-            node.func = expression(self.global_(made, "convert"), line)
-            self.pure.add(node.func.id)
+            name = self.global_(made, "convert")
+            self.pure.add(name)
+            node.func = expression(name, line)
             node.args = [self.visit(a) for a in node.args]
             return node
         return self.generic_visit(node)
@@ -377,9 +378,9 @@ class Normalize(ast.NodeTransformer):
                 return True
             value = inner.names.get(n.id) if isinstance(n, ast.Name) else None
             if is_device(value):
-                below = Source(value)
+                below, value_line = Source(value), getattr(n, "lineno", inner.line)
                 if below.function in stack:
-                    raise inner.unsupported(n.lineno, f"recursion ({below.name} calls itself)", "write it as a loop")
+                    raise inner.unsupported(value_line, f"recursion ({below.name} calls itself)", "write it as a loop")
                 if self.must_inline(below, [*stack, below.function]):
                     return True
         return False
