@@ -108,6 +108,11 @@ class KernelError(Error, RuntimeError):
         line: the line of the mistake.
         thread: the indices (x, y, z) of the thread, or None where several are meant.
         block: the indices (x, y, z) of its block.
+
+    Example:
+        >>> error = numbacc.KernelError("line 3: index 9 is out of bounds", line=3, thread=(1, 0, 0))
+        >>> error.line, error.thread
+        (3, (1, 0, 0))
     """
 
     def __init__(

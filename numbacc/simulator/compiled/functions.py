@@ -57,7 +57,9 @@ def _ffs(typingctx: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         value = context.cast(builder, args[0], signature.args[0], kind)
         position = builder.add(builder.cttz(value, ir.Constant(ir.IntType(1), 0)), ir.Constant(value.type, 1))
-        found = builder.select(builder.icmp_unsigned("==", value, ir.Constant(value.type, 0)), ir.Constant(value.type, 0), position)
+        found = builder.select(
+            builder.icmp_unsigned("==", value, ir.Constant(value.type, 0)), ir.Constant(value.type, 0), position
+        )
         return context.cast(builder, found, kind, types.uint32)
 
     return types.uint32(x), codegen
@@ -256,7 +258,13 @@ def _product(a, b, mode):  # type: ignore[no-untyped-def]
     if math.isinf(r) and math.isfinite(a) and math.isfinite(b):
         return _directed(r, _beyond(r), mode)
     if math.fabs(r) < 1e-260:  # the error may underflow: scale
-        return _directed(r, _fused(a * 1.2676506002282294e30, b * 1.2676506002282294e30, -r * 1.2676506002282294e30 * 1.2676506002282294e30), mode)
+        return _directed(
+            r,
+            _fused(
+                a * 1.2676506002282294e30, b * 1.2676506002282294e30, -r * 1.2676506002282294e30 * 1.2676506002282294e30
+            ),
+            mode,
+        )
     return _directed(r, _fused(a, b, -r), mode)
 
 
@@ -362,7 +370,11 @@ def _erfcx(x):  # type: ignore[no-untyped-def]
         square = x * x
         return math.exp(square) * (1.0 + _fused(x, x, -square)) * math.erfc(x) if x > -27.0 else math.inf
     q = 1.0 / (2.0 * x * x) if x < 1e150 else 0.0  # the asymptotic series
-    return 1.0 / (x * 1.7724538509055160273) * (1.0 - q * (1.0 - 3.0 * q * (1.0 - 5.0 * q * (1.0 - 7.0 * q * (1.0 - 9.0 * q)))))
+    return (
+        1.0
+        / (x * 1.7724538509055160273)
+        * (1.0 - q * (1.0 - 3.0 * q * (1.0 - 5.0 * q * (1.0 - 7.0 * q * (1.0 - 9.0 * q)))))
+    )
 
 
 @register_jitable
@@ -494,9 +506,9 @@ _RESULTS = {**_CASTS, "U": "int32({})", "L": "int64({})", "": "{}"}
 _PAIRS: dict[str, tuple[str, str]] = {
     **{
         n: ("x", f"math.{n}(x)")
-        for n in "acos acosh asin asinh atan atanh cos cosh erf erfc exp expm1 fabs log log10 log1p log2 sin sinh sqrt tan tanh lgamma".split()
+        for n in ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "fabs", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh", "lgamma"]
     },
-    **{n: ("xy", f"math.{n}(x, y)") for n in "atan2 copysign fmod hypot pow".split()},
+    **{n: ("xy", f"math.{n}(x, y)") for n in ["atan2", "copysign", "fmod", "hypot", "pow"]},
     "ceil": ("x", "_ceil(x)"), "floor": ("x", "_floor(x)"), "trunc": ("x", "_trunc(x)"), "rint": ("x", "_rint(x)"),
     "nearbyint": ("x", "_rint(x)"), "round": ("x", "_round(x)"), "tgamma": ("x", "math.gamma(x)"),
     "exp2": ("x", "math.pow(float64(2.0), float64(x))"), "exp10": ("x", "math.pow(float64(10.0), float64(x))"),
@@ -556,7 +568,7 @@ _OTHERS: dict[str, tuple[str, str, str]] = {
     "int2double_rn": ("d", "i", "x"), "uint2double_rn": ("d", "U", "x"), "frsqrt_rn": ("f", "f", "1.0 / math.sqrt(float64(x))"),
     "fast_fdividef": ("f", "ff", "x / y"), "fast_powf": ("f", "ff", "math.pow(x, y)"),
     "fast_sincosf": ("", "f", "(math.sin(x), math.cos(x))"),
-    **{f"fast_{n}f": ("f", "f", f"math.{n}(x)") for n in "cos exp log10 log2 log sin tan".split()},
+    **{f"fast_{n}f": ("f", "f", f"math.{n}(x)") for n in ["cos", "exp", "log10", "log2", "log", "sin", "tan"]},
     "fast_exp10f": ("f", "f", "math.pow(float64(10.0), float64(x))"),
 }  # fmt: skip
 _MODES = {"rn": 0, "rd": 1, "ru": 2, "rz": 3}
@@ -615,7 +627,11 @@ def _specifications() -> dict[str, tuple[str, str, str]]:
         for name in ("j0", "j1", "y0", "y1", "jn", "yn"):
             if llvmlite.binding.address_of_symbol(name):
                 several = name.endswith("n")
-                out[name + ending] = (letter, ("i" if several else "") + letter, f"_{name}({'x, y' if several else 'x'})")
+                out[name + ending] = (
+                    letter,
+                    ("i" if several else "") + letter,
+                    f"_{name}({'x, y' if several else 'x'})",
+                )
     return out | dict(_rounded())
 
 
@@ -664,9 +680,11 @@ def _made(name: str) -> Any:
     lines = [f"    {p} = {_CASTS[k].format(p + '_')}" for p, k in zip(parameters, arguments, strict=True)]
     inner = f"libdevice_{name}"
     given = ", ".join(f"{p}_" for p in parameters)
-    text = f"def {inner}({given}):\n" + "\n".join(lines) + f"\n    return {_RESULTS[result].format(f'({expression})')}\n"
+    text = (
+        f"def {inner}({given}):\n" + "\n".join(lines) + f"\n    return {_RESULTS[result].format(f'({expression})')}\n"
+    )
     space: dict[str, Any] = dict(globals())
-    space |= {n: getattr(types, n) for n in "float32 float64 int16 int32 int64 uint32 uint64".split()}
+    space |= {n: getattr(types, n) for n in ["float32", "float64", "int16", "int32", "int64", "uint32", "uint64"]}
     space |= {f"_{n}": _library(n) for n in ("j0", "j1", "y0", "y1", "jn", "yn") if f"_{n}(" in expression}
     exec(compile(text, f"<cuda.libdevice.{name}>", "exec"), space)
     return register_jitable(space[inner])

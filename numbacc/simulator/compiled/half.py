@@ -20,7 +20,16 @@ from numba import types
 from numba.core import cgutils
 from numba.core.datamodel.models import PrimitiveModel
 from numba.core.errors import TypingError
-from numba.core.extending import NativeValue, intrinsic, lower_builtin, lower_cast, register_jitable, register_model, typeof_impl, unbox
+from numba.core.extending import (
+    NativeValue,
+    intrinsic,
+    lower_builtin,
+    lower_cast,
+    register_jitable,
+    register_model,
+    typeof_impl,
+    unbox,
+)
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.np.numpy_support import as_dtype as _numba_as_dtype
@@ -58,7 +67,9 @@ class SmallFloat(types.Number):
 
 
 FLOAT16, BFLOAT16 = SmallFloat("float16"), SmallFloat("bfloat16")
-register_model(SmallFloat)(type("_Model", (PrimitiveModel,), {"__init__": lambda s, m, t: PrimitiveModel.__init__(s, m, t, _I16)}))
+register_model(SmallFloat)(
+    type("_Model", (PrimitiveModel,), {"__init__": lambda s, m, t: PrimitiveModel.__init__(s, m, t, _I16)})
+)
 
 
 def promoted(a: Any, b: Any) -> Any:
@@ -122,8 +133,10 @@ def kind_of(dtype: Any) -> SmallFloat | None:
         return dtype
     if isinstance(dtype, Dtype):
         return dtype.kind
-    name = dtype.name if isinstance(dtype, np.dtype) else getattr(dtype, "__name__", None) or getattr(dtype, "name", None)
-    if not isinstance(name, str) or callable(dtype) and not isinstance(dtype, (type, types.Type)):
+    name = (
+        dtype.name if isinstance(dtype, np.dtype) else getattr(dtype, "__name__", None) or getattr(dtype, "name", None)
+    )
+    if not isinstance(name, str) or (callable(dtype) and not isinstance(dtype, (type, types.Type))):
         return None
     return {"float16": FLOAT16, "bfloat16": BFLOAT16, "__nv_bfloat16": BFLOAT16}.get(name)
 

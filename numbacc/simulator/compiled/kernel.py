@@ -22,9 +22,11 @@ import llvmlite
 import numba
 import numpy as np
 from numba import njit, types
+from numba.core.errors import NumbaError
 
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
+from . import half
 from .analysis import Facts
 from .checks import Checks, explain
 from .inference import infer
@@ -45,12 +47,14 @@ class _Compiled:
 
     Attributes:
         run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, shadows ..., arguments ...)
+        dispatcher: keeps the machine code alive.
         arrays: returns the names of arrays by their number in errors.
         serial: whether one call must run all blocks.
         shadowed: the arguments that have shadows in checked mode.
     """
 
     run: Callable[..., None]
+    dispatcher: Any
     arrays: Callable[[], list[str]]
     serial: bool
     shadowed: list[int]
@@ -99,6 +103,7 @@ class Kernel:
             UnsupportedError: the kernel cannot be compiled.
         """
         key = tuple(map(_fingerprint, arguments))
+        arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
         error = np.zeros(8, np.int64)
         shadows = Checks.arguments([arguments[k] for k in compiled.shadowed]) if self.checked else ()
@@ -119,7 +124,10 @@ class Kernel:
         with self._lock:
             if key not in self._compiled:
                 started = time.perf_counter()
-                self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                try:
+                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                except NumbaError as error:
+                    raise self.source.uncompiled(error) from error
                 self.seconds = time.perf_counter() - started
             return self._compiled[key]
 
@@ -158,9 +166,9 @@ class Kernel:
             checks = self._tree(kinds)[1]
             return checks.arrays if checks else []
 
-        return _Compiled(self._run(kinds, signature), arrays, self.checked or normal.grid, shadowed)
+        return _Compiled(*self._run(kinds, signature), arrays, self.checked or normal.grid, shadowed)
 
-    def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> Any:
+    def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
         """Return the function that runs blocks, from disk where it is there.
 
         Its name holds a digest of all that decides its machine code: Numba's own key has neither constants nor globals,
@@ -182,14 +190,13 @@ class Kernel:
         kept = cache.load_overload(signature, dispatcher.targetctx) if cache else None
         if kept is not None:
             dispatcher.add_overload(kept)
-            return dispatcher
+            return kept.entry_point, dispatcher
         tree, _ = self._tree(kinds)
         tree.body[0].name = name  # type: ignore[attr-defined]
         dispatcher = njit(**self._options)(self._function(tree, name, normal.space, self.source))
         if cache:
             dispatcher._cache = cache
-        dispatcher.compile(signature)
-        return dispatcher
+        return dispatcher.compile(signature), dispatcher
 
     def _tree(self, kinds: tuple[types.Type, ...]) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for types of arguments."""
@@ -200,14 +207,15 @@ class Kernel:
         checks = Checks(source) if self.checked else None
         shadows = checks.parameters(arrays) if checks else []
         carried: set[str] | None = None
-        several, leaves = True, returns(self._body)
+        several = dead = True
+        leaves = returns(self._body)
         while True:
-            emit = Phases(normal, facts, leaves and several, checks, carried, several)
+            emit = Phases(normal, facts, leaves and dead, checks, carried, several)
             body = emit.block(copy.deepcopy(self._body), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
-            if needed == carried and several == (emit.runs > 1):
+            if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
                 break
-            carried, several = needed, emit.runs > 1
+            carried, several, dead = needed, emit.runs > 1, emit.dead
         emit.line = source.line
         whole = self._whole(emit, body, carried or set(), checks)
         names = ["_nb_first", "_nb_last", *SHAPE, "_nb_bytes", "_nb_error", *shadows, *source.parameters]
