@@ -68,7 +68,9 @@ def signed(bits):
 def lanes(t, mask, came, holds):
     """Return the bits of the lanes of a thread's warp that came, are in the mask, and for which `holds`."""
     first = t - t % 32
-    return sum(1 << k for k in range(32) if first + k < THREADS and mask >> k & 1 and came[first + k] and holds(first + k))
+    return sum(
+        1 << k for k in range(32) if first + k < THREADS and mask >> k & 1 and came[first + k] and holds(first + k)
+    )
 
 
 @pytest.mark.parametrize("mask", (FULL, 0x0F0F00FF))

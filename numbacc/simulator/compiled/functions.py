@@ -7,6 +7,7 @@ on a GPU, and results have the GPU's types.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic, overload, register_jitable
 
 from . import half
 
@@ -130,6 +131,12 @@ def _rounding(name: str) -> Any:
     return rounded
 
 
+@intrinsic
+def _fmod(typingctx: Any, x: Any, y: Any) -> Any:
+    """Return the rest of a division that truncates, as C's fmod."""
+    return x(x, y), lambda context, builder, signature, args: builder.frem(*args)
+
+
 def _reinterpreted(result: Any) -> Any:
     """Return the intrinsic that gives a number's bits another type of the same size."""
 
@@ -174,11 +181,23 @@ def _library(name: str) -> Any:
                 for v, k in zip(values, kinds, strict=True)
             ]
             kind = ir.FunctionType(ir.DoubleType(), c_types)
-            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"numbacc_{name}"), values)
 
         return types.float64(types.StarArgTuple.from_types(kinds)), codegen
 
     return call
+
+
+def _in_library(name: str) -> bool:
+    """Make a function of the C library known to LLVM; return whether there is one."""
+    for library, prefix in ((None, ""), ("libm.so.6", ""), ("ucrtbase", "_")):
+        try:
+            address = ctypes.cast(getattr(ctypes.CDLL(library), prefix + name), ctypes.c_void_p).value
+        except (OSError, TypeError, AttributeError):
+            continue
+        llvmlite.binding.add_symbol(f"numbacc_{name}", address)
+        return True
+    return False
 
 
 _floor, _ceil, _trunc = _rounding("floor"), _rounding("ceil"), _rounding("trunc")
@@ -444,11 +463,11 @@ def _remainder(x, y):  # type: ignore[no-untyped-def]
     if math.isinf(y):
         return x, types.int32(0)
     size, step = math.fabs(x), math.fabs(y)
-    rest = math.fmod(size, 8.0 * step) if step < 2e307 else size
+    rest = _fmod(size, 8.0 * step) if step < 2e307 else size
     quotient = types.int64(rest / step)
     if quotient * step > rest:
         quotient -= 1
-    rest = math.fmod(rest, step)
+    rest = _fmod(rest, step)
     if rest > step - rest or (rest == step - rest and quotient & 1):
         rest -= step
         quotient += 1
@@ -518,6 +537,7 @@ _PAIRS: dict[str, tuple[str, str]] = {
     "normcdf": ("x", "0.5 * math.erfc(float64(x) * -0.70710678118654752440)"),
     "normcdfinv": ("x", "-1.4142135623730950488 * _erfc_inverse(2.0 * float64(x))"),
     "logb": ("x", "_logb(float64(x))"), "fma": ("xyz", "_fused(x, y, z)"),
+    "fmod": ("xy", "_fmod(x, y)"),
     "fdim": ("xy", "x - y if x > y else (x + y if x != x or y != y else x - x if x - x == x - x else 0.0)"),
     "fmax": ("xy", "y if x != x or (y > x) or (x == y and math.copysign(1.0, x) < 0.0) else x"),
     "fmin": ("xy", "y if x != x or (y < x) or (x == y and math.copysign(1.0, y) < 0.0) else x"),
@@ -625,7 +645,7 @@ def _specifications() -> dict[str, tuple[str, str, str]]:
                 expression.replace("{f}", kind),
             )
         for name in ("j0", "j1", "y0", "y1", "jn", "yn"):
-            if llvmlite.binding.address_of_symbol(name):
+            if _in_library(name):
                 several = name.endswith("n")
                 out[name + ending] = (
                     letter,
@@ -688,6 +708,36 @@ def _made(name: str) -> Any:
     space |= {f"_{n}": _library(n) for n in ("j0", "j1", "y0", "y1", "jn", "yn") if f"_{n}(" in expression}
     exec(compile(text, f"<cuda.libdevice.{name}>", "exec"), space)
     return register_jitable(space[inner])
+
+
+@overload(math.fmod)
+def _math_fmod(x, y):  # type: ignore[no-untyped-def]
+    """math.fmod, which numba-cuda has and Numba for the CPU has not."""
+    if all(isinstance(types.unliteral(k), (types.Float, types.Integer)) for k in (x, y)):
+        if x == y == types.float32:
+            return lambda x, y: _fmod(x, y)
+        return lambda x, y: _fmod(types.float64(x), types.float64(y))
+    return None
+
+
+@overload(math.remainder)
+def _math_remainder(x, y):  # type: ignore[no-untyped-def]
+    """math.remainder, which numba-cuda has and Numba for the CPU has not."""
+    if all(isinstance(types.unliteral(k), (types.Float, types.Integer)) for k in (x, y)):
+        if x == y == types.float32:
+            return lambda x, y: types.float32(_remainder(types.float64(x), types.float64(y))[0])
+        return lambda x, y: _remainder(types.float64(x), types.float64(y))[0]
+    return None
+
+
+@overload(math.modf)
+def _math_modf(x):  # type: ignore[no-untyped-def]
+    """math.modf, which numba-cuda has and Numba for the CPU has not."""
+    if isinstance(x, types.Float):
+        name = "libdevice.modff" if x == types.float32 else "libdevice.modf"
+        function = FUNCTIONS[f"cuda.{name}"]
+        return lambda x: function(x)
+    return None
 
 
 _DIRECT: dict[str, Callable[[], Any]] = {
