@@ -28,8 +28,9 @@ def test_warps(checked):
         signed = even - (1 << 32) if even >> 31 else even
         same = sum(1 << k for k, v in enumerate(warp) if v == x[t])
         answer = [
-            signed, (even & ((1 << lane) - 1)).bit_count(), same - (1 << 32) if same >> 31 else same, -1, 1, int(7 in warp), 1,
-            int(even in (0, 2**32 - 1)), warp[lane ^ 3], warp[lane - 2] if lane > 1 else warp[lane], lane, 32 - even.bit_length(),
+            signed, (even & ((1 << lane) - 1)).bit_count(), same - (1 << 32) if same >> 31 else same, -1, 1,
+            int(7 in warp), 1, int(even in (0, 2**32 - 1)), warp[lane ^ 3], warp[lane - 2] if lane > 1 else warp[lane],
+            lane, 32 - even.bit_length(),
             even if x[t] % 2 == 0 else -99,
         ]  # fmt: skip
         assert y[:, t].tolist() == answer, t

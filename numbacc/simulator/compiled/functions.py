@@ -1,8 +1,8 @@
 """Scalar functions that kernels call by names of CUDA, for the CPU.
 
-`FUNCTIONS` maps a path such as "cuda.popc" or "cuda.libdevice.rsqrtf" to a function that compiled code may call. A function is
-made when it is first looked up, and Numba compiles it when a kernel uses it. Arguments are converted to the types that the function has
-on a GPU, and results have the GPU's types.
+`FUNCTIONS` maps a path such as "cuda.popc" or "cuda.libdevice.rsqrtf" to a function that compiled code may call. A
+function is made when it is first looked up, and Numba compiles it when a kernel uses it. Arguments are converted to the
+types that the function has on a GPU, and results have the GPU's types.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _integer(name: str, kind: Any) -> Any:
     return kind
 
 
-def _bit_count(name: str, instruction: str, result: Any = None) -> Any:
-    """Return the intrinsic of an instruction on the bits of an integer: `result` is its type, by default the argument's."""
+def _bit_count(name: str, instruction: str) -> Any:
+    """Return the intrinsic of an instruction on the bits of an integer."""
 
     @intrinsic
     def count(typingctx: Any, x: Any) -> Any:
@@ -457,7 +457,7 @@ def _power(x, n):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _remainder(x, y):  # type: ignore[no-untyped-def]
-    """Return IEEE's remainder, x minus the multiple of y that is nearest, and the lowest bits of the quotient with its sign."""
+    """Return IEEE's remainder of x and y, and the lowest bits of the quotient with its sign."""
     if math.isnan(x) or math.isnan(y) or math.isinf(x) or y == 0.0:
         return math.nan, types.int32(0)
     if math.isinf(y):
@@ -479,7 +479,7 @@ def _remainder(x, y):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _permuted(x, y, selector):  # type: ignore[no-untyped-def]
-    """Return four of eight bytes: each four bits of the selector name one, and its highest bit repeats the byte's sign."""
+    """Return four of eight bytes. Each four bits of the selector name one; their highest bit repeats the sign."""
     source = types.uint64(x) | (types.uint64(y) << types.uint64(32))
     result = types.uint64(0)
     for k in range(4):
@@ -521,19 +521,26 @@ _CASTS = {
 }  # fmt: skip
 _RESULTS = {**_CASTS, "U": "int32({})", "L": "int64({})", "": "{}"}
 
+#: Functions of one float that `math` has by the same name.
+_SAME_AS_MATH = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "fabs", "lgamma",
+    "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
 #: Functions of floats that exist as `name` in float64 and `namef` in float32: arguments, and the expression.
 _PAIRS: dict[str, tuple[str, str]] = {
     **{
         n: ("x", f"math.{n}(x)")
-        for n in ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "fabs", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh", "lgamma"]
+        for n in _SAME_AS_MATH
     },
     **{n: ("xy", f"math.{n}(x, y)") for n in ["atan2", "copysign", "fmod", "hypot", "pow"]},
     "ceil": ("x", "_ceil(x)"), "floor": ("x", "_floor(x)"), "trunc": ("x", "_trunc(x)"), "rint": ("x", "_rint(x)"),
     "nearbyint": ("x", "_rint(x)"), "round": ("x", "_round(x)"), "tgamma": ("x", "math.gamma(x)"),
     "exp2": ("x", "math.pow(float64(2.0), float64(x))"), "exp10": ("x", "math.pow(float64(10.0), float64(x))"),
-    "cbrt": ("x", "_cbrt(float64(x))"), "rcbrt": ("x", "1.0 / _cbrt(float64(x))"), "rsqrt": ("x", "1.0 / math.sqrt(float64(x))"),
+    "cbrt": ("x", "_cbrt(float64(x))"), "rcbrt": ("x", "1.0 / _cbrt(float64(x))"),
+    "rsqrt": ("x", "1.0 / math.sqrt(float64(x))"),
     "cospi": ("x", "_cos_pi(float64(x))"), "sinpi": ("x", "_sin_pi(float64(x))"),
-    "erfcx": ("x", "_erfcx(float64(x))"), "erfinv": ("x", "_erf_inverse(float64(x))"), "erfcinv": ("x", "_erfc_inverse(float64(x))"),
+    "erfcx": ("x", "_erfcx(float64(x))"), "erfinv": ("x", "_erf_inverse(float64(x))"),
+    "erfcinv": ("x", "_erfc_inverse(float64(x))"),
     "normcdf": ("x", "0.5 * math.erfc(float64(x) * -0.70710678118654752440)"),
     "normcdfinv": ("x", "-1.4142135623730950488 * _erfc_inverse(2.0 * float64(x))"),
     "logb": ("x", "_logb(float64(x))"), "fma": ("xyz", "_fused(x, y, z)"),
@@ -544,7 +551,7 @@ _PAIRS: dict[str, tuple[str, str]] = {
     "remainder": ("xy", "_remainder(float64(x), float64(y))[0]"),
 }  # fmt: skip
 
-#: Functions with other arguments: result's type, arguments' types, and the expression. {f} stands for the type of floats.
+#: Functions with other arguments: result's type, arguments' types, and the expression. {f} is the type of floats.
 _MIXED: dict[str, tuple[str, str, str]] = {
     "ilogb": ("i", "x", "_ilogb(float64(x))"), "powi": ("x", "xi", "_power(float64(x), y)"),
     "ldexp": ("x", "xi", "math.ldexp(float64(x), y)"), "scalbn": ("x", "xi", "math.ldexp(float64(x), y)"),
@@ -552,7 +559,9 @@ _MIXED: dict[str, tuple[str, str, str]] = {
     "llround": ("l", "x", f"_to_integer(_round(float64(x)), int64({-2**63}), int64({2**63 - 1}), int64({-2**63}))"),
     "sincos": ("", "x", "({f}(math.sin(x)), {f}(math.cos(x)))"),
     "sincospi": ("", "x", "({f}(_sin_pi(float64(x))), {f}(_cos_pi(float64(x))))"),
-    "modf": ("", "x", "({f}(math.copysign(x - _trunc(x) if x - x == x - x else (x if x != x else 0.0), x)), _trunc(x))"),
+    "modf": (
+        "", "x", "({f}(math.copysign(x - _trunc(x) if x - x == x - x else (x if x != x else 0.0), x)), _trunc(x))"
+    ),
     "frexp": ("", "x", "_frexp(x)"), "remquo": ("", "xy", "_remquo_{f}(x, y)"),
 }  # fmt: skip
 
@@ -563,8 +572,10 @@ _OTHERS: dict[str, tuple[str, str, str]] = {
     "umax": ("U", "UU", "x if x > y else y"), "umin": ("U", "UU", "x if x < y else y"),
     "llmax": ("l", "ll", "x if x > y else y"), "llmin": ("l", "ll", "x if x < y else y"),
     "ullmax": ("L", "LL", "x if x > y else y"), "ullmin": ("L", "LL", "x if x < y else y"),
-    "brev": ("i", "U", "_brev(x)"), "brevll": ("l", "L", "_brev(x)"), "clz": ("i", "i", "_clz(x)"), "clzll": ("i", "l", "_clz(x)"),
-    "ffs": ("i", "i", "_ffs(x)"), "ffsll": ("i", "l", "_ffs(x)"), "popc": ("i", "i", "_popc(x)"), "popcll": ("i", "l", "_popc(x)"),
+    "brev": ("i", "U", "_brev(x)"), "brevll": ("l", "L", "_brev(x)"),
+    "clz": ("i", "i", "_clz(x)"), "clzll": ("i", "l", "_clz(x)"),
+    "ffs": ("i", "i", "_ffs(x)"), "ffsll": ("i", "l", "_ffs(x)"),
+    "popc": ("i", "i", "_popc(x)"), "popcll": ("i", "l", "_popc(x)"),
     "byte_perm": ("i", "UUU", "_permuted(x, y, z)"),
     "mulhi": ("i", "ii", "_signed_high(x, y)"), "umulhi": ("U", "UU", "_unsigned_high(x, y)"),
     "mul64hi": ("l", "ll", "_signed_high(x, y)"), "umul64hi": ("L", "LL", "_unsigned_high(x, y)"),
@@ -572,20 +583,24 @@ _OTHERS: dict[str, tuple[str, str, str]] = {
     "umul24": ("U", "UU", "uint64(x & 0xFFFFFF) * uint64(y & 0xFFFFFF)"),
     "hadd": ("i", "ii", "(int64(x) + int64(y)) >> 1"), "rhadd": ("i", "ii", "(int64(x) + int64(y) + 1) >> 1"),
     "uhadd": ("U", "UU", "(int64(x) + int64(y)) >> 1"), "urhadd": ("U", "UU", "(int64(x) + int64(y) + 1) >> 1"),
-    "sad": ("i", "iiU", "abs(int64(x) - int64(y)) + int64(z)"), "usad": ("U", "UUU", "abs(int64(x) - int64(y)) + int64(z)"),
+    "sad": ("i", "iiU", "abs(int64(x) - int64(y)) + int64(z)"),
+    "usad": ("U", "UUU", "abs(int64(x) - int64(y)) + int64(z)"),
     "saturatef": ("f", "f", "float32(0.0) if not x > 0 else (float32(1.0) if x > 1 else x)"),
     "finitef": ("i", "f", "x - x == 0"), "isfinited": ("i", "d", "x - x == 0"),
     "isinff": ("i", "f", "x == math.inf or x == -math.inf"), "isinfd": ("i", "d", "x == math.inf or x == -math.inf"),
     "isnanf": ("i", "f", "x != x"), "isnand": ("i", "d", "x != x"),
     "signbitf": ("i", "f", "math.copysign(1.0, x) < 0"), "signbitd": ("i", "d", "math.copysign(1.0, x) < 0"),
     "nextafter": ("d", "dd", "x + y if x != x or y != y else (y if x == y else (_up(x) if y > x else -_up(-x)))"),
-    "nextafterf": ("f", "ff", "x + y if x != x or y != y else (y if x == y else (_up_float(x) if y > x else -_up_float(-x)))"),
+    "nextafterf": (
+        "f", "ff", "x + y if x != x or y != y else (y if x == y else (_up_float(x) if y > x else -_up_float(-x)))"
+    ),
     "float_as_int": ("i", "f", "_float_bits(x)"), "int_as_float": ("f", "i", "_bits_float(x)"),
     "double_as_longlong": ("l", "d", "_double_bits(x)"), "longlong_as_double": ("d", "l", "_bits_double(x)"),
     "double2hiint": ("i", "d", "_double_bits(x) >> 32"), "double2loint": ("i", "d", "_double_bits(x) & 0xFFFFFFFF"),
     "hiloint2double": ("d", "iU", "_bits_double((int64(x) << 32) | int64(y))"),
     "float2half_rn": ("h", "f", "half.bits_of_float32(x)"), "half2float": ("f", "h", "half.float32_of_bits(x)"),
-    "int2double_rn": ("d", "i", "x"), "uint2double_rn": ("d", "U", "x"), "frsqrt_rn": ("f", "f", "1.0 / math.sqrt(float64(x))"),
+    "int2double_rn": ("d", "i", "x"), "uint2double_rn": ("d", "U", "x"),
+    "frsqrt_rn": ("f", "f", "1.0 / math.sqrt(float64(x))"),
     "fast_fdividef": ("f", "ff", "x / y"), "fast_powf": ("f", "ff", "math.pow(x, y)"),
     "fast_sincosf": ("", "f", "(math.sin(x), math.cos(x))"),
     **{f"fast_{n}f": ("f", "f", f"math.{n}(x)") for n in ["cos", "exp", "log10", "log2", "log", "sin", "tan"]},

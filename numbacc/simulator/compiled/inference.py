@@ -31,7 +31,13 @@ class _Alone(ast.NodeTransformer):
 def _vote(kind: str, node: ast.stmt) -> ast.expr:
     """Return an expression of the type that a vote or match has on a GPU."""
     mask, line = "_nb_np.int32(1)", node.lineno
-    texts = {"any": "True", "all": "True", "eq": "True", "activemask": "_nb_np.uint32(1)", "match_all": f"({mask}, True)"}
+    texts = {
+        "any": "True",
+        "all": "True",
+        "eq": "True",
+        "activemask": "_nb_np.uint32(1)",
+        "match_all": f"({mask}, True)",
+    }
     return expression(texts.get(kind, mask), line)
 
 
