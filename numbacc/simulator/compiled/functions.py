@@ -320,7 +320,7 @@ def _narrowed(x, mode):  # type: ignore[no-untyped-def]
 @register_jitable
 def _narrowed_sum(a, b, mode):  # type: ignore[no-untyped-def]
     """Return a + b of float64 as float32 with one rounding, as long as the sum is in range."""
-    return _narrowed(half.odd_sum(a, b), mode) if mode != 0 else types.float32(half.odd_sum(a, b))
+    return _narrowed(half.odd_sum(a, b), mode) if mode != 0 else types.float32(half.odd_sum(a, b))  # type: ignore[call-arg]
 
 
 @register_jitable
@@ -632,9 +632,9 @@ def _rounded() -> Iterator[tuple[str, tuple[str, str, str]]]:
             whole = "float64(x >> 32), float64(x & 0xFFFFFFFF)"
             if kind == "L":
                 whole = "float64(x >> uint64(32)), float64(x & uint64(0xFFFFFFFF))"
-            high, low = whole.split(", ")
+            upper, lower = whole.split(", ")
             yield f"{name}2double_{end}", ("d", kind, f"_of_long({whole}, {m})")
-            yield f"{name}2float_{end}", ("f", kind, f"_narrowed_sum({high} * 4294967296.0, {low}, {m})")
+            yield f"{name}2float_{end}", ("f", kind, f"_narrowed_sum({upper} * 4294967296.0, {lower}, {m})")
         for source, letter in (("double", "d"), ("float", "f")):
             for target, bits, signed in (("int", 32, True), ("uint", 32, False), ("ll", 64, True), ("ull", 64, False)):
                 kind = f"{'' if signed else 'u'}int{bits}"
@@ -702,7 +702,7 @@ def _cbrt(x):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _cuda_cbrt(x):  # type: ignore[no-untyped-def]
-    return half.as_float_of(_cbrt(types.float64(x)), x)
+    return half.as_float_of(_cbrt(types.float64(x)), x)  # type: ignore[call-arg]
 
 
 _SPECIFICATIONS = _specifications()

@@ -39,7 +39,7 @@ _I1, _I16, _I32, _I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
 
 
-class SmallFloat(types.Number):
+class SmallFloat(types.Number):  # type: ignore[misc]
     """float16 or bfloat16 as a type of Numba's."""
 
     def __init__(self, name: str) -> None:
@@ -309,7 +309,7 @@ def _typed(function: Any, result: Callable[[Any], Any], computes: Callable[[Any]
         computes: from the promoted type of the operands to the type it computes in.
     """
 
-    class Template(AbstractTemplate):
+    class Template(AbstractTemplate):  # type: ignore[misc]
         key = function
         metadata = {"target": "cpu"}  # Numba asks these templates before its own, which convert to float32
 
@@ -538,7 +538,7 @@ def float32_of_bits(x):  # type: ignore[no-untyped-def]
 @register_jitable
 def bits_of_float32(x):  # type: ignore[no-untyped-def]
     """Return the bits of the float16 that is nearest to a float32."""
-    return bits_of(to_float16(x))
+    return bits_of(to_float16(x))  # type: ignore[call-arg]
 
 
 #: Names of cuda.fp16 and cuda.bf16 with the expression of float32 operands x and y; the result has the operands' type.
@@ -577,19 +577,19 @@ def _nearest(typingctx: Any, x: Any) -> Any:
 def _fused(a, b, c):  # type: ignore[no-untyped-def]
     """Return a * b + c rounded once: the product is exact in float64."""
     product = types.float64(a) * types.float64(b)
-    return like(odd_sum(product, types.float64(c)), a)
+    return like(odd_sum(product, types.float64(c)), a)  # type: ignore[call-arg]
 
 
 @register_jitable
 def _saturated(x):  # type: ignore[no-untyped-def]
-    if not x > like(0.0, x):
+    if not x > like(0.0, x):  # type: ignore[call-arg]
         return like(0.0, x)
     return like(1.0, x) if x > like(1.0, x) else x
 
 
 @register_jitable
 def _positive(x):  # type: ignore[no-untyped-def]
-    return like(0.0, x) if x < like(0.0, x) else x
+    return like(0.0, x) if x < like(0.0, x) else x  # type: ignore[call-arg]
 
 
 @register_jitable

@@ -38,7 +38,8 @@ def _vote(kind: str, node: ast.stmt) -> ast.expr:
         "activemask": "_nb_np.uint32(1)",
         "match_all": f"({mask}, True)",
     }
-    return expression(texts.get(kind, mask), line)
+    value: ast.expr = expression(texts.get(kind, mask), line)
+    return value
 
 
 def infer(
