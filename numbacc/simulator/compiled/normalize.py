@@ -45,6 +45,20 @@ _INDICES = {"threadIdx": "t", "blockIdx": "b", "blockDim": "D", "gridDim": "G"}
 _IGNORED = ("threadfence", "threadfence_block", "threadfence_system", "nanosleep")
 
 
+_SIMPLE = (
+    ast.Assign,
+    ast.AugAssign,
+    ast.AnnAssign,
+    ast.Expr,
+    ast.Return,
+    ast.Break,
+    ast.Continue,
+    ast.Pass,
+    ast.Assert,
+    ast.Raise,
+)
+
+
 class Normalize(ast.NodeTransformer):
     """Rewrite the statements of a kernel.
 
@@ -54,10 +68,17 @@ class Normalize(ast.NodeTransformer):
         pure: names of functions that read no memory.
         texts: the text of device functions, for the key of the disk cache.
         grid: whether the kernel synchronizes the grid.
+        inlines: whether all device functions are inlined, so that their accesses can be checked.
     """
 
-    def __init__(self, source: Source, compile_: Callable[[ast.Module, str, dict[str, Any], Source], Any]):
-        self.source, self.compile = source, compile_
+    def __init__(
+        self,
+        source: Source,
+        compile_: Callable[[ast.Module, str, dict[str, Any], Source], Any],
+        *,
+        inlines: bool = False,
+    ):
+        self.source, self.compile, self.inlines = source, compile_, inlines
         self.space: dict[str, Any] = dict(source.names)
         self.shared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         self.local: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
@@ -67,6 +88,7 @@ class Normalize(ast.NodeTransformer):
         self.hoisted: list[ast.stmt] = []
         self.grids: set[str] = set()
         self._count = [0]
+        self._locals = {*source.parameters, *stored(source.body)}
         self._inside: list[Any] = [source.function]
         self._devices: dict[int, tuple[str, list[str]]] = {}
 
@@ -96,6 +118,8 @@ class Normalize(ast.NodeTransformer):
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
         if isinstance(s, (ast.If, ast.While, ast.For)):
             return self.compound(s)
+        if not isinstance(s, _SIMPLE):
+            raise self.source.unsupported(s.lineno, f"`{ast.unparse(s).splitlines()[0][:60]}`")
         if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and isinstance(s.targets[0], ast.Name):
             path = self.source.path(s.value.func)
             if path in ("cuda.shared.array", "cuda.local.array"):
@@ -229,6 +253,16 @@ class Normalize(ast.NodeTransformer):
         )  # fmt: skip
         return expression(name, line)
 
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        """`(n := value)`: an assignment in front."""
+        self.hoisted.append(assignment(node.target.id, self.visit(node.value), node.lineno))
+        return expression(node.target.id, node.lineno)
+
+    def visit_Lambda(self, node: ast.expr) -> Any:
+        raise self.source.unsupported(node.lineno, f"`{ast.unparse(node)[:60]}`", "write a loop or a device function")
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
+
     def visit_Name(self, node: ast.Name) -> Any:
         if isinstance(node.ctx, ast.Load) and self.source.path(node):
             return self.visit_Attribute(node)
@@ -360,7 +394,7 @@ class Normalize(ast.NodeTransformer):
         inner = Source(target)
         if inner.function in self._inside:
             raise self.source.unsupported(node.lineno, f"recursion ({inner.name} calls itself)", "write it as a loop")
-        if self.must_inline(inner, [inner.function]):
+        if self.must_inline(inner, [inner.function]) or self.inlines:
             return self.inline(node, inner)
         name, context = self.device_function(inner)
         arguments = [*self.bound(node, inner), *(ast.Name(c, ast.Load()) for c in context)]
@@ -426,18 +460,20 @@ class Normalize(ast.NodeTransformer):
             else:
                 body.append(assignment(local[parameter], value, node.lineno))
         statements_ = copy.deepcopy(inner.body)
+        source = _Inlined(inner)
+        for n in sorted(named(statements_) & inner.names.keys() - local.keys()):
+            if n in self._locals or (n in self.space and self.space[n] is not inner.names[n]):
+                # The kernel has a variable or another global of this name.
+                other = self.global_(inner.names[n], f"global_{n}")
+                statements_ = [_Rename({n: other}, {}).visit(s) for s in statements_]
+                source.names[other] = inner.names[n]
+            else:
+                self.space[n] = inner.names[n]
         result = f"{suffix}_result"
         statements_ = _Returns(self, result).whole(statements_, node.lineno)
         statements_ = [_Rename(local, renamed).visit(s) for s in statements_]
         outer, outer_inside = self.source, self._inside
-        self.source, self._inside = _Inlined(inner, local), [*outer_inside, inner.function]
-        new = {n: v for n, v in inner.names.items() if n not in self.space}
-        self.space.update(new)
-        clash = {n for n in named(statements_) & inner.names.keys() if self.space.get(n) is not inner.names[n]}
-        for n in clash:  # another file's global of this name
-            other = self.global_(inner.names[n], f"global_{n}")
-            statements_ = [_Rename({n: other}, {}).visit(s) for s in statements_]
-            self.source.names = {**self.source.names, other: inner.names[n]}
+        self.source, self._inside = source, [*outer_inside, inner.function]
         body += self.block(statements_)
         self.source, self._inside = outer, outer_inside
         self.hoisted += body
@@ -460,11 +496,11 @@ def constants(names: set[str], space: dict[str, Any]) -> str:
 
 
 class _Inlined(Source):
-    """A device function's source while it is inlined under other names."""
+    """A device function's source while it is inlined: some of its globals have other names."""
 
-    def __init__(self, inner: Source, local: dict[str, str]):
+    def __init__(self, inner: Source):
         self.__dict__.update(inner.__dict__)
-        self.local = local
+        self.names = dict(inner.names)
 
 
 class _Rename(ast.NodeTransformer):
@@ -492,6 +528,7 @@ class _Returns:
         if isinstance(body[-1], ast.Return) and not returns(body[:-1]):
             return [*body[:-1], *self.assigned(body[-1])]
         return statements(f"for {self.normal.fresh('once')} in range(1):\n BODY", line, BODY=self.block(body, 0))
+
     def assigned(self, s: ast.Return) -> list[ast.stmt]:
         return [] if s.value is None else [assignment(self.result, s.value, s.lineno)]
 
