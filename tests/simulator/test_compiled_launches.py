@@ -389,6 +389,13 @@ def interpreted(x):
     seen.append(cuda.grid(1))
 
 
+def test_what_numba_cannot_compile_names_the_line():
+    line = interpreted.py_func.__code__.co_firstlineno + 2
+    words = f"test_compiled_launches.py:{line}: interpreted cannot be compiled: .*NUMBA_ENABLE_CUDASIM=1"
+    with pytest.raises(numbacc.UnsupportedError, match=words), numbacc.simulate():
+        interpreted[1, 4](np.zeros(4, np.float32))
+
+
 @skip_if(not SIMULATED, "simulator")
 def test_the_interpreter_is_the_default_of_numbas_simulator(options):
     seen.clear()
@@ -402,8 +409,6 @@ def test_the_interpreter_is_the_default_of_numbas_simulator(options):
             add_one[1, 4](x)
     assert len(options) == 1 and "add_one" in str(traced.table())
     np.testing.assert_array_equal(numbacc.asnumpy(x), np.full(4, 3))
-    with pytest.raises(numbacc.UnsupportedError), numbacc.simulate():
-        interpreted[1, 4](np.zeros(4, np.float32))
 
 
 # ---------------------------------------------------------------- processes without a GPU

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 
 from ...base import dispatch
 from ...base.keywords import explain
-from ...errors import ArgumentsError, OptionError, shown
+from ...errors import ArgumentsError, OptionError, UnsupportedError, shown
 from . import arguments
 
 __all__ = ["Configured", "Simulation", "check_arguments", "current", "launch", "simulate"]
@@ -226,7 +227,24 @@ def launch(
     check_arguments(function, given)
     kernel = _compiled(function, options)
     with arguments.on_host(given, extensions) as args:
-        kernel.launch(blocks, threads, int(dynamic_bytes or 0), args, workers=options.workers)
+        try:
+            kernel.launch(blocks, threads, int(dynamic_bytes or 0), args, workers=options.workers)
+        except Exception as error:
+            if type(error).__module__ != "numba.core.errors":
+                raise
+            raise _not_compiled(function, error) from error
+
+
+def _not_compiled(function: Callable[..., Any], error: Exception) -> UnsupportedError:
+    """Return the error for a kernel that Numba could not compile, with the line that Numba names."""
+    code, text = function.__code__, str(error)
+    line = re.search(rf"{re.escape(os.path.basename(code.co_filename))}.{{0,8}}line (\d+)", text)
+    place = f"{os.path.basename(code.co_filename)}:{line[1] if line else code.co_firstlineno}"
+    said = [each.strip() for each in text.splitlines() if each.strip() and not each.startswith(("Failed in", "During"))]
+    return UnsupportedError(
+        f"{place}: {function.__name__} cannot be compiled: {said[0] if said else type(error).__name__} (Numba's whole "
+        "message is above). NUMBA_ENABLE_CUDASIM=1 runs kernels without compiling them"
+    )
 
 
 class Configured:
