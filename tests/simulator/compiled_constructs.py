@@ -44,6 +44,7 @@ def block_total(s, k, n):
         cuda.syncthreads()
         if s[0] > 1e6:
             return -2.0
+        cuda.syncthreads()
         half //= 2
     return s[0]
 

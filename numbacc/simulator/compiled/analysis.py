@@ -131,9 +131,8 @@ class Facts:
                 if isinstance(s, ast.For) and inner:
                     self.divergent |= stored(s.target)
                 self._mark([*s.body, *s.orelse], inner)
-            elif isinstance(s, (ast.Assign, ast.AugAssign)):
-                if diverges or not self._same(s):
-                    self.divergent |= stored(s) & self.assigned
+            elif isinstance(s, (ast.Assign, ast.AugAssign)) and (diverges or not self._same(s)):
+                self.divergent |= stored(s) & self.assigned
 
     def _same(self, s: ast.Assign | ast.AugAssign) -> bool:
         """Whether an assignment gives all threads of a block one value."""

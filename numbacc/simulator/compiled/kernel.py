@@ -5,28 +5,35 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import hashlib
 import itertools
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
 import numpy as np
 from numba import njit, types
+from numba.core.errors import NumbaError
 
 from ...errors import KernelError
+from ...runtime import disk_cache, host_cache
+from . import half
 from .analysis import Facts
 from .checks import Checks, explain
 from .inference import infer
-from .normalize import Normalize
+from .normalize import Normalize, constants
 from .phases import Masks, Phases
 from .source import Source
-from .syntax import SHAPE, assignment, function, returns, statements
+from .syntax import SHAPE, assignment, function, named, returns, statements
 
 #: Launches of fewer threads than this run on the calling thread.
 _SMALL = 1 << 14
@@ -40,13 +47,15 @@ class _Compiled:
 
     Attributes:
         run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, shadows ..., arguments ...)
-        arrays: names of arrays by their number in errors.
+        dispatcher: keeps the machine code alive.
+        arrays: returns the names of arrays by their number in errors.
         serial: whether one call must run all blocks.
         shadowed: the arguments that have shadows in checked mode.
     """
 
     run: Callable[..., None]
-    arrays: list[str]
+    dispatcher: Any
+    arrays: Callable[[], list[str]]
     serial: bool
     shadowed: list[int]
 
@@ -94,6 +103,7 @@ class Kernel:
             UnsupportedError: the kernel cannot be compiled.
         """
         key = tuple(map(_fingerprint, arguments))
+        arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
         error = np.zeros(8, np.int64)
         shadows = Checks.arguments([arguments[k] for k in compiled.shadowed]) if self.checked else ()
@@ -105,7 +115,7 @@ class Kernel:
         else:
             _share(compiled.run, blocks, min(workers, blocks), tail)
         if error[0]:
-            found = explain(error, compiled.arrays, self.source, block, grid)
+            found = explain(error, compiled.arrays(), self.source, block, grid)
             raise KernelError(found.pop("message"), file=self.source.file, **found)
 
     # ------------------------------------------------------------ compilation
@@ -114,18 +124,21 @@ class Kernel:
         with self._lock:
             if key not in self._compiled:
                 started = time.perf_counter()
-                self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                try:
+                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                except NumbaError as error:
+                    raise self.source.uncompiled(error) from error
                 self.seconds = time.perf_counter() - started
             return self._compiled[key]
 
     def text(self, kinds: tuple[types.Type, ...]) -> str:
         """Return the Python code that a kernel becomes, for reading."""
-        tree, _, _ = self._tree(kinds)
-        return ast.unparse(tree)
+        return ast.unparse(self._tree(kinds)[0])
 
     def _function(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
         """Return the function of a tree; its lines are those of the kernel, so that errors name them."""
-        names = {"_nb_np": np, **space}
+        # Numba imports the module of what it takes from disk: this one, since the function's own has no name.
+        names = {"_nb_np": np, **space, "__name__": __name__}
         exec(compile(tree, source.file, "exec"), names)
         return names[name]
 
@@ -140,26 +153,53 @@ class Kernel:
         return self._normal
 
     def _build(self, kinds: tuple[types.Type, ...]) -> _Compiled:
-        tree, normal, checks = self._tree(kinds)
-        run = njit(**self._options)(self._function(tree, "_nb_run", normal.space, self.source))
-        shadowed = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
-        shadows = [types.Array(types.int64, 1, "C")] * 2 * len(shadowed) if self.checked else []
-        run.compile(
-            (
-                *[types.int64] * 2,
-                *[types.int64] * len(SHAPE),
-                types.int64,
-                types.Array(types.int64, 1, "C"),
-                *shadows,
-                *kinds,
-            )
-        )
-        return _Compiled(run, checks.arrays if checks else [], self.checked or normal.grid, shadowed)
-
-    def _tree(self, kinds: tuple[types.Type, ...]) -> tuple[ast.Module, Normalize, Checks | None]:
-        """Return the tree of the function that runs blocks, for types of arguments."""
         if len(kinds) != len(self.source.parameters):
             raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments; {len(kinds)} were given")
+        normal = self._normalized()
+        shadowed = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
+        shadows = [types.Array(types.int64, 1, "C")] * 2 * len(shadowed) if self.checked else []
+        numbers = [types.int64] * (2 + len(SHAPE) + 1)
+        signature = (*numbers, types.Array(types.int64, 1, "C"), *shadows, *kinds)
+
+        @functools.cache
+        def arrays() -> list[str]:
+            checks = self._tree(kinds)[1]
+            return checks.arrays if checks else []
+
+        return _Compiled(*self._run(kinds, signature), arrays, self.checked or normal.grid, shadowed)
+
+    def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
+        """Return the function that runs blocks, from disk where it is there.
+
+        Its name holds a digest of all that decides its machine code: Numba's own key has neither constants nor globals,
+        and the machine code of several kernels is linked together. The cache is asked for a function without a body,
+        since types need not be inferred for that.
+        """
+        normal = self._normalized()
+        parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
+        parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self._options))]
+        name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
+        empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
+        cache = None
+        try:
+            empty.kept_in = disk_cache.directory() / "simulate" / _versions()[:16]
+            cache = host_cache.Cache(empty)
+        except OSError as error:
+            disk_cache.warn_of(error)
+        dispatcher = njit(**self._options)(empty)
+        kept = cache.load_overload(signature, dispatcher.targetctx) if cache else None
+        if kept is not None:
+            dispatcher.add_overload(kept)
+            return kept.entry_point, dispatcher
+        tree, _ = self._tree(kinds)
+        tree.body[0].name = name  # type: ignore[attr-defined]
+        dispatcher = njit(**self._options)(self._function(tree, name, normal.space, self.source))
+        if cache:
+            dispatcher._cache = cache
+        return dispatcher.compile(signature), dispatcher
+
+    def _tree(self, kinds: tuple[types.Type, ...]) -> tuple[ast.Module, Checks | None]:
+        """Return the tree of the function that runs blocks, for types of arguments."""
         normal, source = self._normalized(), self.source
         found = infer(normal, source.parameters, self._body, kinds, self._function)
         facts = Facts(normal, self._body, found)
@@ -180,7 +220,7 @@ class Kernel:
         names = ["_nb_first", "_nb_last", *SHAPE, "_nb_bytes", "_nb_error", *shadows, *source.parameters]
         if checks:
             normal.space.update(checks.space())
-        return function("_nb_run", names, whole), normal, checks
+        return function("_nb_run", names, whole), checks
 
     def _whole(self, emit: Phases, body: list[ast.stmt], carried: set[str], checks: Checks | None) -> list[ast.stmt]:
         """Return the body of the function that runs blocks, given that of a block."""
@@ -238,6 +278,15 @@ class Kernel:
                 if _nb_error[0] != 0: return
             """
         return statements(frame, line, HEAD=head, START=start, BODY=body)
+
+
+@functools.cache
+def _versions() -> str:
+    """Return a digest of the simulator's own sources, of Python, Numba and NumPy."""
+    digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__} {np.__version__}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _fingerprint(argument: Any) -> Any:

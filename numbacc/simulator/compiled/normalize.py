@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import ast
 import copy
+import hashlib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import types
-from numba.np.numpy_support import as_dtype
 
-from . import atomics, functions, warps
+from . import atomics, functions, half, warps
 from .source import Source, is_device, own
 from .syntax import (
     BARRIER,
@@ -180,9 +180,7 @@ class Normalize(ast.NodeTransformer):
         table = self.shared if path == "cuda.shared.array" else self.local
         if name in self.shared or name in self.local:
             raise self.source.unsupported(call.lineno, f"a second array named {name}", "give it another name")
-        kept = functions.memory_dtype(dtype) if hasattr(functions, "memory_dtype") else None
-        if kept is None:
-            kept = as_dtype(dtype) if isinstance(dtype, types.Type) else np.dtype(dtype)
+        kept = half.as_dtype(dtype)
         table[name] = (tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),), kept)
         self.space[f"_nb_dtype_{name}"] = kept
 
@@ -294,8 +292,8 @@ class Normalize(ast.NodeTransformer):
     def other_call(self, node: ast.Call) -> Any:
         """A call of something that is not CUDA's."""
         func, line = node.func, node.lineno
-        if isinstance(func, ast.Name) and is_device(self.source.names.get(func.id)):
-            return self.device(node, self.source.names[func.id])
+        if is_device(target := self.known(func)):
+            return self.device(node, target)
         if isinstance(func, ast.Attribute) and func.attr == "sync":
             owner = func.value
             if self.source.path(getattr(owner, "func", owner)) == "cuda.cg.this_grid" or (
@@ -304,12 +302,21 @@ class Normalize(ast.NodeTransformer):
                 self.grid = True
                 self.hoisted += statements(f"{GRID_BARRIER}()", line)
                 return expression("None", line)
-        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name):
-            owner_value = self.source.names.get(func.value.id)
-            target = getattr(owner_value, func.attr, None) if inspect.ismodule(owner_value) else None
-            if is_device(target):
-                return self.device(node, target)
+        made = half.constructor(self.known(func))
+        if made is not None:
+            node.func = expression(self.global_(made, "convert"), line)
+            self.pure.add(node.func.id)
+            node.args = [self.visit(a) for a in node.args]
+            return node
         return self.generic_visit(node)
+
+    def known(self, node: ast.expr) -> Any:
+        """The value of a global name, or of an attribute of a module; None for others."""
+        if isinstance(node, ast.Name):
+            return self.source.names.get(node.id)
+        if isinstance(node, ast.Attribute) and inspect.ismodule(owner := self.known(node.value)):
+            return getattr(owner, node.attr, None)
+        return None
 
     def constant(self, node: ast.Call) -> Any:
         """`cuda.const.array_like(array)`: the array as a constant."""
@@ -320,9 +327,6 @@ class Normalize(ast.NodeTransformer):
         array = arguments[0]
         mine = isinstance(array, ast.Name) and array.id in self.shared
         table = atomics.SHARED if mine else atomics.GLOBAL
-        if name == "compare_and_swap":
-            name = "cas"
-            arguments.insert(1, ast.copy_location(ast.Constant(0), node))
         if name not in table:
             raise self.source.unsupported(node.lineno, f"cuda.atomic.{name}")
         made = f"_nb_atomic_{name}_{'shared' if mine else 'global'}"
@@ -389,9 +393,12 @@ class Normalize(ast.NodeTransformer):
             body = normal.block(copy.deepcopy(inner.body))
             used = named(body)
             context = [c for c in CONTEXT if c in used]
-            name = self.fresh(f"device_{inner.name}")
-            tree = function(name, [*inner.parameters, *context], body)
-            self.texts.append(ast.unparse(tree))
+            tree = function("_nb_device", [*inner.parameters, *context], body)
+            text = ast.unparse(tree) + constants(used, normal.space)
+            self.texts.append(text)
+            # A name of its own: the machine code of several kernels is linked together.
+            name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+            tree.body[0].name = name  # type: ignore[attr-defined]
             normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
             self.space.update({n: v for n, v in normal.space.items() if n.startswith("_nb_")})
             self.space[name] = self.compile(tree, name, normal.space, inner)
@@ -436,6 +443,19 @@ class Normalize(ast.NodeTransformer):
         return expression(result, node.lineno)
 
 
+def constants(names: set[str], space: dict[str, Any]) -> str:
+    """Return a text of the values that these names have, for the key of the disk cache."""
+    found = []
+    for name in sorted(names & space.keys()):
+        value = space[name]
+        if isinstance(value, np.ndarray):
+            value = (value.dtype, value.shape, hashlib.sha256(value.tobytes()).hexdigest())
+        elif inspect.ismodule(value) or (callable(value) and not isinstance(value, types.Type)):
+            value = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__name__))
+        found.append(f"{name}={value!r}")
+    return "\n".join(found)
+
+
 class _Inlined(Source):
     """A device function's source while it is inlined under other names."""
 
@@ -468,9 +488,7 @@ class _Returns:
             return body
         if isinstance(body[-1], ast.Return) and not returns(body[:-1]):
             return [*body[:-1], *self.assigned(body[-1])]
-        once = statements(f"for {self.normal.fresh('once')} in range(1):\n BODY", line, BODY=self.block(body, 0))
-        return once
-
+        return statements(f"for {self.normal.fresh('once')} in range(1):\n BODY", line, BODY=self.block(body, 0))
     def assigned(self, s: ast.Return) -> list[ast.stmt]:
         return [] if s.value is None else [assignment(self.result, s.value, s.lineno)]
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba import types
 
-from . import warps
+from . import half, warps
 from .analysis import Facts, factor
 from .normalize import BLOCK_VOTES, Normalize
 from .syntax import (
@@ -303,11 +303,11 @@ class Phases:
         board, came = f"_nb_board{result}", f"_nb_came{result}"
         value = given[0] if kind in BLOCK_VOTES else given[1] if len(given) > 1 else None
         if self.carried is not None:
-            dtype = np.dtype(np.int64)
+            dtype: Any = np.dtype(np.int64)
             if kind in BLOCK_VOTES or kind in warps.VOTES:
                 dtype = np.dtype(np.uint8)
             elif kind.startswith("shfl"):
-                dtype = Carried.leaf_dtype(self.kinds[result])
+                dtype = half.as_dtype(self.kinds[result])
             elif value is not None:
                 dtype = np.dtype(np.float64 if self._real(value) else np.int64)
             self.normal.space[f"_nb_dtype{board}"] = dtype

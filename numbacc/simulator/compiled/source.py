@@ -5,22 +5,25 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import re
 import textwrap
 from types import FunctionType
 from typing import Any
 
 from numba import types
+from numba.core.errors import NumbaError
 
 from ...errors import UnsupportedError
 from .syntax import PREFIX, named
 
 #: Names that a kernel may have imported from numba.cuda one by one.
-DIRECT = frozenset(
-    "threadIdx blockIdx blockDim gridDim grid gridsize syncthreads syncwarp shared local const atomic laneid warpsize "
-    "popc ffs clz brev selp fma cg libdevice activemask lanemask_lt shfl_sync shfl_up_sync shfl_down_sync "
-    "shfl_xor_sync all_sync any_sync eq_sync ballot_sync match_any_sync match_all_sync syncthreads_count "
-    "syncthreads_and syncthreads_or threadfence threadfence_block threadfence_system fp16 nanosleep cbrt".split()
-)
+DIRECT = {
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "grid", "gridsize", "syncthreads", "syncwarp", "shared", "local",
+    "const", "atomic", "laneid", "warpsize", "popc", "ffs", "clz", "brev", "selp", "fma", "cg", "libdevice",
+    "activemask", "lanemask_lt", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "all_sync",
+    "any_sync", "eq_sync", "ballot_sync", "match_any_sync", "match_all_sync", "syncthreads_count", "syncthreads_and",
+    "syncthreads_or", "threadfence", "threadfence_block", "threadfence_system", "fp16", "nanosleep", "cbrt",
+}  # fmt: skip
 
 #: The classes of dispatchers of device functions.
 _DISPATCHERS = ("CUDADispatcher", "Dispatcher", "FakeCUDAKernel", "DeviceFunction")
@@ -28,7 +31,7 @@ _DISPATCHERS = ("CUDADispatcher", "Dispatcher", "FakeCUDAKernel", "DeviceFunctio
 
 def own(value: Any) -> Any:
     """Return Numba's type for a type of numba.cuda's or numba_cuda_mlir's own copy; any other value unchanged."""
-    if isinstance(value, types.Type) or isinstance(value, type):
+    if isinstance(value, (types.Type, type)):
         return value
     if any(base.__name__ == "Type" and ".types" in base.__module__ for base in type(value).__mro__):
         twin = getattr(types, str(value), None)
@@ -105,6 +108,20 @@ class Source:
         advice = f"{instead}, or " if instead else ""
         return UnsupportedError(
             f"{self.place(line)}: {self.name}: {what} is not supported by the compiled simulator; {advice}set "
+            "NUMBA_ENABLE_CUDASIM=1 before Python starts to run the kernel in Numba's simulator"
+        )
+
+    def uncompiled(self, error: NumbaError) -> UnsupportedError:
+        """Return the error for what Numba does not compile."""
+        text = re.sub(r"\x1b\[\d+m", "", str(error))
+        found = re.findall(r'File "([^"]*)", line (\d+)', text)
+        here = [int(line) for file, line in found if os.path.basename(file) == os.path.basename(self.file)]
+        loc = getattr(error, "loc", None)
+        line = here[-1] if here else getattr(loc, "line", None) or self.line
+        text = re.sub(r"^Failed in nopython mode pipeline .*\n", "", text)
+        words = re.sub(r"\s+", " ", re.split(r"There are |During: |\n\s*File ", text)[0]).strip()
+        return UnsupportedError(
+            f"{self.place(line)}: {self.name} cannot be compiled: {words[:400]}\nCorrect this line, or set "
             "NUMBA_ENABLE_CUDASIM=1 before Python starts to run the kernel in Numba's simulator"
         )
 

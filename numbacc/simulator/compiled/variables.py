@@ -17,8 +17,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
-from numba.np.numpy_support import as_dtype
 
+from .half import as_dtype
 from .source import Source
 from .syntax import assignment, expression, statements
 
@@ -39,7 +39,7 @@ def address(typingctx: Any, value: Any) -> Any:
 
 @functools.cache
 def rebuilder(kind: types.Type) -> Any:
-    """Return a function that makes an array of this type from (address, shape, strides), or a record from (address,)."""
+    """Return a function that makes an array of this type from (address, shape, strides); a record from (address,)."""
 
     @intrinsic
     def rebuild(typingctx: Any, parts: Any) -> Any:
@@ -76,16 +76,11 @@ class Carried:
     source: Source
     slot: str
 
-    @staticmethod
-    def leaf_dtype(kind: types.Type) -> np.dtype[Any]:
-        """Return the dtype of the arrays that hold a scalar."""
-        return as_dtype(kind)
-
-    def leaves(self) -> list[tuple[str, np.dtype[Any]]]:
+    def leaves(self) -> list[tuple[str, Any]]:
         """Return the numbers that a variable consists of: how to read each, and its dtype."""
         return [*self._leaves(self.name, self.kind)]
 
-    def _leaves(self, text: str, kind: types.Type) -> Iterator[tuple[str, np.dtype[Any]]]:
+    def _leaves(self, text: str, kind: types.Type) -> Iterator[tuple[str, Any]]:
         if isinstance(kind, types.BaseTuple):
             for k, inner in enumerate(kind):
                 yield from self._leaves(f"{text}[{k}]", inner)
@@ -96,7 +91,7 @@ class Carried:
                     yield f"{text}.{part}[{axis}]", np.dtype(np.int64)
         elif not isinstance(kind, types.NoneType):
             try:
-                yield text, self.leaf_dtype(kind)
+                yield text, as_dtype(kind)
             except NotImplementedError:
                 raise self.source.unsupported(
                     self.source.line, f"{self.name}, which has the type {kind} and lives across a barrier,"
@@ -146,11 +141,10 @@ class Carried:
         out = []
         space.update(self.helpers())
         for name, (_, dtype) in zip(self.names(), self.leaves(), strict=True):
+            space[f"_nb_dtype{name}"] = dtype
             if self.uniform:
-                space[f"_nb_init{name}"] = dtype.type(0)
-                out += statements(f"{name} = _nb_init{name}", line)
+                out += statements(f"{name} = _nb_np.zeros(1, _nb_dtype{name})[0]", line)
             else:
-                space[f"_nb_dtype{name}"] = dtype
                 out += statements(f"{name} = _nb_np.zeros(_nb_slots, _nb_dtype{name})", line)
         return out
 
