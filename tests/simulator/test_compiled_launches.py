@@ -391,7 +391,7 @@ def interpreted(x):
 
 def test_what_numba_cannot_compile_names_the_line():
     line = interpreted.py_func.__code__.co_firstlineno + 2
-    words = f"test_compiled_launches.py:{line}: interpreted cannot be compiled: .*NUMBA_ENABLE_CUDASIM=1"
+    words = f"(?s)test_compiled_launches.py:{line}: interpreted cannot be compiled: .*NUMBA_ENABLE_CUDASIM=1"
     with pytest.raises(numbacc.UnsupportedError, match=words), numbacc.simulate():
         interpreted[1, 4](np.zeros(4, np.float32))
 

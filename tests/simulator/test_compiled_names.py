@@ -104,6 +104,32 @@ def test_a_script_without_a_gpu(blocked, kernel, tmp_path):
     assert runs(tmp_path, SCRIPT.format(blocked=blocked)) == f"{kernel}\n"
 
 
+RANDOM = """
+import numpy as np
+import numbacc
+from numbacc import cuda
+from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float32
+
+@cuda.jit
+def draw(states, out):
+    i = cuda.grid(1)
+    total = 0
+    for _ in range(100):
+        total += xoroshiro128p_uniform_float32(states, i)
+    out[i] = total / 100
+
+out = np.full(1024, 99, np.float32)
+draw[8, 128](create_xoroshiro128p_states(1024, seed=1), out)
+assert abs(out.mean() - 0.5) < 0.01 and 0.3 < out.min() < out.max() < 0.7 and len(set(out.tolist())) > 900
+print("drawn")
+"""
+
+
+@skip_if(not BY_DEFAULT, "no gpu")
+def test_numbas_random_numbers_without_a_gpu(tmp_path):
+    assert runs(tmp_path, RANDOM) == "drawn\n"
+
+
 MISTAKES = """
 import sys
 sys.modules["numba.cuda"] = None

@@ -279,6 +279,8 @@ class Configured:
         return None
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pickle and copy ask before there are attributes
+            raise AttributeError(name)
         return getattr(self._otherwise(), name)  # of the library's own
 
 
@@ -429,6 +431,14 @@ def _disable_compile(package: str, own: Any) -> Any:
     return disable_compile
 
 
+def _specialize(package: str, own: Any) -> Any:
+    @wraps(own)
+    def specialize(kernel: Any, *args: Any) -> Any:
+        return own(kernel, *args) if _runs_on_gpu(package) else kernel
+
+    return specialize
+
+
 _REPLACED = {
     "configure": _configure,
     "forall": _forall,
@@ -437,6 +447,7 @@ _REPLACED = {
     "compile": _compile,
     "compile_device": _compile,
     "disable_compile": _disable_compile,
+    "specialize": _specialize,
 }
 
 
