@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,30 @@ def add(report: Report, name: str, made: Mapping[str, Any], loaded: Mapping[str,
         ("from disk checked", loaded["checked_seconds"], FROM_DISK),
     ):
         report.add(name=f"{name}, {what}", seconds=seconds, bound=bound, holds=seconds <= bound)
+
+
+def table(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Return the figures of a run as the table of docs/simulator.md."""
+    by_name = {figure["name"]: figure for figure in figures}
+    lines = [
+        "| kernel | threads | threads/s | checked | Numba's simulator | compile, s | checked, s | from disk, s |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in (each.removesuffix(", unchecked") for each in by_name if each.endswith(", unchecked")):
+        fast, checked = by_name[f"{name}, unchecked"], by_name[f"{name}, checked"]
+        numba = fast.get("numba_threads_per_s")
+        seconds = [by_name[f"{name}, {what}"]["seconds"] for what in ("compile", "compile checked", "from disk")]
+        cells = [
+            name, f"{fast['threads']:,}", _rate(fast["threads_per_s"]), _rate(checked["threads_per_s"]),
+            "" if numba is None else f"{numba:,.0f}", *(f"{each:.2f}" for each in seconds),
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _rate(number: float) -> str:
+    """A rate with two digits: 3.2e9."""
+    return f"{number:.1e}".replace("e+0", "e").replace("e+", "e")
 
 
 # ---------------------------------------------------------------- processes
@@ -150,4 +175,7 @@ def _main(repeats: int, names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), sys.argv[2:])
+    if sys.argv[1] == "table":
+        print(table(json.loads(Path(sys.argv[2]).read_text())["figures"]))
+    else:
+        _main(int(sys.argv[1]), sys.argv[2:])
