@@ -207,14 +207,15 @@ class Kernel:
         checks = Checks(source) if self.checked else None
         shadows = checks.parameters(arrays) if checks else []
         carried: set[str] | None = None
-        several, leaves = True, returns(self._body)
+        several = dead = True
+        leaves = returns(self._body)
         while True:
-            emit = Phases(normal, facts, leaves and several, checks, carried, several)
+            emit = Phases(normal, facts, leaves and dead, checks, carried, several)
             body = emit.block(copy.deepcopy(self._body), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
-            if needed == carried and several == (emit.runs > 1):
+            if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
                 break
-            carried, several = needed, emit.runs > 1
+            carried, several, dead = needed, emit.runs > 1, emit.dead
         emit.line = source.line
         whole = self._whole(emit, body, carried or set(), checks)
         names = ["_nb_first", "_nb_last", *SHAPE, "_nb_bytes", "_nb_error", *shadows, *source.parameters]
