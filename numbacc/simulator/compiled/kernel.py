@@ -28,12 +28,12 @@ from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
 from . import half
 from .analysis import Facts
-from .checks import Checks, explain
+from .checks import ERRORS, Checks, explain
 from .inference import infer
 from .normalize import Normalize, constants
 from .phases import Masks, Phases
 from .source import Source
-from .syntax import SHAPE, assignment, function, named, returns, statements
+from .syntax import SHAPE, assignment, function, named, returns, statements, walk
 
 #: Launches of fewer threads than this run on the calling thread.
 _SMALL = 1 << 14
@@ -48,14 +48,14 @@ class _Compiled:
     Attributes:
         run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, shadows ..., arguments ...)
         dispatcher: keeps the machine code alive.
-        arrays: returns the names of arrays by their number in errors.
+        checks: returns what errors name by numbers.
         serial: whether one call must run all blocks.
         shadowed: the arguments that have shadows in checked mode.
     """
 
     run: Callable[..., None]
     dispatcher: Any
-    arrays: Callable[[], list[str]]
+    checks: Callable[[], Checks | None]
     serial: bool
     shadowed: list[int]
 
@@ -105,17 +105,24 @@ class Kernel:
         key = tuple(map(_fingerprint, arguments))
         arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
-        error = np.zeros(8, np.int64)
-        shadows = Checks.arguments([arguments[k] for k in compiled.shadowed]) if self.checked else ()
-        tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
+        error = np.zeros(ERRORS, np.int64)
         blocks = math.prod(grid)
+        shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks) if self.checked else ()
+        tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or _cores()
         if compiled.serial or workers == 1 or blocks == 1 or blocks * math.prod(block) < _SMALL:
-            compiled.run(0, blocks, *tail)
+            run = functools.partial(compiled.run, 0, blocks, *tail)
         else:
-            _share(compiled.run, blocks, min(workers, blocks), tail)
+            run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
+        try:
+            run()
+        except IndexError:  # an empty array
+            if not error[0]:
+                raise
         if error[0]:
-            found = explain(error, compiled.arrays(), self.source, block, grid)
+            checks = compiled.checks()
+            names, lines = (checks.arrays, checks.lines) if checks else ([], [])
+            found = explain(error, names, lines, self.source, block, grid)
             raise KernelError(found.pop("message"), file=self.source.file, **found)
 
     # ------------------------------------------------------------ compilation
@@ -147,7 +154,7 @@ class Kernel:
 
     def _normalized(self) -> Normalize:
         if self._normal is None:
-            normal = Normalize(self.source, self._device)
+            normal = Normalize(self.source, self._device, inlines=self.checked)
             self._body = normal.block(copy.deepcopy(self.source.body))
             self._normal = normal
         return self._normal
@@ -157,16 +164,15 @@ class Kernel:
             raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments; {len(kinds)} were given")
         normal = self._normalized()
         shadowed = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
-        shadows = [types.Array(types.int64, 1, "C")] * 2 * len(shadowed) if self.checked else []
+        shadows = Checks.kinds([kinds[k] for k in shadowed]) if self.checked else []
         numbers = [types.int64] * (2 + len(SHAPE) + 1)
         signature = (*numbers, types.Array(types.int64, 1, "C"), *shadows, *kinds)
 
         @functools.cache
-        def arrays() -> list[str]:
-            checks = self._tree(kinds)[1]
-            return checks.arrays if checks else []
+        def checks() -> Checks | None:
+            return self._tree(kinds)[1]
 
-        return _Compiled(*self._run(kinds, signature), arrays, self.checked or normal.grid, shadowed)
+        return _Compiled(*self._run(kinds, signature), checks, normal.grid, shadowed)
 
     def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
         """Return the function that runs blocks, from disk where it is there.
@@ -177,6 +183,8 @@ class Kernel:
         """
         normal = self._normalized()
         parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
+        if self.checked:  # errors have the lines of accesses
+            parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
         parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self._options))]
         name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
         empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
@@ -204,8 +212,8 @@ class Kernel:
         found = infer(normal, source.parameters, self._body, kinds, self._function)
         facts = Facts(normal, self._body, found)
         arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
-        checks = Checks(source) if self.checked else None
-        shadows = checks.parameters(arrays) if checks else []
+        checks = Checks(source, normal, facts, self._body, arrays) if self.checked else None
+        shadows = checks.parameters() if checks else []
         carried: set[str] | None = None
         several = dead = True
         leaves = returns(self._body)
@@ -249,7 +257,7 @@ class Kernel:
             head += emit.make("_nb_alive = _nb_np.ones(_nb_slots, _nb_np.uint8)")
             start += emit.make("_nb_alive[:] = 1\n_nb_living = _nb_slots")
         if checks:
-            head += checks.head(normal.shared, line)
+            head += checks.head(line)
             start += checks.start(line)
         for name, value in facts.again.items():
             if facts.uniform(value):

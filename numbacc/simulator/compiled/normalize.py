@@ -68,10 +68,17 @@ class Normalize(ast.NodeTransformer):
         pure: names of functions that read no memory.
         texts: the text of device functions, for the key of the disk cache.
         grid: whether the kernel synchronizes the grid.
+        inlines: whether all device functions are inlined, so that their accesses can be checked.
     """
 
-    def __init__(self, source: Source, compile_: Callable[[ast.Module, str, dict[str, Any], Source], Any]):
-        self.source, self.compile = source, compile_
+    def __init__(
+        self,
+        source: Source,
+        compile_: Callable[[ast.Module, str, dict[str, Any], Source], Any],
+        *,
+        inlines: bool = False,
+    ):
+        self.source, self.compile, self.inlines = source, compile_, inlines
         self.space: dict[str, Any] = dict(source.names)
         self.shared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         self.local: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
@@ -385,7 +392,7 @@ class Normalize(ast.NodeTransformer):
         inner = Source(target)
         if inner.function in self._inside:
             raise self.source.unsupported(node.lineno, f"recursion ({inner.name} calls itself)", "write it as a loop")
-        if self.must_inline(inner, [inner.function]):
+        if self.must_inline(inner, [inner.function]) or self.inlines:
             return self.inline(node, inner)
         name, context = self.device_function(inner)
         arguments = [*self.bound(node, inner), *(ast.Name(c, ast.Load()) for c in context)]

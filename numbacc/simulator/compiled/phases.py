@@ -43,8 +43,11 @@ class Checker(Protocol):
     def body(self, body: list[ast.stmt], emit: Phases) -> list[ast.stmt]:
         """Return the statements of a phase with checks."""
 
-    def barrier(self, emit: Phases) -> list[ast.stmt]:
+    def barrier(self, emit: Phases, kind: str) -> list[ast.stmt]:
         """Return the statements where a phase ends."""
+
+    def clean(self, body: list[ast.stmt], emit: Phases) -> tuple[list[ast.stmt], ast.expr] | None:
+        """Return statements and a condition: where it holds, a phase needs no checks."""
 
 
 @dataclass(frozen=True)
@@ -212,12 +215,20 @@ class Phases:
             for name in self.normal.shared:
                 if name in mentioned:
                     loads += self.make(f"{name} = _nb_all_{name}[_nb_block]")
+        clean, unchecked = None, body
         if self.checker:
+            clean = self.checker.clean(body, self)
+            unchecked = copy.deepcopy(body) if clean else body
             body = self.checker.body(body, self)
         guards = [f"{m}[{self.slot}] == 0" for m in [*(["_nb_alive"] if self.returning else []), *masks.names]]
         guard = self.make(f"if {' or '.join(guards)}: continue") if guards else []
         inner = [*(first or []), *guard, *again, *loads, *body, *stores]
-        out = [*before, *self.threads(inner), *after]
+        run = self.threads(inner)
+        if clean:
+            inner = copy.deepcopy([*(first or []), *guard, *again, *loads, *unchecked, *stores])
+            parts = {"CLEAN": self.threads(inner), "CHECKED": run}
+            run = [*clean[0], *self.make("if TEST:\n CLEAN\nelse:\n CHECKED", TEST=clean[1], **parts)]
+        out = [*before, *run, *after]
         if dies and self.returning:
             out += self.make(f"if _nb_living == 0: {self.out_of_here}")
         return out
@@ -283,7 +294,7 @@ class Phases:
 
     def barrier(self, masks: Masks, kind: str) -> list[ast.stmt]:
         """Return the statements at a barrier: with masks, count the threads that come."""
-        step = self.checker.barrier(self) if self.checker else []
+        step = self.checker.barrier(self, kind) if self.checker else []
         if kind == WARP_BARRIER or not masks.names:
             return step
         alive = f"_nb_alive[{self.slot}] != 0" if self.returning else "True"
