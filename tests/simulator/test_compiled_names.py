@@ -210,6 +210,34 @@ def test_names_in_numbas_simulator_and_on_a_gpu():
         assert cuda.to_device is numbas.to_device
 
 
+@cuda.jit
+def halves(x, y):
+    s = cuda.shared.array(32, cuda.types.float32)
+    k = cuda.threadIdx.x
+    s[k] = x[k] / 2
+    cuda.syncthreads()
+    y[k] = s[cuda.blockDim.x - 1 - k]
+    cuda.atomic.add(y, 0, 1)
+
+
+@pytest.mark.gpu
+@skip_if(SIMULATED or BY_DEFAULT, "gpu")
+def test_a_script_on_a_gpu():
+    host, stream = np.arange(32, dtype=np.float32), cuda.stream()
+    x, y = cuda.to_device(host, stream=stream), cuda.device_array(32, np.float32)
+    halves[1, 32, stream](x, y)
+    stream.synchronize()
+    here, wanted = np.full(32, 99, np.float32), host[::-1] / 2 + 32 * (host == 0)
+    with numbacc.simulate():
+        halves[1, 32, stream](host, here)
+        halves.forall(32, tpb=32)(x, y)
+    np.testing.assert_array_equal(here, wanted)
+    np.testing.assert_array_equal(y.copy_to_host(), wanted)
+    assert (
+        isinstance(cuda.pinned_array(3), np.ndarray) and cuda.is_available() and type(x).__module__.startswith("numba")
+    )
+
+
 @skip_if(not BY_DEFAULT, "no gpu")
 def test_all_of_numbas_functions_for_the_host_exist_without_a_gpu():
     """With arguments of the same names."""
