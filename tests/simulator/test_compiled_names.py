@@ -217,6 +217,7 @@ def halves(x, y):
     s[k] = x[k] / 2
     cuda.syncthreads()
     y[k] = s[cuda.blockDim.x - 1 - k]
+    cuda.syncthreads()
     cuda.atomic.add(y, 0, 1)
 
 
