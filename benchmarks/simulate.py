@@ -1,6 +1,6 @@
-"""Users' kernels in the compiled simulator: threads a second and seconds to compile, and Numba's own simulator beside.
+"""Users' kernels in the compiled simulator and in Numba's own: threads a second, and seconds to compile.
 
-Needs no GPU. The kernels are those of `simulate_kernels` and of notebook 08.
+Needs no GPU. `simulate_kernels` has the kernels; notebook 08 has twelve more.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _rate(number: float) -> str:
 
 
 def _lines(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What a module of this package prints, by name; what it printed before it failed or took too long."""
+    """Run a module of this package; return the lines that it printed, by name, also where it failed or took too long."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", *command], env={**os.environ, **environment}, stdout=out, stderr=errors
@@ -139,7 +139,7 @@ def _timed(case: simulate_kernels.Case, args: tuple[Any, ...]) -> float:
 
 
 def _measured(subject: simulate_kernels.Subject, checked: bool, repeats: int) -> dict[str, Any]:
-    """Seconds of the first launch beyond those of the second; the best of `repeats` launches."""
+    """Time a kernel: the first launch minus the next, and the fastest of `repeats` launches of the full size."""
     small = subject.make(min(1024, subject.threads))
     right, seconds = True, []
     for _ in range(3):
@@ -160,7 +160,7 @@ def _measured(subject: simulate_kernels.Subject, checked: bool, repeats: int) ->
 
 def _main(repeats: int, names: Sequence[str]) -> None:
     subjects = simulate_kernels.subjects()
-    for checked in (False, True):  # what the first kernel of a process loads, Numba's compiler among it
+    for checked in (False, True):  # the first kernel of a process loads Numba's compiler
         with numbacc.simulate(checked=checked):
             simulate_kernels.warm_up[1, 32](np.zeros(32, np.float32))
     for name in names:

@@ -94,7 +94,7 @@ def runs_on_host(has_numbas: bool) -> bool:
 
 
 class Simulation:
-    """What `numbacc.simulate` gives: to be used in a `with`."""
+    """The object that `numbacc.simulate` returns, to be used in a `with`."""
 
     def __init__(self, options: SimulationOptions):
         self._options = options
@@ -251,7 +251,7 @@ class Configured:
     """A kernel with a grid and a block, which decides at each call where it runs.
 
     Args:
-        kernel: what `cuda.jit` made, with the attribute `py_func`.
+        kernel: the object that `cuda.jit` made; `py_func` is its Python function.
         package: as in `current`.
         otherwise: returns what launches the kernel on a GPU.
     """
@@ -317,7 +317,7 @@ def extensions_of(kernel: Any) -> Iterable[Any]:
 
 # ---------------------------------------------------------------- kernels of Numba
 
-#: What changes the classes of a package that has a GPU, once `simulate` is used.
+#: Functions to call when `simulate` is first used: they change the classes of a package that has a GPU.
 _waiting: list[Callable[[], None]] = []
 
 
