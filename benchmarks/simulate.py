@@ -97,7 +97,7 @@ def _rate(number: float) -> str:
 
 
 def _lines(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Run a module of this package; return the lines that it printed, by name, also where it failed or took too long."""
+    """Run a module of this package; return the lines that it printed, by name, even if it failed or took too long."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", *command], env={**os.environ, **environment}, stdout=out, stderr=errors
