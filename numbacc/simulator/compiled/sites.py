@@ -115,6 +115,7 @@ class Sites:
         self.parameters = {*parameters}
         self.constant = {*SHAPE, *normal.source.parameters} - facts.assigned
         self.edges: list[set[int]] = []
+        self.repeated: set[int] = set()  # nodes that may follow themselves without a barrier
         self._views(body)
         self._walk(body, [], {})
         self._flow(body, set())
@@ -298,6 +299,7 @@ class Sites:
                     seen.add(n)
                     todo.append(n)
             reach.append(seen)
+        self.repeated = {k for k, after in enumerate(self.edges) if any(k in reach[n] for n in after)}
         for a in self.all:
             a.near = {k for k, b in enumerate(self.all) if b.node in reach[a.node] or a.node in reach[b.node]}
 
@@ -427,7 +429,7 @@ class Sites:
         near = {k for s in sites for k in s.near if s.array == array and self.bases.get(self.all[k].array, self.all[k].array) == array}
         if not any(self.all[k].writes for k in near):
             return []
-        if not near <= found:
+        if not near <= found or any(self.all[k].node in self.repeated for k in near):
             return None
         mine = [s for s in sites if s.array == array]
         out: list[str] = []
