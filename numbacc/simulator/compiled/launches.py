@@ -57,7 +57,8 @@ _DEFAULT = SimulationOptions()
 def in_notebook() -> bool:
     """Return whether the process runs the cells of a notebook, or IPython."""
     shell = sys.modules.get("IPython")
-    return shell is not None and shell.get_ipython() is not None
+    ask = getattr(shell, "get_ipython", None)
+    return ask is not None and ask() is not None
 
 
 def entered() -> SimulationOptions | None:
