@@ -334,7 +334,8 @@ class OnGPU:
     """An array that claims to be on a GPU."""
 
     def __init__(self, host):
-        self.host, self.__cuda_array_interface__ = host, {}
+        self.host, self.dtype, made = host, host.dtype, host.__array_interface__
+        self.__cuda_array_interface__ = {name: made[name] for name in ("data", "shape", "strides", "typestr")}
 
 
 def test_memory_that_arrays_share_on_a_gpu_is_shared_on_the_host(monkeypatch):
@@ -344,7 +345,12 @@ def test_memory_that_arrays_share_on_a_gpu_is_shared_on_the_host(monkeypatch):
         begin, (size,) = span.__cuda_array_interface__["data"][0], span.__cuda_array_interface__["shape"]
         return of_host(np.frombuffer((ctypes.c_uint8 * size).from_address(begin), np.uint8))
 
-    monkeypatch.setattr(arguments.operands, "as_array", lambda value, name, handle: of_host(value.host))
+    def as_array(value, name, handle):
+        if value.dtype.names:
+            raise numbacc.errors.DTypeError("records")
+        return of_host(value.host)
+
+    monkeypatch.setattr(arguments.operands, "as_array", as_array)
     monkeypatch.setattr(arguments, "asarray", mapped)
     ahead, back, apart = memory[1:9], memory[8:0:-2], memory[12::3]
     with arguments.on_host([OnGPU(ahead), (OnGPU(back), 3), OnGPU(apart), OnGPU(memory[:0])]) as found:
@@ -359,6 +365,13 @@ def test_memory_that_arrays_share_on_a_gpu_is_shared_on_the_host(monkeypatch):
     wanted[1:9] += 100
     wanted[12] = -1
     np.testing.assert_array_equal(memory, wanted)
+    records = np.zeros(4, [("a", "i4"), ("b", "f8")])
+    locked = np.arange(3)
+    locked.flags.writeable = False
+    with arguments.on_host([OnGPU(records[::2]), OnGPU(records), OnGPU(locked)]) as (some, every, fixed):
+        every["b"][2] = 5
+        assert some[1]["b"] == 5 and not fixed.flags.writeable and some.flags.writeable
+    assert records["b"].tolist() == [0, 0, 5, 0]
     with pytest.raises(KeyError), arguments.on_host([OnGPU(ahead)]) as (a,):
         a[...] = 0
         raise KeyError  # nothing is copied back
@@ -377,6 +390,11 @@ def test_arrays_on_a_gpu():
         copy_any[1, 64](ours[1::2], ours[::2])
     np.testing.assert_array_equal(theirs.copy_to_host(), host + 1)
     np.testing.assert_array_equal(numbacc.asnumpy(ours), np.repeat(host[::-1][1::2] + 1, 2))
+    records = np.array([(k, k / 2) for k in range(12)], [("a", "i4"), ("b", "f8")])
+    given, made = cuda.to_device(records), cuda.to_device(np.zeros_like(records))
+    with numbacc.simulate():
+        copy_any[1, 16](given[::2], made[1::2])
+    np.testing.assert_array_equal(made.copy_to_host()[1::2], records[::2])
     add_one[1, 64](theirs)  # on the GPU
     np.testing.assert_array_equal(theirs.copy_to_host(), host + 2)
 
