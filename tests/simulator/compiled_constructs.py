@@ -667,5 +667,5 @@ def early_return_of_warps():
             return
         y[k] = cuda.ballot_sync(0xFFFFFFFF, 1)
 
-    bits = np.array([0xFFFFFFFF] * 32 + [0xFF] * 8)
+    bits = np.array([-1] * 32 + [0xFF] * 8)  # an int32, as on a GPU
     return kernel, (bits, poisoned(bits, 40)), bits

@@ -324,7 +324,10 @@ class Phases:
         kind: str = kind_node.value  # type: ignore[attr-defined]
         result = s.targets[0].id
         board, came = f"_nb_board{result}", f"_nb_came{result}"
-        whole = not masks.names and not self.returning  # all threads come
+        guards = [*(["_nb_alive"] if self.returning else []), *masks.names]
+        whole, own = not guards, len(guards) > 1  # all threads come; several masks are combined on a board
+        if len(guards) == 1:
+            came = guards[0]
         value = given[0] if kind in BLOCK_VOTES else given[1] if len(given) > 1 else None
         if self.carried is not None:
             dtype: Any = np.dtype(np.int64)
@@ -335,25 +338,22 @@ class Phases:
             elif value is not None:
                 dtype = np.dtype(np.float64 if self._real(value) else np.int64)
             self.normal.space[f"_nb_dtype{board}"] = dtype
-            self.heads += self.make(
-                f"{board} = _nb_np.zeros(_nb_slots, _nb_dtype{board})\n"
-                f"{came} = _nb_np.{'ones' if whole else 'zeros'}(_nb_slots, _nb_np.uint8)"
-            )
+            self.heads += self.make(f"{board} = _nb_np.zeros(_nb_slots, _nb_dtype{board})")
+            if own:
+                self.heads += self.make(f"{came} = _nb_np.zeros(_nb_slots, _nb_np.uint8)")
         if value is not None and (kind in BLOCK_VOTES or kind in warps.VOTES):
             value = expression("1 if VALUE else 0", s.lineno, VALUE=value)
         slot = self.slot
-        first = [] if whole else self.make(f"{came}[{slot}] = 0")
-        before = [] if whole else self.make(f"{came}[{slot}] = 1")
+        first = self.make(f"{came}[{slot}] = 0") if own else []
+        before = self.make(f"{came}[{slot}] = 1") if own else []
         if value is not None:
             before += self.make(f"{board}[{slot}] = VALUE", VALUE=value)
         if kind in BLOCK_VOTES:
             return self.vote(kind, result, board, "" if whole else came, first, before)
         helper = f"_nb_exchange_{kind}"
         self.normal.space[helper] = warps.EXCHANGES[kind]
-        base = "_nb_block * _nb_T" if self.normal.grid else "0"
-        boards = (
-            f"{board}[{base}:{base} + _nb_T], {came}[{base}:{base} + _nb_T]" if self.normal.grid else f"{board}, {came}"
-        )
+        part = "[_nb_block * _nb_T:(_nb_block + 1) * _nb_T]" if self.normal.grid else ""
+        boards = f"{board}{part}, {'None' if whole else came + part}"
         call = expression(f"{helper}({boards}, _nb_t, _nb_T)", s.lineno)
         mask = given[:1]
         rest = given[2:] if kind.startswith("shfl") else []

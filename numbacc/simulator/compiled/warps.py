@@ -2,7 +2,7 @@
 
 Each thread writes its value on a board and notes that it came. Then each thread calls a function of `EXCHANGES` with
 (board, came, thread, threads of the block, mask, ...): the values of all threads of the block, who came, and the other
-arguments of the call, without the value. Results have the types that they have on a GPU.
+arguments of the call, without the value. `came` is None where all threads of the block come. Results have the types that they have on a GPU.
 
 A lane that did not come takes no part even if the mask names it. A shuffle from a lane that does not exist or did not
 come gives the thread's own value (on a GPU it is undefined).
@@ -37,6 +37,8 @@ def _same_bits(typingctx: Any, a: Any, b: Any) -> Any:
 def _lane(board, came, t, threads, source):  # type: ignore[no-untyped-def]
     """Return the value of a lane of the thread's warp."""
     other = (t & ~31) + source
+    if came is None:  # all threads of the block came
+        return board[other] if 0 <= other < threads else board[t]
     return board[other] if other < threads and came[other] != 0 else board[t]
 
 
@@ -71,6 +73,12 @@ def _shfl_xor(board, came, t, threads, mask, bits, width=32):  # type: ignore[no
 def _bits(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
     """Return the lanes of a mask that came and whose truth value holds."""
     first, bits = t & ~31, 0
+    if board is None:
+        return ((1 << min(32, threads - first)) - 1) & mask
+    if came is None:
+        for lane in range(min(32, threads - first)):
+            bits |= (1 if board[first + lane] != 0 else 0) << lane
+        return bits & mask
     for lane in range(min(32, threads - first)):
         bits |= (1 if board[first + lane] != 0 and came[first + lane] != 0 else 0) << lane
     return bits & mask
@@ -106,6 +114,10 @@ def _eq(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
 def _match(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
     """Return the lanes of a mask that came and have the thread's value."""
     first, bits, mine = t & ~31, 0, board[t]
+    if came is None:
+        for lane in range(min(32, threads - first)):
+            bits |= (1 if _same_bits(board[first + lane], mine) else 0) << lane
+        return bits & mask
     for lane in range(min(32, threads - first)):
         bits |= (1 if came[first + lane] != 0 and _same_bits(board[first + lane], mine) else 0) << lane
     return bits & mask
