@@ -2,7 +2,8 @@
 
 Each thread writes its value on a board and notes that it came. Then each thread calls a function of `EXCHANGES` with
 (board, came, thread, threads of the block, mask, ...): the values of all threads of the block, who came, and the other
-arguments of the call, without the value. `came` is None where all threads of the block come. Results have the types that they have on a GPU.
+arguments of the call, without the value. `came` is None where all threads of the block come. Results have the types
+that they have on a GPU.
 
 A lane that did not come takes no part even if the mask names it. A shuffle from a lane that does not exist or did not
 come gives the thread's own value (on a GPU it is undefined).
@@ -37,9 +38,10 @@ def _same_bits(typingctx: Any, a: Any, b: Any) -> Any:
 def _lane(board, came, t, threads, source):  # type: ignore[no-untyped-def]
     """Return the value of a lane of the thread's warp."""
     other = (t & ~31) + source
-    if came is None:  # all threads of the block came
-        return board[other] if 0 <= other < threads else board[t]
-    return board[other] if other < threads and came[other] != 0 else board[t]
+    other = other if other < threads else t
+    if came is not None:  # else all threads of the block came
+        other = other if came[other] != 0 else t
+    return board[other]
 
 
 @njit(forceinline=True, **OPTIONS)
