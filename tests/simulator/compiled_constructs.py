@@ -248,7 +248,7 @@ def loops_of_different_lengths_with_warp_votes():
     def kernel(x, y):
         i = cuda.grid(1)
         total = 0
-        for j in range(x[i] % 5):
+        for _ in range(x[i] % 5):
             total += cuda.popc(cuda.ballot_sync(0xFFFFFFFF, 1))
         y[i] = total
 
@@ -387,7 +387,7 @@ def grids_that_synchronize():
         s[k] = mine
         cuda.syncthreads()
         count = cuda.syncthreads_count(1 if mine > 50 else 0)
-        for turn in range(3):
+        for _ in range(3):
             y[i] = x[i] + s[31 - k]
             grid.sync()
             x[i] = y[(i + 32) % 192]
@@ -552,7 +552,7 @@ def by_factor(s, k):
 def variables_named_like_globals_of_device_functions():
     @cuda.jit
     def kernel(x, y):
-        FACTOR = cuda.threadIdx.x  # noqa: N806
+        FACTOR = cuda.threadIdx.x
         s = cuda.shared.array(32, int64)
         s[FACTOR] = x[FACTOR]
         y[FACTOR] = by_factor(s, FACTOR)

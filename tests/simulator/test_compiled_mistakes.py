@@ -81,9 +81,9 @@ def kernels():
 
     @cuda.jit
     def a_comprehension(x):
-        x[0] = sum([i for i in range(3)])
+        x[0] = sum([i + 1 for i in range(3)])
 
-    yield a_comprehension, "for i in range(3)", "for i in"
+    yield a_comprehension, "i + 1 for i in range(3)", "for i in"
 
     @cuda.jit
     def _nb_name(x):

@@ -13,8 +13,9 @@ import os
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, register_jitable
 
 from .analysis import Facts
 from .normalize import Normalize
@@ -22,7 +23,6 @@ from .sites import Sites, array_of, indices
 from .source import Source
 from .syntax import BARRIER, assignment, called, expression, named, statements
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 #: What an error is, in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number of
@@ -40,134 +40,247 @@ def _era_bits(blocks: int) -> int:
     return 43 - (blocks + 1).bit_length()
 
 
-@njit(cache=True, **OPTIONS)
-def _report(error, code, line, name, t, b, other, stamp):  # type: ignore[no-untyped-def]
-    if error[0] == 0 or (error[0] == UNINITIALIZED and code != UNINITIALIZED):  # a race explains the other
-        error[1], error[2], error[3], error[4], error[6], error[7] = line, name, t, b, other, stamp
-        error[8] = 0
-        error[0] = code
-        return True
-    return False
+@intrinsic
+def _load(typingctx: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], args[0].type.as_pointer()))
+
+    return types.int64(types.int64), codegen
 
 
 @intrinsic
-def _null(typingctx: Any, index: Any) -> Any:
+def _store(typingctx: Any, address: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return context.get_constant_null(signature.return_type)
+        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer()))
+        return context.get_dummy_value()
 
-    return index(index), codegen
-
-
-@njit(cache=True, **OPTIONS)
-def _wrong(shape, index, code, other, stamp, line, name, t, b, error):  # type: ignore[no-untyped-def]
-    """Note an error, with the index."""
-    if _report(error, code, line, name, t, b, other, stamp):
-        error[8] = len(index)
-        for d in range(len(index)):
-            i = index[d]
-            error[9 + d] = i + shape[d] if code != OUT and i < 0 else i
+    return types.void(types.int64, types.int64), codegen
 
 
-@njit(forceinline=True, cache=True, **OPTIONS)
-def inside(shape, index, line, name, t, b, error):  # type: ignore[no-untyped-def]
-    """Return the index, or zeros where it is out of bounds."""
-    for d in range(len(index)):
-        i, size = index[d], shape[d]
-        if i >= size or i < -size:
-            _wrong(shape, index, OUT, d, 0, line, name, t, b, error)
-            if size == 0:
-                raise IndexError("an empty array")
-            return _null(index)
-    return index
+# The functions below are compiled once, for int64 only: an address stands for an array.
 
 
-@njit(cache=True, **OPTIONS)
-def _foreign(stamp, mode, state):  # type: ignore[no-untyped-def]
-    """Whether an access of another block is a race: none is known to come after it, by an atomic operation."""
-    if state[0] == 2 or (mode >= ATOMIC and stamp & _ATOMIC):
+def _note(error, line, name, t, b, code, other, stamp, count, i0, i1, i2, i3):  # type: ignore[no-untyped-def]
+    """Note an error."""
+    old = _load(error)
+    if old == 0 or (old == UNINITIALIZED and code != UNINITIALIZED):  # a race explains the other
+        _store(error, code)
+        _store(error + 8, line)
+        _store(error + 16, name)
+        _store(error + 24, t)
+        _store(error + 32, b)
+        _store(error + 48, other)
+        _store(error + 56, stamp)
+        _store(error + 64, count)
+        _store(error + 72, i0)
+        _store(error + 80, i1)
+        _store(error + 88, i2)
+        _store(error + 96, i3)
+    return 0
+
+
+def _is_race_of_blocks(stamp, mode, did):  # type: ignore[no-untyped-def]
+    """Whether an access of another block is a race: no atomic operation tells that this one comes after it."""
+    if did == 2 or (mode >= ATOMIC and stamp & _ATOMIC):
         return False
-    return not (state[0] == 1 and stamp & _ATOMIC)
+    return not (did == 1 and stamp & _ATOMIC)
 
 
-@njit(forceinline=True, cache=True, **OPTIONS)
-def access(shape, index, wrote, read, state, mode, shared, era, since, start, end, site, line, name, t, b, error):  # type: ignore[no-untyped-def]
-    """Check one access: bounds, then who else touched the element since the last barrier.
+_is_race_of_blocks = register_jitable(_is_race_of_blocks)
+
+
+def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  # type: ignore[no-untyped-def]
+    """Note an access in the stamps of its element, at `wrote` and `read`.
 
     Args:
-        state: what the block did: atomic operations on global arrays (2: used a result); elements written, for a shared
-            array.
-        era: since the last barrier, `since`: of the block, `start`: of this block, `end`: of the next.
+        state: the address of what the block did: atomic operations on global arrays (2: used a result); elements
+            written, for a shared array. Behind it, the stamp that a race was found by.
+        era: since the last barrier; since: since the last barrier of the block; start: of this block; end: of the next.
+
+    Returns:
+        The code of an error, and 16 times what explain() needs; 0 where there is none.
     """
-    for d in range(len(index)):
-        if index[d] >= shape[d] or index[d] < -shape[d]:
-            _wrong(shape, index, OUT, d, 0, line, name, t, b, error)
-            if shape[d] == 0:
-                raise IndexError("an empty array")
-            return _null(index)
     me = era | (site << _SITE) | t
-    w = wrote[index]
+    w = _load(wrote)
+    found = 0
     stamps = True
     if w >= since:
         other = w >= end or ((w ^ me) & _THREAD != 0 and (w >= era or (w ^ me) & _WARP != 0))
         if other and not (mode >= ATOMIC and w & _ATOMIC):
-            _wrong(shape, index, RACE, mode, w, line, name, t, b, error)
+            found = RACE | mode << 4
+            _store(state + 8, w)
     elif w < start:
         if shared:
             if mode != WRITE and mode != EXCHANGE:
-                _wrong(shape, index, UNINITIALIZED, 0, 0, line, name, t, b, error)
+                found = UNINITIALIZED
             if mode != READ:
-                state[0] += 1
-        elif w != 0 and _foreign(w, mode, state):
-            _wrong(shape, index, RACE, mode, w, line, name, t, b, error)
-    if not shared and mode == READ and state[0] != 0:
-        stamps = state[0] == 1 and w & _ATOMIC == 0  # what comes after an atomic operation is no race
+                _store(state, _load(state) + 1)
+        elif w != 0 and _is_race_of_blocks(w, mode, _load(state)):
+            found = RACE | mode << 4
+            _store(state + 8, w)
     if mode != READ:
-        r = read[index]
+        r = _load(read)
         if r != 0:
-            if r >= since and r < end:
+            here = start <= r < end
+            if r >= since and here:
                 if (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP:
-                    _wrong(shape, index, RACE, mode | 8, r, line, name, t, b, error)
-            if not shared and (r & _BLOCKS or r < start or r >= end) and _foreign(0, mode, state):
-                _wrong(shape, index, RACE, mode | (24 if r >= start and r < end else 8), r, line, name, t, b, error)
-        wrote[index] = me | _ATOMIC if mode >= ATOMIC else me
+                    found = RACE | (mode | 8) << 4
+                    _store(state + 8, r)
+            if not shared and (r & _BLOCKS or not here) and _is_race_of_blocks(0, mode, _load(state)):
+                found = RACE | (mode | (24 if here else 8)) << 4
+                _store(state + 8, r)
+        _store(wrote, me | _ATOMIC if mode >= ATOMIC else me)
+    if not shared and mode == READ and _load(state) != 0:
+        stamps = _load(state) == 1 and w & _ATOMIC == 0  # what comes after an atomic operation is no race
     if (mode == READ or mode == BOTH) and stamps:
-        r = read[index]
+        r = _load(read)
         flags = 0
-        if r >= start and r < end:
+        if start <= r < end:
             flags = r & _BLOCKS
             if r >= era and (r & _MANY or (r ^ me) & _THREAD):
                 flags |= _MANY
         elif r != 0 and not shared:
             flags = _BLOCKS
-        read[index] = me | flags
+        _store(read, me | flags)
     if mode >= ATOMIC and not shared:
-        state[0] = max(state[0], 2 if mode == ACQUIRE else 1)
-    return index
+        _store(state, max(_load(state), 2 if mode == ACQUIRE else 1))
+    return found
 
 
-@njit(cache=True, **OPTIONS)
-def injective(coefficients, extents):  # type: ignore[no-untyped-def]
+def _compiled(context: Any, builder: Any, function: Any, args: list[Any]) -> Any:
+    """Call a function of this module in generated code; it is not inlined, which would take long to compile."""
+    signature = types.int64(*[types.int64] * len(args))
+    made = context.compile_subroutine(builder, function, signature)
+    callee = context.declare_function(builder.module, made.fndesc)
+    _, result = context.call_conv.call_function(
+        builder, callee, types.int64, signature.args, args, attrs=("noinline",)
+    )
+    return result
+
+
+def _integers(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
+    """Return the elements of a tuple as int64."""
+    parts = cgutils.unpack_tuple(builder, value)
+    return [context.cast(builder, p, k, types.int64) for p, k in zip(parts, kind, strict=True)]
+
+
+def _address(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    return builder.ptrtoint(context.make_array(kind)(context, builder, value).data, context.get_value_type(types.int64))
+
+
+def _check(context: Any, builder: Any, kinds: Any, args: Any, where: list[Any], inner: Any) -> Any:
+    """Return an index, or zeros where it is out of bounds; `inner(index)` checks more where it is not.
+
+    Args:
+        kinds, args: the types and values of (shape, index, error).
+        where: line, number of the array, thread, block.
+    """
+    shape = _integers(context, builder, kinds[0], args[0])
+    index = _integers(context, builder, kinds[1], args[1])
+    error = _address(context, builder, kinds[2], args[2])
+    zero = context.get_constant(types.int64, 0)
+    wrapped, good, axis = [], cgutils.true_bit, context.get_constant(types.int64, 0)
+    for d, (i, n) in enumerate(zip(index, shape, strict=False)):
+        wrapped.append(builder.select(builder.icmp_signed("<", i, zero), builder.add(i, n), i))
+        fits = builder.icmp_unsigned("<", wrapped[-1], n)
+        axis = builder.select(builder.and_(good, builder.not_(fits)), context.get_constant(types.int64, d), axis)
+        good = builder.and_(good, fits)
+
+    def four(values: list[Any]) -> list[Any]:
+        return [context.get_constant(types.int64, len(values)), *(values + [zero] * 4)[:4]]
+
+    with builder.if_else(good, likely=True) as (yes, no):
+        with yes:
+            inner(wrapped, error, four(wrapped))
+        with no:
+            code = context.get_constant(types.int64, OUT)
+            _compiled(context, builder, _note, [error, *where, code, axis, zero, *four(index)])
+            for n in shape[: len(index)]:
+                with builder.if_then(builder.icmp_signed("==", n, zero), likely=False):
+                    context.call_conv.return_user_exc(builder, IndexError, ("an empty array",))
+    kept = [builder.select(good, i, zero) for i in wrapped]
+    return context.make_tuple(builder, types.UniTuple(types.int64, len(kept)), kept)
+
+
+@intrinsic
+def inside(typingctx: Any, shape: Any, index: Any, error: Any, where: Any) -> Any:
+    """Return the index, or zeros where it is out of bounds. `where`: line, number of the array, thread, block."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        numbers = _integers(context, builder, signature.args[3], args[3])
+        return _check(context, builder, signature.args, args, numbers, lambda *_: None)
+
+    return types.UniTuple(types.int64, len(index))(shape, index, error, where), codegen
+
+
+@intrinsic
+def access(
+    typingctx: Any, shape: Any, index: Any, error: Any, where: Any, wrote: Any, read: Any, state: Any, how: Any
+) -> Any:
+    """Return the index, or zeros where it is out of bounds; also look for races and uninitialized elements.
+
+    `how`: the last arguments of `_touch`, from `mode` to `site`.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        where_values = _integers(context, builder, kinds[3], args[3])
+        numbers = _integers(context, builder, kinds[7], args[7])
+
+        def more(wrapped: list[Any], error_address: Any, four: list[Any]) -> None:
+            word = context.get_value_type(types.int64)
+            addresses = []
+            for k in (4, 5):
+                made = context.make_array(kinds[k])(context, builder, args[k])
+                pointer = cgutils.get_item_pointer(context, builder, kinds[k], made, wrapped)
+                addresses.append(builder.ptrtoint(pointer, word))
+            held = _address(context, builder, kinds[6], args[6])
+            found = _compiled(context, builder, _touch, [*addresses, held, *numbers, where_values[2]])
+            with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
+                code, other = builder.and_(found, word(15)), builder.ashr(found, word(4))
+                behind = builder.inttoptr(builder.add(held, word(8)), word.as_pointer())
+                stamp = builder.load(behind)
+                _compiled(context, builder, _note, [error_address, *where_values, code, other, stamp, *four])
+
+        return _check(context, builder, kinds, args, where_values, more)
+
+    result = types.UniTuple(types.int64, len(index))
+    return result(shape, index, error, where, wrote, read, state, how), codegen
+
+
+def _is_injective(c0, c1, c2, c3, c4, c5, c6, c7, e0, e1, e2, e3, e4, e5, e6, e7):  # type: ignore[no-untyped-def]
     """Whether a sum of coefficients times counters has another value for each choice of the counters."""
+    coefficients, extents = (c0, c1, c2, c3, c4, c5, c6, c7), (e0, e1, e2, e3, e4, e5, e6, e7)
     reach, last = 0, 0
-    for _ in range(len(extents)):
-        best = 0
-        size = 0
-        for k in range(len(extents)):
+    for _ in range(8):
+        best, size, several = 0, 0, 0
+        for k in range(8):
             c = abs(coefficients[k])
             if extents[k] > 1:
-                if c <= last and (c == 0 or last == 0):
-                    return False
+                if c == 0:
+                    return 0
                 if c > last and (best == 0 or c < best):
-                    best, size = c, extents[k]
+                    best, size, several = c, extents[k], 0
                 elif c == best:
-                    return False
+                    several = 1
         if best == 0:
-            return True
-        if best <= reach:
-            return False
+            return 1
+        if best <= reach or several:
+            return 0
         reach = reach + best * (size - 1) if size < (1 << 30) else 1 << 62
         last = best
-    return True
+    return 1
+
+
+@intrinsic
+def injective(typingctx: Any, coefficients: Any, extents: Any) -> Any:
+    """Whether a sum of coefficients times counters has another value for each choice of the counters."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        given = [v for k in (0, 1) for v in _integers(context, builder, signature.args[k], args[k])]
+        return builder.trunc(_compiled(context, builder, _is_injective, given), context.get_value_type(types.boolean))
+
+    return types.boolean(coefficients, extents), codegen
 
 
 class Checks:
@@ -207,13 +320,13 @@ class Checks:
 
     def head(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of the compiled function."""
-        out = statements("_nb_state = _nb_np.zeros(1, _nb_np.int64)\n_nb_era = 0\n_nb_since = 0\n_nb_start = 0\n_nb_end = 0", line)
+        out = statements("_nb_state = _nb_np.zeros(2, _nb_np.int64)\n_nb_era = 0\n_nb_since = 0\n_nb_start = 0\n_nb_end = 0", line)
         for n in self.shared:
             out += statements(
                 f"""
                 _nb_wrote_{n} = _nb_np.zeros({n}.shape, _nb_np.int64)
                 _nb_read_{n} = _nb_np.zeros({n}.shape, _nb_np.int64)
-                _nb_filled_{n} = _nb_np.zeros(1, _nb_np.int64)
+                _nb_filled_{n} = _nb_np.zeros(2, _nb_np.int64)
                 """,
                 line,
             )
@@ -354,17 +467,17 @@ class _Check(ast.NodeTransformer):
         node.value = ast.copy_location(ast.Name(array, ast.Load()), node)
         line = node.lineno
         index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
-        tail = f"{line}, {self.checks.number(array)}, _nb_t, _nb_block, _nb_error)"
+        where = f"{array}.shape, INDEX, _nb_error, ({line}, {self.checks.number(array)}, _nb_t, _nb_block)"
         base = self.checks.sites.bases.get(array, array)
         if len(parts) == kind.ndim and array in self.shadowed:
             shared = base in self.checks.shared
             state = f"_nb_filled_{base}" if shared else "_nb_state"
             text = (
-                f"_nb_access({array}.shape, INDEX, _nb_wrote_{array}, _nb_read_{array}, {state}, {mode}, {shared}, "
-                f"_nb_era, _nb_since, _nb_start, _nb_end, {self.checks.site(line)}, {tail}"
+                f"_nb_access({where}, _nb_wrote_{array}, _nb_read_{array}, {state}, ({mode}, {int(shared)}, _nb_era, "
+                f"_nb_since, _nb_start, _nb_end, {self.checks.site(line)}))"
             )
         else:
-            text = f"_nb_inside({array}.shape, INDEX, {tail}"
+            text = f"_nb_inside({where})"
         node.slice = expression(text, line, INDEX=ast.copy_location(index, node))
         return node
 

@@ -1,8 +1,8 @@
 """Simplify a kernel's syntax: step 1 of the compiled simulator.
 
-Names of CUDA become generated names and calls of helpers. A device function in which threads meet takes the place of
-its call; another becomes a function for the CPU that gets the thread's indices. Barriers, shuffles and votes become
-statements of their own.
+Names of CUDA become generated names and calls of helpers. A device function with barriers
+or shuffles is inlined; another becomes a CPU function that gets the thread's indices. Each barrier, shuffle or vote
+becomes a separate statement.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .syntax import (
 
 #: Votes of a whole block.
 BLOCK_VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
-#: Calls in which threads meet, and arrays that belong to a block or a thread.
+#: Calls where threads wait for each other.
 _MEETING = {*BLOCK_VOTES, "syncthreads", "syncwarp", "sync"}
 _INDICES = {"threadIdx": "t", "blockIdx": "b", "blockDim": "D", "gridDim": "G"}
 _IGNORED = ("threadfence", "threadfence_block", "threadfence_system", "nanosleep")
@@ -106,7 +106,7 @@ class Normalize(ast.NodeTransformer):
     # ------------------------------------------------------------ statements
 
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Return the statements that take the place of these."""
+        """Return the simplified statements."""
         out: list[ast.stmt] = []
         for s in body:
             outer, self.hoisted = self.hoisted, []
@@ -171,7 +171,7 @@ class Normalize(ast.NodeTransformer):
         return out
 
     def unpacked(self, s: ast.Assign, targets: list[ast.expr], value: ast.expr) -> list[ast.stmt]:
-        """Assign to several targets one after the other, so that each has a value of its own where that is known."""
+        """Split an assignment to several targets into one assignment for each."""
         if any(isinstance(t, ast.Starred) for t in targets):
             raise self.source.unsupported(s.lineno, "an assignment with *", "name each element")
         if isinstance(value, ast.Attribute) and value.attr == "shape":
@@ -433,7 +433,7 @@ class Normalize(ast.NodeTransformer):
             tree = function("_nb_device", [*inner.parameters, *context], body)
             text = ast.unparse(tree) + constants(used, normal.space)
             self.texts.append(text)
-            # A name of its own: the machine code of several kernels is linked together.
+            # The name is unique, because the machine code of several kernels is linked together.
             name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
             tree.body[0].name = name  # type: ignore[attr-defined]
             normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
@@ -504,7 +504,7 @@ class _Inlined(Source):
 
 
 class _Rename(ast.NodeTransformer):
-    """Rename variables, and put expressions in place of parameters."""
+    """Rename variables, and replace parameters by expressions."""
 
     def __init__(self, names: dict[str, str], values: dict[str, ast.expr]):
         self.names, self.values = names, values

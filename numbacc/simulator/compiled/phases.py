@@ -1,7 +1,7 @@
 """Emit a kernel as phases: step 4 of the compiled simulator.
 
-A phase is a loop over the threads of a block, between two places where threads meet. A branch or loop in which threads
-meet stays outside of these loops where its condition is uniform. Else it becomes masks: for each thread, a byte that
+A phase is a loop over the threads of a block, between two places where threads meet. A branch or loop that contains
+a barrier stays outside of these loops if its condition is uniform. Else it becomes masks: for each thread, a byte that
 says whether it takes part.
 """
 
@@ -38,7 +38,7 @@ from .variables import Carried
 
 
 class Checker(Protocol):
-    """What the checked mode adds to phases."""
+    """The statements that checked mode adds to phases."""
 
     def body(self, body: list[ast.stmt], emit: Phases) -> list[ast.stmt]:
         """Return the statements of a phase with checks."""
@@ -77,7 +77,8 @@ class _Loop:
 
 @dataclass
 class Phases:
-    """Emit blocks of statements for all threads. The first pass (`carried` is None) only looks for what is carried.
+    """Emit blocks of statements for all threads. The first pass (`carried` is None) only finds the
+    variables that are carried.
 
     Attributes:
         returning: whether threads that returned must be known in later phases.
@@ -127,7 +128,7 @@ class Phases:
     # ------------------------------------------------------------ blocks
 
     def block(self, body: list[ast.stmt], masks: Masks) -> list[ast.stmt]:
-        """Return statements for all threads, given those of one thread."""
+        """Return statements for all threads, given the statements of one thread."""
         out: list[ast.stmt] = []
         run: list[ast.stmt] = []
 
@@ -530,7 +531,7 @@ class Phases:
 
 
 class _Whole(ast.NodeTransformer):
-    """Put expressions in place of names."""
+    """Replace names by expressions."""
 
     def __init__(self, parts: dict[str, ast.expr]):
         self.parts = parts
