@@ -203,7 +203,7 @@ _popc, _clz = _bit_count("popc", "ctpop"), _bit_count("clz", "ctlz")
 
 @register_jitable
 def _up(x):  # type: ignore[no-untyped-def]
-    """Return the next larger float64; x where there is none."""
+    """Return the next larger float64; infinity and NaN stay."""
     if math.isnan(x) or x == math.inf:
         return x
     if x == 0.0:
@@ -214,7 +214,7 @@ def _up(x):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _up_float(x):  # type: ignore[no-untyped-def]
-    """Return the next larger float32; x where there is none."""
+    """Return the next larger float32; infinity and NaN stay."""
     if math.isnan(x) or x == math.inf:
         return x
     if x == types.float32(0.0):
@@ -483,7 +483,7 @@ def _permuted(x, y, selector):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _to_integer(x, lowest, highest, missing):  # type: ignore[no-untyped-def]
-    """Return a rounded float as an integer; what is out of range becomes the nearest bound, NaN `missing`."""
+    """Return a rounded float as an integer; a value out of range becomes the nearest bound, NaN `missing`."""
     if math.isnan(x):
         return missing
     if x <= types.float64(lowest):
@@ -782,7 +782,7 @@ def _vector(element: str, count: int) -> Any:
 
 
 def _vectors() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Return the names of vector types, each with what makes its function."""
+    """Return the names of vector types, each with the maker of its function."""
     for element, aliases in _ALIASES.items():
         for count in range(1, 5):
             make = functools.cache(functools.partial(_vector, element, count))
