@@ -16,12 +16,11 @@ def launch(kernel, blocks, threads, *arguments, checked=False):
     Kernel(kernel.py_func, checked=checked).launch((blocks, 1, 1), (threads, 1, 1), 0, arguments)
 
 
-@CHECKED
-def test_warps(checked):
+def test_warps():
     x = np.random.default_rng(0).integers(0, 12, 128)
     x[32:64], x[64:96] = 8, 2 * (x[64:96] // 2)
     y = np.full((13, 128), -99, np.int64)
-    launch(kernels.warp_calls, 2, 64, x, y, checked=checked)
+    launch(kernels.warp_calls, 2, 64, x, y)
     for t in range(128):
         warp, lane = x[t - t % 32 : t - t % 32 + 32].tolist(), t % 32
         even = sum(1 << k for k, v in enumerate(warp) if v % 2 == 0)

@@ -5,7 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
+from numba.core.compiler import run_frontend
+from numba.core.errors import TypingError
+from numba.core.registry import cpu_target
+from numba.core.typed_passes import type_inference_stage
+from skips import needed
 
 from numbacc.simulator.compiled.functions import FUNCTIONS
 
@@ -269,12 +274,37 @@ def test_functions_of_math_that_only_the_gpu_target_has():
         assert run(np.float32(x), np.float32(y)) == (math.fmod(x, y), math.remainder(x, y), math.modf(x))
 
 
+def test_vectors():
+    four, two, pair = function("float32x4"), function("float32x2"), function("int2")
+
+    @njit
+    def run(x, out):
+        v = four(x[0], 2, two(x[1], x[2]))
+        w = four(v)
+        i = pair(x[1], 7)
+        out[0], out[1], out[2], out[3] = v.x, v.y, w.z, w.w
+        out[4], out[5] = i.x, i.y
+
+    x, out = np.array([0.1, 1.7, 3.5]), np.full(6, np.nan)
+    run(x, out)
+    assert out.tolist() == [np.float32(0.1), 2, np.float32(1.7), 3.5, 1, 7]
+    assert function("float4") is four
+    with pytest.raises(TypingError, match="needs 4 numbers; 2 were given"):
+        njit(lambda a: four(a, a))(1.0)
+
+
 def test_bessel_functions():
-    special = pytest.importorskip("scipy.special", reason="scipy has Bessel functions")
-    x = np.array([0.5, 1.0, 7.5])
-    names = [n for n in ("j0", "j1", "y0", "y1") if f"cuda.libdevice.{n}" in FUNCTIONS]
-    for name, found in zip(names, called([f"libdevice.{n}" for n in names], x) if names else [], strict=True):
-        np.testing.assert_allclose(found, getattr(special, name)(x), rtol=1e-13)
+    """Bessel's equation of the integral: J_n(x) is the mean of cos(n t - x sin t)."""
+    x, t = np.array([0.5, 1.0, 7.5]), (np.arange(2000) + 0.5) * np.pi / 2000
+    if "cuda.libdevice.j0" not in FUNCTIONS:
+        return  # nor has the C library
+    for n, found in zip((0, 1), called(["libdevice.j0", "libdevice.j1"], x), strict=True):
+        np.testing.assert_allclose(found, [np.cos(n * t - v * np.sin(t)).mean() for v in x], rtol=1e-12)
+    (third,) = called(["libdevice.jn"], np.full(3, 3), x)
+    np.testing.assert_allclose(third, [np.cos(3 * t - v * np.sin(t)).mean() for v in x], rtol=1e-12)
+    y0, y1, j0, j1 = called(["libdevice.y0", "libdevice.y1", "libdevice.j0", "libdevice.j1"], x)
+    wronskian = [j1[k] * y0[k] - j0[k] * y1[k] for k in range(3)]
+    np.testing.assert_allclose(wronskian, 2 / (np.pi * x), rtol=1e-13)
 
 
 def test_exponents_and_neighbours():
@@ -320,7 +350,7 @@ def test_bits_of_floats():
 
 
 def test_each_name_of_libdevice_has_a_function():
-    libdevice = pytest.importorskip("numba.cuda.libdevicefuncs", reason="numba.cuda lists the names")
+    libdevice = needed("numba.cuda.libdevicefuncs", "library")
     known = {path.removeprefix("cuda.libdevice.") for path in FUNCTIONS if path.startswith("cuda.libdevice.")}
     missing = {name.removeprefix("__nv_") for name in libdevice.functions} - known
     assert missing == {"fma_rd", "fma_ru", "fma_rz"}
@@ -328,9 +358,7 @@ def test_each_name_of_libdevice_has_a_function():
 
 def test_each_function_compiles():
     """Every function of libdevice compiles for the types that it has on a GPU, and returns its type."""
-    from numba import types
-
-    libdevice = pytest.importorskip("numba.cuda.libdevicefuncs", reason="numba.cuda lists the types")
+    libdevice = needed("numba.cuda.libdevicefuncs", "library")
     for name, (result, arguments) in libdevice.functions.items():
         path = f"cuda.libdevice.{name.removeprefix('__nv_')}"
         if path not in FUNCTIONS or any(a.is_ptr for a in arguments):
@@ -339,10 +367,6 @@ def test_each_function_compiles():
         given = ", ".join("abc"[: len(kinds)])
         space = {"f": FUNCTIONS[path]}
         exec(f"def run({given}):\n    return f({given})", space)
-        from numba.core.compiler import run_frontend
-        from numba.core.registry import cpu_target
-        from numba.core.typed_passes import type_inference_stage
-
         typing, target = cpu_target.typing_context, cpu_target.target_context
         typing.refresh()
         target.refresh()

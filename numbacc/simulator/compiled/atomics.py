@@ -58,7 +58,7 @@ def _bits(builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _by_comparing(builder: Any, kind: Any, pointer: Any, value: Any, combine: _Combine) -> Any:
-    """Replace an element by a loop of compare-and-swap, as there is no instruction for it; return the old value."""
+    """Replace an element in a loop of compare-and-swap, without an instruction for it; return the old value."""
     word = ir.IntType(kind.bitwidth)
     numbers = isinstance(kind, types.Float)
     address = builder.bitcast(pointer, word.as_pointer())
@@ -93,7 +93,7 @@ def _operation(
         name: its name in cuda.atomic.
         combine: how the new value is computed.
         allowed: the types of elements.
-        instruction: LLVM's name of an atomic instruction for a type of elements; "" where there is none.
+        instruction: LLVM's name of an atomic instruction for a type of elements; "" if LLVM lacks one.
         shared: whether the array belongs to one block.
     """
 
@@ -240,7 +240,7 @@ def _functions(shared: bool) -> dict[str, Any]:
     return made | {"cas": _swap("cas", shared), "compare_and_swap": _first("compare_and_swap", shared)}
 
 
-#: Of arrays that several workers share.
+#: The operations on arrays that several workers share.
 GLOBAL: dict[str, Any] = _functions(False)
-#: Of arrays that belong to one block.
+#: The operations on arrays that belong to one block.
 SHARED: dict[str, Any] = _functions(True)

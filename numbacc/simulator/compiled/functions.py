@@ -8,7 +8,9 @@ types that the function has on a GPU, and results have the GPU's types.
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -106,16 +108,6 @@ def _selp(typingctx: Any, test: Any, a: Any, b: Any) -> Any:
     return kind(test, a, b), codegen
 
 
-@intrinsic
-def _nothing(typingctx: Any, *given: Any) -> Any:
-    """Return None: for fences and sleep."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return context.get_dummy_value()
-
-    return types.none(types.StarArgTuple.from_types(given[0].types if len(given) == 1 else ())), codegen
-
-
 def _rounding(name: str) -> Any:
     """Return the intrinsic of LLVM's floor, ceil, trunc, rint (half to even) or round (half away from zero)."""
 
@@ -167,25 +159,23 @@ def _high_product(unsigned: bool) -> Any:
 
 
 def _library(name: str) -> Any:
-    """Return the intrinsic that calls the C library's function of floats."""
+    """Return the intrinsic that calls a function of the C library, of a float64 or of an int32 and a float64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = [types.float64] if len(args) == 1 else [types.int32, types.float64]
+        values = [context.cast(builder, v, t, k) for v, t, k in zip(args, signature.args, kinds, strict=True)]
+        kind = ir.FunctionType(ir.DoubleType(), [v.type for v in values])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"numbacc_{name}"), values)
 
     @intrinsic
-    def call(typingctx: Any, *given: Any) -> Any:
-        kinds = given[0].types
+    def one(typingctx: Any, x: Any) -> Any:
+        return types.float64(x), codegen
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values = cgutils.unpack_tuple(builder, args[0])
-            c_types = [ir.IntType(32) if isinstance(k, types.Integer) else ir.DoubleType() for k in kinds]
-            values = [
-                context.cast(builder, v, k, types.int32 if isinstance(k, types.Integer) else types.float64)
-                for v, k in zip(values, kinds, strict=True)
-            ]
-            kind = ir.FunctionType(ir.DoubleType(), c_types)
-            return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"numbacc_{name}"), values)
+    @intrinsic
+    def two(typingctx: Any, n: Any, x: Any) -> Any:
+        return types.float64(n, x), codegen
 
-        return types.float64(types.StarArgTuple.from_types(kinds)), codegen
-
-    return call
+    return two if name.endswith("n") else one
 
 
 def _in_library(name: str) -> bool:
@@ -213,7 +203,7 @@ _popc, _clz = _bit_count("popc", "ctpop"), _bit_count("clz", "ctlz")
 
 @register_jitable
 def _up(x):  # type: ignore[no-untyped-def]
-    """Return the next larger float64; x where there is none."""
+    """Return the next larger float64; infinity and NaN stay."""
     if math.isnan(x) or x == math.inf:
         return x
     if x == 0.0:
@@ -224,7 +214,7 @@ def _up(x):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _up_float(x):  # type: ignore[no-untyped-def]
-    """Return the next larger float32; x where there is none."""
+    """Return the next larger float32; infinity and NaN stay."""
     if math.isnan(x) or x == math.inf:
         return x
     if x == types.float32(0.0):
@@ -493,7 +483,7 @@ def _permuted(x, y, selector):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _to_integer(x, lowest, highest, missing):  # type: ignore[no-untyped-def]
-    """Return a rounded float as an integer; what is out of range becomes the nearest bound, NaN `missing`."""
+    """Return a rounded float as an integer; a value out of range becomes the nearest bound, NaN `missing`."""
     if math.isnan(x):
         return missing
     if x <= types.float64(lowest):
@@ -755,10 +745,55 @@ def _math_modf(x):  # type: ignore[no-untyped-def]
     return None
 
 
+# ---- vectors: named tuples with the fields x, y, z and w
+
+#: Names of CUDA C for types of elements.
+_ALIASES = {
+    "int8": ("char",), "int16": ("short",), "int32": ("int",), "int64": ("longlong",), "uint8": ("uchar",),
+    "uint16": ("ushort",), "uint32": ("uint",), "uint64": ("ulonglong",), "float32": ("float",), "float64": ("double",),
+}  # fmt: skip
+
+
+def _vector(element: str, count: int) -> Any:
+    """Return the function that makes a vector of numbers and smaller vectors."""
+    name = f"{element}x{count}"
+    made = namedtuple(name, list("xyzw"[:count]))  # type: ignore[misc]
+    space = {"made": made, "kind": getattr(types, element)}
+
+    def vector(a, b=None, c=None, d=None):  # type: ignore[no-untyped-def]
+        raise NotImplementedError  # compiled code has the overload
+
+    vector.__name__ = name
+
+    @overload(vector)
+    def _overload(a, b=None, c=None, d=None):  # type: ignore[no-untyped-def]
+        parts: list[str] = []
+        for parameter, given in zip("abcd", (a, b, c, d), strict=True):
+            if isinstance(given, types.BaseTuple):
+                parts += [f"kind({parameter}[{k}])" for k in range(len(given))]
+            elif isinstance(given, (types.Number, types.Boolean)):
+                parts.append(f"kind({parameter})")
+        if len(parts) != count:
+            raise TypingError(f"cuda.{name} needs {count} numbers; {len(parts)} were given")
+        exec(f"def make(a, b=None, c=None, d=None):\n    return made({', '.join(parts)})", space)
+        return space["make"]
+
+    return vector
+
+
+def _vectors() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Return the names of vector types, each with the maker of its function."""
+    for element, aliases in _ALIASES.items():
+        for count in range(1, 5):
+            make = functools.cache(functools.partial(_vector, element, count))
+            yield f"{element}x{count}", make
+            for alias in aliases:
+                yield f"{alias}{count}", make
+
+
 _DIRECT: dict[str, Callable[[], Any]] = {
     "popc": lambda: _popc, "clz": lambda: _clz, "ffs": lambda: _ffs, "brev": lambda: _brev, "fma": lambda: _fma,
     "selp": lambda: _selp, "cbrt": lambda: _cuda_cbrt,
-    **{n: lambda: _nothing for n in ("threadfence", "threadfence_block", "threadfence_system", "nanosleep")},
 }  # fmt: skip
 
 
@@ -767,6 +802,7 @@ class _Functions(Mapping[str, Any]):
 
     def __init__(self) -> None:
         self._makers = {f"cuda.{n}": make for n, make in _DIRECT.items()}
+        self._makers |= {f"cuda.{n}": make for n, make in _vectors()}
         self._makers |= {f"cuda.libdevice.{n}": lambda n=n: _made(n) for n in _SPECIFICATIONS}  # type: ignore[misc]
         self._makers |= {path: lambda f=f: f for path, f in half.FUNCTIONS.items()}  # type: ignore[misc]
         self._done: dict[str, Any] = {}

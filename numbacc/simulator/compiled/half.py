@@ -4,8 +4,8 @@ Numba's CPU target has neither. Here both are Numba types, stored as 16-bit inte
 to float32, computes, and rounds the result to the nearest value, half to even, as a GPU does. Mixed operands promote as
 in numba-cuda: with float32 or float64 to that type, with an integer of more than 16 bits to float64.
 
-`argument` prepares an array or scalar of NumPy or ml_dtypes for a call of compiled code. `as_dtype` gives what
-`np.empty` takes inside of it.
+`argument` prepares an array or scalar of NumPy or ml_dtypes for a call of compiled code. `as_dtype` gives the
+dtype that `np.empty` accepts there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ register_model(SmallFloat)(
 
 
 def promoted(a: Any, b: Any) -> Any:
-    """Return the type that an operation of two types computes in; None where there is none."""
+    """Return the type that an operation of two types computes in; None if they have none in common."""
     a, b = types.unliteral(a), types.unliteral(b)
     if not isinstance(a, SmallFloat):
         a, b = b, a
@@ -253,7 +253,7 @@ def _rounded(builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _odd(builder: Any, value: Any) -> Any:
-    """Return a float64 as float32, rounded to odd, so that a second rounding gives what one rounding would give."""
+    """Return a float64 as float32, rounded to odd, so that a second rounding does no harm."""
     near = builder.fptrunc(value, _F32)
     back = builder.fpext(near, _F64)
     inexact = builder.fcmp_ordered("!=", back, value)
@@ -509,7 +509,7 @@ def as_float_of(typingctx: Any, y: Any, x: Any) -> Any:
 
 @intrinsic
 def odd_sum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the sum of two float64, rounded to odd, so that a second rounding gives what one rounding would give."""
+    """Return the sum of two float64, rounded to odd, so that a second rounding does no harm."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, b = args
