@@ -104,12 +104,12 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
     w = _load(wrote)
     found = 0
     stamps = True
-    if w >= since:
-        other = w >= end or ((w ^ me) & _THREAD != 0 and (w >= era or (w ^ me) & _WARP != 0))
+    if since <= w < end:
+        other = (w ^ me) & _THREAD != 0 and (w >= era or (w ^ me) & _WARP != 0)
         if other and not (mode >= ATOMIC and w & _ATOMIC):
             found = RACE | mode << 4
             _store(state + 8, w)
-    elif w < start:
+    elif w < start or w >= end:
         if shared:
             if mode != WRITE and mode != EXCHANGE:
                 found = UNINITIALIZED
@@ -122,11 +122,11 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
         r = _load(read)
         if r != 0:
             here = start <= r < end
-            if r >= since and here:
+            if found & 15 != RACE and here and r >= since:
                 if (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP:
                     found = RACE | (mode | 8) << 4
                     _store(state + 8, r)
-            if not shared and (r & _BLOCKS or not here) and _is_race_of_blocks(0, mode, _load(state)):
+            if found & 15 != RACE and not shared and (r & _BLOCKS or not here) and _is_race_of_blocks(0, mode, _load(state)):
                 found = RACE | (mode | (24 if here else 8)) << 4
                 _store(state + 8, r)
         _store(wrote, me | _ATOMIC if mode >= ATOMIC else me)
@@ -321,6 +321,18 @@ class Checks:
     def head(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of the compiled function."""
         out = statements("_nb_state = _nb_np.zeros(2, _nb_np.int64)\n_nb_era = 0\n_nb_since = 0\n_nb_start = 0\n_nb_end = 0", line)
+        out += statements(
+            """
+            _nb_places_x = _nb_np.zeros(_nb_T, _nb_np.int64)
+            _nb_places_y = _nb_np.zeros(_nb_T, _nb_np.int64)
+            _nb_places_z = _nb_np.zeros(_nb_T, _nb_np.int64)
+            for _nb_t in range(_nb_T):
+                _nb_places_x[_nb_t] = _nb_t % _nb_Dx
+                _nb_places_y[_nb_t] = _nb_t // _nb_Dx % _nb_Dy
+                _nb_places_z[_nb_t] = _nb_t // (_nb_Dx * _nb_Dy)
+            """,
+            line,
+        )
         for n in self.shared:
             out += statements(
                 f"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 
 from numba import types
 
-from .analysis import Facts
+from .analysis import Facts, factor
 from .normalize import BLOCK_VOTES, Normalize
 from .syntax import (
     BARRIER,
@@ -402,6 +403,8 @@ class Sites:
         bounds = _Bounds(self, emit, stored(body))
         tests: list[str] = []
         sites = [self.all[k] for k in found]
+        if all(any(isinstance(op, ast.Eq) and named([a, b]) & _THREADS.keys() for a, op, b in s.guards) for s in sites):
+            return None  # few threads come here
         for s in sites:
             if s.array in self.bases or s.array in self.hidden or s.array in self.mixed:
                 return None
@@ -414,7 +417,7 @@ class Sites:
             for axis, span in enumerate(spans):
                 if span is None:
                     return None
-                tests += [f"({span[0]} >= 0)", f"({span[1]} < {s.array}.shape[{axis}])"]
+                tests += [f"({span[0]} >= 0)", f"({span[1]} < {self._size(s.array, axis)})"]
             bounds.spans[id(s)] = spans
         for array in sorted({s.array for s in sites}):
             if array in tracked:
@@ -423,9 +426,16 @@ class Sites:
                 apart = self._apart(array, sites, {*found}, bounds)
                 if apart is None:
                     return None
-                tests += [f"(_nb_filled_{array}[0] == {array}.size)", *apart]
+                shape = self.normal.shared[array][0]
+                size = f"{array}.size" if 0 in shape else str(math.prod(shape))
+                tests += [f"(_nb_filled_{array}[0] == {size})", *apart]
         tests = [t for t in dict.fromkeys(tests) if not _holds(t)]
         return bounds.out, expression(" & ".join(tests) or "True", emit.line)
+
+    def _size(self, array: str, axis: int) -> str:
+        """Return the text of an array's size along an axis, at the level of the block."""
+        shape = {**self.normal.shared, **self.normal.local}.get(array, ((0,), None))[0]
+        return str(shape[axis]) if 0 not in shape else f"{array}.shape[{axis}]"
 
     def _apart(self, array: str, sites: list[Site], found: set[int], bounds: _Bounds) -> list[str] | None:
         """Return the conditions that threads touch different elements of a shared array."""
@@ -595,7 +605,7 @@ class _Bounds:
         if not start or not stop or not step:
             return None
         falls = f"({stop[0]} + 1)"
-        if step[0].isdecimal() and int(step[0]) > 0:
+        if (step[0].isdecimal() and int(step[0]) > 0) or (len(given) == 3 and factor(given[2], self.facts)):
             return self.put(start[0], f"{stop[1]} - 1")
         return self.put(
             f"{start[0]} if {step[0]} > 0 else min({start[0]}, {falls})",
