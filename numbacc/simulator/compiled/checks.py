@@ -25,8 +25,8 @@ from .syntax import BARRIER, assignment, called, expression, named, statements
 
 #: What an error is, in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
-#: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number of
-#: indices, indices.
+#: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
+#: of indices, indices.
 ERRORS = 16
 #: How an access uses an element; an atomic operation whose result is used can tell what other blocks have done.
 READ, WRITE, BOTH, ATOMIC, EXCHANGE, ACQUIRE = 1, 2, 3, 4, 5, 6
@@ -122,17 +122,18 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
         r = _load(read)
         if r != 0:
             here = start <= r < end
-            if found & 15 != RACE and here and r >= since:
-                if (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP:
-                    found = RACE | (mode | 8) << 4
-                    _store(state + 8, r)
-            if found & 15 != RACE and not shared and (r & _BLOCKS or not here) and _is_race_of_blocks(0, mode, _load(state)):
+            others = (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP
+            if found & 15 != RACE and here and r >= since and others:
+                found = RACE | (mode | 8) << 4
+                _store(state + 8, r)
+            far = not shared and (r & _BLOCKS or not here)
+            if found & 15 != RACE and far and _is_race_of_blocks(0, mode, _load(state)):
                 found = RACE | (mode | (24 if here else 8)) << 4
                 _store(state + 8, r)
         _store(wrote, me | _ATOMIC if mode >= ATOMIC else me)
     if not shared and mode == READ and _load(state) != 0:
         stamps = _load(state) == 1 and w & _ATOMIC == 0  # what comes after an atomic operation is no race
-    if (mode == READ or mode == BOTH) and stamps:
+    if mode in (READ, BOTH) and stamps:
         r = _load(read)
         flags = 0
         if start <= r < end:
@@ -152,9 +153,7 @@ def _compiled(context: Any, builder: Any, function: Any, args: list[Any]) -> Any
     signature = types.int64(*[types.int64] * len(args))
     made = context.compile_subroutine(builder, function, signature)
     callee = context.declare_function(builder.module, made.fndesc)
-    _, result = context.call_conv.call_function(
-        builder, callee, types.int64, signature.args, args, attrs=("noinline",)
-    )
+    _, result = context.call_conv.call_function(builder, callee, types.int64, signature.args, args, attrs=("noinline",))
     return result
 
 
@@ -315,12 +314,14 @@ class Checks:
 
     @staticmethod
     def arguments(arrays: list[Any], blocks: int) -> list[Any]:
-        """Return the arguments for `parameters`, given the kernel's arrays. Memory that is not touched costs nothing."""
+        """Return the arguments for `parameters`, given the kernel's arrays. Untouched memory costs nothing."""
         return [_era_bits(blocks), *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2))]
 
     def head(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of the compiled function."""
-        out = statements("_nb_state = _nb_np.zeros(2, _nb_np.int64)\n_nb_era = 0\n_nb_since = 0\n_nb_start = 0\n_nb_end = 0", line)
+        out = statements(
+            "_nb_state = _nb_np.zeros(2, _nb_np.int64)\n_nb_era = _nb_since = _nb_start = _nb_end = 0", line
+        )
         out += statements(
             """
             _nb_places_x = _nb_np.zeros(_nb_T, _nb_np.int64)
@@ -515,7 +516,9 @@ class _Rooted(ast.NodeTransformer):
         node.value = self.at(node.value)
         return node
 
-    visit_Attribute = visit_Subscript
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        node.value = self.at(node.value)
+        return node
 
     def visit_Call(self, node: ast.Call) -> Any:
         node.func = self.at(node.func)
@@ -532,9 +535,7 @@ class _Rooted(ast.NodeTransformer):
         return super().visit(node)
 
 
-def explain(
-    error: Any, arrays: list[str], lines: list[int], source: Source, block: Any, grid: Any
-) -> dict[str, Any]:
+def explain(error: Any, arrays: list[str], lines: list[int], source: Source, block: Any, grid: Any) -> dict[str, Any]:
     """Return the message and the attributes of a KernelError."""
     kind, line, name, t, b, count, other, stamp = (int(e) for e in error[:8])
     index = tuple(int(i) for i in error[9 : 9 + int(error[8])])

@@ -246,7 +246,7 @@ class Phases:
         faster."""
         used = named(inner)
         text = "\n".join(f"_nb_t{a} = _nb_places_{a}[_nb_t]" for a in "xyz" if f"_nb_t{a}" in used) or "pass"
-        return self.make(f"for _nb_t in range(_nb_T):\n PLACES\n INNER", PLACES=self.make(text), INNER=inner)
+        return self.make("for _nb_t in range(_nb_T):\n PLACES\n INNER", PLACES=self.make(text), INNER=inner)
 
     def blocks(self, inner: list[ast.stmt]) -> list[ast.stmt]:
         """Return a loop over the blocks of a grid that synchronizes."""
