@@ -1,6 +1,6 @@
-"""Users' kernels in the compiled simulator: threads a second and seconds to compile, and Numba's own simulator beside.
+"""Users' kernels in the compiled simulator and in Numba's own: threads a second, and seconds to compile.
 
-Needs no GPU. The kernels are those of `simulate_kernels` and of notebook 08.
+Needs no GPU. `simulate_kernels` has the kernels; notebook 08 has twelve more.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,35 @@ def add(report: Report, name: str, made: Mapping[str, Any], loaded: Mapping[str,
         report.add(name=f"{name}, {what}", seconds=seconds, bound=bound, holds=seconds <= bound)
 
 
+def table(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Return the figures of a run as the table of docs/simulator.md."""
+    by_name = {figure["name"]: figure for figure in figures}
+    lines = [
+        "| kernel | threads | threads/s | checked | Numba's simulator | compile, s | checked, s | from disk, s |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in (each.removesuffix(", unchecked") for each in by_name if each.endswith(", unchecked")):
+        fast, checked = by_name[f"{name}, unchecked"], by_name[f"{name}, checked"]
+        numba = fast.get("numba_threads_per_s")
+        seconds = [by_name[f"{name}, {what}"]["seconds"] for what in ("compile", "compile checked", "from disk")]
+        cells = [
+            name, f"{fast['threads']:,}", _rate(fast["threads_per_s"]), _rate(checked["threads_per_s"]),
+            "" if numba is None else f"{numba:,.0f}", *(f"{each:.2f}" for each in seconds),
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _rate(number: float) -> str:
+    """A rate with two digits: 3.2e9."""
+    return f"{number:.1e}".replace("e+0", "e").replace("e+", "e")
+
+
 # ---------------------------------------------------------------- processes
 
 
 def _lines(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What a module of this package prints, by name; what it printed before it failed or took too long."""
+    """Run a module of this package; return the lines that it printed, by name, even if it failed or took too long."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", *command], env={**os.environ, **environment}, stdout=out, stderr=errors
@@ -114,7 +139,7 @@ def _timed(case: simulate_kernels.Case, args: tuple[Any, ...]) -> float:
 
 
 def _measured(subject: simulate_kernels.Subject, checked: bool, repeats: int) -> dict[str, Any]:
-    """Seconds of the first launch beyond those of the second; the best of `repeats` launches."""
+    """Time a kernel: the first launch minus the next, and the fastest of `repeats` launches of the full size."""
     small = subject.make(min(1024, subject.threads))
     right, seconds = True, []
     for _ in range(3):
@@ -135,7 +160,7 @@ def _measured(subject: simulate_kernels.Subject, checked: bool, repeats: int) ->
 
 def _main(repeats: int, names: Sequence[str]) -> None:
     subjects = simulate_kernels.subjects()
-    for checked in (False, True):  # what the first kernel of a process loads, Numba's compiler among it
+    for checked in (False, True):  # the first kernel of a process loads Numba's compiler
         with numbacc.simulate(checked=checked):
             simulate_kernels.warm_up[1, 32](np.zeros(32, np.float32))
     for name in names:
@@ -150,4 +175,7 @@ def _main(repeats: int, names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), sys.argv[2:])
+    if sys.argv[1] == "table":
+        print(table(json.loads(Path(sys.argv[2]).read_text())["figures"]))
+    else:
+        _main(int(sys.argv[1]), sys.argv[2:])

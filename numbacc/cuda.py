@@ -1,4 +1,4 @@
-"""Names to write kernels with: numba.cuda's where it is installed, and the same names elsewhere.
+"""Names to write kernels with: the names of numba.cuda, also where it is not installed.
 
 ```
 from numbacc import cuda

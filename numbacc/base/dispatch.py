@@ -87,6 +87,11 @@ def compile_launches(module: ModuleType, before: dict[tuple[str, str], Any]) -> 
     import_module(f"{_PACKAGE}.simulator.compiled.launches").follow(module, before)
 
 
+def names_of_cuda() -> ModuleType:
+    """Return `numbacc.cuda`, whose functions work without a GPU."""
+    return import_module(f"{_PACKAGE}.cuda")
+
+
 _launchers: ContextVar[Any] = ContextVar("_launchers", default=None)
 
 

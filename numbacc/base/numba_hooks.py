@@ -7,6 +7,7 @@
 * From its first launch on, the simulator lets numbacc run kernels (`numbacc.simulator.launches`).
 * At their first launch, kernels for GPUs let the compiled simulator run them: without a GPU, and inside of
   `numbacc.simulate()` (`numbacc.simulator.compiled.launches`).
+* `numba.cuda.random` makes the states of its generators without a GPU, too.
 """
 
 from __future__ import annotations
@@ -92,11 +93,18 @@ def _compiled_launches(module: ModuleType) -> Iterator[None]:
     _at_first_call(module, _DISPATCHERS, partial(dispatch.compile_launches, module))
 
 
+@contextmanager
+def _own_arrays(module: ModuleType) -> Iterator[None]:
+    """Afterwards, a module makes its arrays by `numbacc.cuda`, which needs no GPU."""
+    yield
+    module.cuda = dispatch.names_of_cuda()  # type: ignore[attr-defined]
+
+
 #: The methods that launch or compile kernels, in Numba and in its successor: class -> names.
 _DISPATCHERS = {
-    "CUDADispatcher": ("configure", "forall", "compile", "compile_device"),
+    "CUDADispatcher": ("configure", "forall", "compile", "compile_device", "specialize"),
     "_DispatcherBase": ("disable_compile",),
-    "MLIRDispatcher": ("configure", "forall"),
+    "MLIRDispatcher": ("configure", "forall", "specialize"),
     "_LaunchConfiguration": ("__call__",),
     "ForAll": ("__call__",),
 }
@@ -105,6 +113,7 @@ _AROUND: dict[str, Callable[[ModuleType], AbstractContextManager[None]]] = {
     "numba.cuda.np.arrayobj": _row_stack,
     "numba.cuda.simulator.kernel": _own_launches,
     "numba.cuda.dispatcher": _compiled_launches,
+    "numba.cuda.random": _own_arrays,
     "numba_cuda_mlir.descriptor": _compiled_launches,
 }
 

@@ -54,6 +54,8 @@ def test_figures(why):
         wanted = {"checked": True, "compile": True, "compile checked": False}
         assert holds == {**wanted, "from disk": True, "from disk checked": False}
         assert figures["unchecked"]["factor"] == 2e6
+        row = "| kernel | 2,048 | 1.0e9 | 1.0e7 | 500 | 0.50 | 3.50 | 0.01 |"
+        assert simulate.table(report.figures).splitlines()[2:] == [row]
 
 
 def test_it_runs_without_a_gpu(capsys):

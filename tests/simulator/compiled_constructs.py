@@ -248,7 +248,7 @@ def loops_of_different_lengths_with_warp_votes():
     def kernel(x, y):
         i = cuda.grid(1)
         total = 0
-        for j in range(x[i] % 5):
+        for _ in range(x[i] % 5):
             total += cuda.popc(cuda.ballot_sync(0xFFFFFFFF, 1))
         y[i] = total
 
@@ -387,7 +387,7 @@ def grids_that_synchronize():
         s[k] = mine
         cuda.syncthreads()
         count = cuda.syncthreads_count(1 if mine > 50 else 0)
-        for turn in range(3):
+        for _ in range(3):
             y[i] = x[i] + s[31 - k]
             grid.sync()
             x[i] = y[(i + 32) % 192]
@@ -518,6 +518,104 @@ def chained_and_swapped_names():
 
     x = integers(32)
     return kernel, (x, poisoned(x)), x[::-1] * 1000 + 2 * x + np.arange(32)
+
+
+@case(64)
+def named_expressions():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        total = 0
+        if (n := x[k]) > 50 and (m := x[63 - k]) > 20:
+            total = n * m
+        cuda.syncthreads()
+        while (n := n - 10) > 0:
+            total += n
+            cuda.syncwarp()
+        y[k] = total
+
+    x = integers(64)
+    tens = [sum(range(v - 10, 0, -10)) for v in x]
+    return kernel, (x, poisoned(x)), np.where((x > 50) & (x[::-1] > 20), x * x[::-1], 0) + tens
+
+
+FACTOR = 7
+
+
+@cuda.jit(device=True)
+def by_factor(s, k):
+    cuda.syncthreads()
+    return s[31 - k] * FACTOR
+
+
+@case(32)
+def variables_named_like_globals_of_device_functions():
+    @cuda.jit
+    def kernel(x, y):
+        FACTOR = cuda.threadIdx.x
+        s = cuda.shared.array(32, int64)
+        s[FACTOR] = x[FACTOR]
+        y[FACTOR] = by_factor(s, FACTOR)
+
+    x = integers(32)
+    return kernel, (x, poisoned(x)), 7 * x[::-1]
+
+
+@case(64, 2)
+def divergent_jumps_around_exchanges():
+    """Threads continue, break and return at different times in a loop with shuffles and a nested loop with votes."""
+
+    @cuda.jit
+    def kernel(x, y):
+        i = cuda.grid(1)
+        total = 0
+        for turn in range(8):
+            if x[i] % 3 == turn % 3:
+                continue
+            if x[i] % 8 == turn:
+                break
+            if x[i] % 13 == 5 and turn == 5:
+                y[i] = -total
+                return
+            j = 0
+            while j < x[i] % 4:
+                total += cuda.popc(cuda.ballot_sync(0xFFFFFFFF, x[i] % 2))
+                j += 1
+        y[i] = total
+
+    x = integers(128)
+    answer = np.zeros(128, np.int64)
+    for lanes in np.arange(128).reshape(-1, 32):  # a warp, in lockstep
+        state = dict.fromkeys(lanes, "runs")
+        for turn in range(8):
+            here = []
+            for i in lanes:
+                if state[i] != "runs" or x[i] % 3 == turn % 3:
+                    continue
+                if x[i] % 8 == turn:
+                    state[i] = "left"
+                elif x[i] % 13 == 5 and turn == 5:
+                    state[i], answer[i] = "back", -answer[i]
+                else:
+                    here.append(i)
+            for j in range(3):
+                voters = [i for i in here if j < x[i] % 4]
+                for i in voters:
+                    answer[i] += sum(x[v] % 2 for v in voters)
+    return kernel, (x, poisoned(x)), answer
+
+
+@case(32)
+def reads_of_global_arrays_and_constants():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        v = TABLE[k % 8]
+        cuda.syncthreads()
+        y[k] = v * x[k] + int32(FACTOR) + math.floor(2.5)
+
+    x = integers(32)
+    return kernel, (x, poisoned(x)), np.tile(TABLE, 4) * x + 9
 
 
 def scaled(scale, shape):

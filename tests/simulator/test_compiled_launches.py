@@ -239,6 +239,8 @@ def _kinds():
     yield "strided", np.arange(24.0)[::2]
     yield "reversed", np.arange(12.0)[::-1]
     yield "read-only", np.broadcast_to(np.float32(3), (12,))
+    yield "float16", values.astype("float16")
+    yield "bfloat16", values.astype(numbacc.bfloat16)
     yield "records", np.array([(k, k / 2) for k in range(12)], [("a", "i4"), ("b", "f8")])
 
 
@@ -332,7 +334,8 @@ class OnGPU:
     """An array that claims to be on a GPU."""
 
     def __init__(self, host):
-        self.host, self.__cuda_array_interface__ = host, {}
+        self.host, self.dtype, made = host, host.dtype, host.__array_interface__
+        self.__cuda_array_interface__ = {name: made[name] for name in ("data", "shape", "strides", "typestr")}
 
 
 def test_memory_that_arrays_share_on_a_gpu_is_shared_on_the_host(monkeypatch):
@@ -342,7 +345,12 @@ def test_memory_that_arrays_share_on_a_gpu_is_shared_on_the_host(monkeypatch):
         begin, (size,) = span.__cuda_array_interface__["data"][0], span.__cuda_array_interface__["shape"]
         return of_host(np.frombuffer((ctypes.c_uint8 * size).from_address(begin), np.uint8))
 
-    monkeypatch.setattr(arguments.operands, "as_array", lambda value, name, handle: of_host(value.host))
+    def as_array(value, name, handle):
+        if value.dtype.names:
+            raise numbacc.errors.DTypeError("records")
+        return of_host(value.host)
+
+    monkeypatch.setattr(arguments.operands, "as_array", as_array)
     monkeypatch.setattr(arguments, "asarray", mapped)
     ahead, back, apart = memory[1:9], memory[8:0:-2], memory[12::3]
     with arguments.on_host([OnGPU(ahead), (OnGPU(back), 3), OnGPU(apart), OnGPU(memory[:0])]) as found:
@@ -357,6 +365,13 @@ def test_memory_that_arrays_share_on_a_gpu_is_shared_on_the_host(monkeypatch):
     wanted[1:9] += 100
     wanted[12] = -1
     np.testing.assert_array_equal(memory, wanted)
+    records = np.zeros(4, [("a", "i4"), ("b", "f8")])
+    locked = np.arange(3)
+    locked.flags.writeable = False
+    with arguments.on_host([OnGPU(records[::2]), OnGPU(records), OnGPU(locked)]) as (some, every, fixed):
+        every["b"][2] = 5
+        assert some[1]["b"] == 5 and not fixed.flags.writeable and some.flags.writeable
+    assert records["b"].tolist() == [0, 0, 5, 0]
     with pytest.raises(KeyError), arguments.on_host([OnGPU(ahead)]) as (a,):
         a[...] = 0
         raise KeyError  # nothing is copied back
@@ -372,9 +387,14 @@ def test_arrays_on_a_gpu():
         add_one[1, 64](theirs)
         add_one[1, 64](ours[8:16])
         reverse[1, 32, 0, 128](theirs, ours)
-        copy_any[1, 64](ours[1:], ours[:-1])
+        copy_any[1, 64](ours[1::2], ours[::2])
     np.testing.assert_array_equal(theirs.copy_to_host(), host + 1)
-    np.testing.assert_array_equal(numbacc.asnumpy(ours), [*(host[::-1] + 1)[1:], 1])
+    np.testing.assert_array_equal(numbacc.asnumpy(ours), np.repeat(host[::-1][1::2] + 1, 2))
+    records = np.array([(k, k / 2) for k in range(12)], [("a", "i4"), ("b", "f8")])
+    given, made = cuda.to_device(records), cuda.to_device(np.zeros_like(records))
+    with numbacc.simulate():
+        copy_any[1, 16](given[::2], made[1::2])
+    np.testing.assert_array_equal(made.copy_to_host()[1::2], records[::2])
     add_one[1, 64](theirs)  # on the GPU
     np.testing.assert_array_equal(theirs.copy_to_host(), host + 2)
 
@@ -387,6 +407,13 @@ seen = []
 @cuda.jit
 def interpreted(x):
     seen.append(cuda.grid(1))
+
+
+def test_what_numba_cannot_compile_names_the_line():
+    line = interpreted.py_func.__code__.co_firstlineno + 2
+    words = f"(?s)test_compiled_launches.py:{line}: interpreted cannot be compiled: .*NUMBA_ENABLE_CUDASIM=1"
+    with pytest.raises(numbacc.UnsupportedError, match=words), numbacc.simulate():
+        interpreted[1, 4](np.zeros(4, np.float32))
 
 
 @skip_if(not SIMULATED, "simulator")
@@ -402,8 +429,6 @@ def test_the_interpreter_is_the_default_of_numbas_simulator(options):
             add_one[1, 4](x)
     assert len(options) == 1 and "add_one" in str(traced.table())
     np.testing.assert_array_equal(numbacc.asnumpy(x), np.full(4, 3))
-    with pytest.raises(numbacc.UnsupportedError), numbacc.simulate():
-        interpreted[1, 4](np.zeros(4, np.float32))
 
 
 # ---------------------------------------------------------------- processes without a GPU

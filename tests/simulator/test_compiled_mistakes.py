@@ -77,7 +77,13 @@ def kernels():
         with open("file"):
             cuda.syncthreads()
 
-    yield a_with_statement, "open", "with open"
+    yield a_with_statement, "with open", "with open"
+
+    @cuda.jit
+    def a_comprehension(x):
+        x[0] = sum([i + 1 for i in range(3)])
+
+    yield a_comprehension, "i + 1 for i in range(3)", "for i in"
 
     @cuda.jit
     def _nb_name(x):

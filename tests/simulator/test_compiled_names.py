@@ -104,6 +104,32 @@ def test_a_script_without_a_gpu(blocked, kernel, tmp_path):
     assert runs(tmp_path, SCRIPT.format(blocked=blocked)) == f"{kernel}\n"
 
 
+RANDOM = """
+import numpy as np
+import numbacc
+from numbacc import cuda
+from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float32
+
+@cuda.jit
+def draw(states, out):
+    i = cuda.grid(1)
+    total = 0
+    for _ in range(100):
+        total += xoroshiro128p_uniform_float32(states, i)
+    out[i] = total / 100
+
+out = np.full(1024, 99, np.float32)
+draw[8, 128](create_xoroshiro128p_states(1024, seed=1), out)
+assert abs(out.mean() - 0.5) < 0.01 and 0.3 < out.min() < out.max() < 0.7 and len(set(out.tolist())) > 900
+print("drawn")
+"""
+
+
+@skip_if(not BY_DEFAULT, "no gpu")
+def test_numbas_random_numbers_without_a_gpu(tmp_path):
+    assert runs(tmp_path, RANDOM) == "drawn\n"
+
+
 MISTAKES = """
 import sys
 sys.modules["numba.cuda"] = None
@@ -182,6 +208,35 @@ def test_names_in_numbas_simulator_and_on_a_gpu():
     assert cuda.jit is numbas.jit and cuda.shared is numbas.shared if not SIMULATED else cuda is numbas
     if not BY_DEFAULT:
         assert cuda.to_device is numbas.to_device
+
+
+@cuda.jit
+def halves(x, y):
+    s = cuda.shared.array(32, cuda.types.float32)
+    k = cuda.threadIdx.x
+    s[k] = x[k] / 2
+    cuda.syncthreads()
+    y[k] = s[cuda.blockDim.x - 1 - k]
+    cuda.syncthreads()
+    cuda.atomic.add(y, 0, 1)
+
+
+@pytest.mark.gpu
+@skip_if(SIMULATED or BY_DEFAULT, "gpu")
+def test_a_script_on_a_gpu():
+    host, stream = np.arange(32, dtype=np.float32), cuda.stream()
+    x, y = cuda.to_device(host, stream=stream), cuda.device_array(32, np.float32)
+    halves[1, 32, stream](x, y)
+    stream.synchronize()
+    here, wanted = np.full(32, 99, np.float32), host[::-1] / 2 + 32 * (host == 0)
+    with numbacc.simulate():
+        halves[1, 32, stream](host, here)
+        halves.forall(32, tpb=32)(x, y)
+    np.testing.assert_array_equal(here, wanted)
+    np.testing.assert_array_equal(y.copy_to_host(), wanted)
+    assert (
+        isinstance(cuda.pinned_array(3), np.ndarray) and cuda.is_available() and type(x).__module__.startswith("numba")
+    )
 
 
 @skip_if(not BY_DEFAULT, "no gpu")

@@ -20,7 +20,7 @@ _PURE = {"range", "len", "min", "max", "abs", "int", "float", "bool", "round", "
 
 
 class Facts:
-    """What is known of the variables of a kernel.
+    """Facts about the variables of a kernel.
 
     Attributes:
         kinds: the type of each variable.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...arrays import operands
 from ...arrays.creation import asarray, asnumpy
 from ...arrays.portable import PortableArray
+from ...base.layout import row_major_strides
 from ...errors import DTypeError, shown
 
 __all__ = ["cast", "on_host"]
@@ -114,30 +115,63 @@ def _hinted(value: Any, hint: str, name: str, gpu: _GPUArrays, after: list[Any])
 
 
 class _Span:
-    """Bytes of a GPU's memory."""
+    """Bytes of a GPU's memory, and their copy on the host."""
 
     def __init__(self, begin: int, end: int):
-        self.__cuda_array_interface__ = {
-            "data": (begin, False), "shape": (end - begin,), "strides": None, "typestr": "|u1", "version": 3
-        }  # fmt: skip
+        self.begin, self.end = begin, end
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        shape = (self.end - self.begin,)
+        return {"data": (self.begin, False), "shape": shape, "strides": None, "typestr": "|u1", "version": 3}
+
+    def copy_to_host(self) -> None:
+        self._device = asarray(self)
+        self.host = asnumpy(self._device)
+
+    def copy_back(self) -> None:
+        self._device.copy_to_device(self.host)
 
 
-def _extent(array: Any) -> tuple[int, int]:
-    """The first byte of an array's memory, and the one after the last."""
-    if not array.size:
-        return array._address, array._address
-    reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
-    begin = array._address + sum(each for each in reach if each < 0)
-    return begin, array._address + sum(each for each in reach if each > 0) + array.dtype.itemsize
+class _Memory(NamedTuple):
+    """Where an array's elements are."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    readonly: bool
+
+    def extent(self) -> tuple[int, int]:
+        """The first byte, and the one after the last."""
+        if 0 in self.shape:
+            return self.address, self.address
+        reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        end = self.address + sum(each for each in reach if each > 0) + self.dtype.itemsize
+        return self.address + sum(each for each in reach if each < 0), end
+
+
+def _memory_of(value: Any) -> _Memory:
+    try:
+        array = operands.as_array(value, "an argument", 0)
+    except DTypeError:  # records, and other dtypes that numbacc does not compute with
+        return _of_interface(value)
+    return _Memory(array._address, array.shape, array.strides, array.dtype, array._readonly)
+
+
+def _of_interface(value: Any) -> _Memory:
+    found = value.__cuda_array_interface__
+    dtype, shape = np.dtype(getattr(value, "dtype", found["typestr"])), tuple(found["shape"])
+    strides = found.get("strides") or row_major_strides(shape, dtype.itemsize)
+    return _Memory(int(found["data"][0] or 0), shape, tuple(strides), dtype, bool(found["data"][1]))
 
 
 class _GPUArrays:
     """The arguments that are arrays on a GPU, and copies of their memory."""
 
     def __init__(self) -> None:
-        self._arrays: dict[int, Any] = {}
-        #: [first byte, byte after the last, GPU, the bytes on the GPU, their copy]
-        self._spans: list[list[Any]] = []
+        self._arrays: dict[int, _Memory] = {}
+        self._spans: list[_Span] = []
 
     def __contains__(self, key: int) -> bool:
         return key in self._arrays
@@ -150,30 +184,31 @@ class _GPUArrays:
         elif _hint(value) is not None:
             self.find(value.value)
         elif _is_on_gpu(value):
-            self._arrays[id(value)] = operands.as_array(value, "an argument", 0)
+            self._arrays[id(value)] = _memory_of(value)
 
     def copy_to_host(self) -> None:
-        for begin, end, device in sorted((*_extent(each), each.device) for each in self._arrays.values()):
-            last = self._spans[-1] if self._spans else None
-            if last is not None and begin < last[1] and device == last[2]:
-                last[1] = max(last[1], end)
+        # No two GPUs have the same addresses.
+        for begin, end in sorted(each.extent() for each in self._arrays.values()):
+            if self._spans and begin < self._spans[-1].end:
+                self._spans[-1].end = max(self._spans[-1].end, end)
             elif end > begin:
-                self._spans.append([begin, end, device, None, None])
+                self._spans.append(_Span(begin, end))
         for span in self._spans:
-            span[3] = asarray(_Span(*span[:2]))
-            span[4] = asnumpy(span[3])
+            span.copy_to_host()
 
     def copy_back(self) -> None:
         for span in self._spans:
-            span[3].copy_to_device(span[4])
+            span.copy_back()
 
     def host(self, value: Any) -> np.ndarray[Any, Any]:
         """The copy of an argument's memory, with its shape and strides."""
-        array = self._arrays[id(value)]
-        for begin, end, device, _, copied in self._spans:
-            if begin <= array._address < end and array.device == device:
-                return np.ndarray(array.shape, array.dtype, copied, array._address - begin, array.strides)
-        return np.empty(array.shape, array.dtype)  # without elements
+        own = self._arrays[id(value)]
+        made: np.ndarray[Any, Any] = np.empty(own.shape, own.dtype)  # without elements
+        for span in self._spans:
+            if span.begin <= own.address < span.end and made.size:
+                made = np.ndarray(own.shape, own.dtype, span.host.data, own.address - span.begin, own.strides)
+        made.flags.writeable = not own.readonly
+        return made
 
 
 def _is_on_gpu(value: Any) -> bool:

@@ -120,7 +120,8 @@ class Kernel:
             if not error[0]:
                 raise
         if error[0]:
-            checks = compiled.checks()
+            with self._lock:
+                checks = compiled.checks()
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
             found = explain(error, names, lines, self.source, block, grid)
             raise KernelError(found.pop("message"), file=self.source.file, **found)
@@ -143,8 +144,8 @@ class Kernel:
         return ast.unparse(self._tree(kinds)[0])
 
     def _function(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
-        """Return the function of a tree; its lines are those of the kernel, so that errors name them."""
-        # Numba imports the module of what it takes from disk: this one, since the function's own has no name.
+        """Return the function of a tree. It has the line numbers of the kernel, so that errors name them."""
+        # Numba imports the module of a cached function by name; a generated function has no module, so name this one.
         names = {"_nb_np": np, **space, "__name__": __name__}
         exec(compile(tree, source.file, "exec"), names)
         return names[name]
@@ -175,7 +176,7 @@ class Kernel:
         return _Compiled(*self._run(kinds, signature), checks, normal.grid, shadowed)
 
     def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
-        """Return the function that runs blocks, from disk where it is there.
+        """Return the function that runs blocks, from the disk cache if it has an entry.
 
         Its name holds a digest of all that decides its machine code: Numba's own key has neither constants nor globals,
         and the machine code of several kernels is linked together. The cache is asked for a function without a body,
@@ -215,14 +216,15 @@ class Kernel:
         checks = Checks(source, normal, facts, self._body, arrays) if self.checked else None
         shadows = checks.parameters() if checks else []
         carried: set[str] | None = None
-        several, leaves = True, returns(self._body)
+        several = dead = True
+        leaves = returns(self._body)
         while True:
-            emit = Phases(normal, facts, leaves and several, checks, carried, several)
+            emit = Phases(normal, facts, leaves and dead, checks, carried, several)
             body = emit.block(copy.deepcopy(self._body), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
-            if needed == carried and several == (emit.runs > 1):
+            if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
                 break
-            carried, several = needed, emit.runs > 1
+            carried, several, dead = needed, emit.runs > 1, emit.dead
         emit.line = source.line
         whole = self._whole(emit, body, carried or set(), checks)
         names = ["_nb_first", "_nb_last", *SHAPE, "_nb_bytes", "_nb_error", *shadows, *source.parameters]

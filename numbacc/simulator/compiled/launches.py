@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 
 from ...base import dispatch
 from ...base.keywords import explain
-from ...errors import ArgumentsError, OptionError, shown
+from ...errors import ArgumentsError, OptionError, UnsupportedError, shown
 from . import arguments
 
 __all__ = ["Configured", "Simulation", "check_arguments", "current", "launch", "simulate"]
@@ -56,7 +57,8 @@ _DEFAULT = SimulationOptions()
 def in_notebook() -> bool:
     """Return whether the process runs the cells of a notebook, or IPython."""
     shell = sys.modules.get("IPython")
-    return shell is not None and shell.get_ipython() is not None
+    ask = getattr(shell, "get_ipython", None)
+    return ask is not None and ask() is not None
 
 
 def entered() -> SimulationOptions | None:
@@ -93,7 +95,7 @@ def runs_on_host(has_numbas: bool) -> bool:
 
 
 class Simulation:
-    """What `numbacc.simulate` gives: to be used in a `with`."""
+    """The object that `numbacc.simulate` returns, to be used in a `with`."""
 
     def __init__(self, options: SimulationOptions):
         self._options = options
@@ -226,14 +228,31 @@ def launch(
     check_arguments(function, given)
     kernel = _compiled(function, options)
     with arguments.on_host(given, extensions) as args:
-        kernel.launch(blocks, threads, int(dynamic_bytes or 0), args, workers=options.workers)
+        try:
+            kernel.launch(blocks, threads, int(dynamic_bytes or 0), args, workers=options.workers)
+        except Exception as error:
+            if type(error).__module__ != "numba.core.errors":
+                raise
+            raise _not_compiled(function, error) from error
+
+
+def _not_compiled(function: Callable[..., Any], error: Exception) -> UnsupportedError:
+    """Return the error for a kernel that Numba could not compile, with the line that Numba names."""
+    code, text = function.__code__, str(error)
+    line = re.search(rf"{re.escape(os.path.basename(code.co_filename))}.{{0,8}}line (\d+)", text)
+    place = f"{os.path.basename(code.co_filename)}:{line[1] if line else code.co_firstlineno}"
+    said = [each.strip() for each in text.splitlines() if each.strip() and not each.startswith(("Failed in", "During"))]
+    return UnsupportedError(
+        f"{place}: {function.__name__} cannot be compiled: {said[0] if said else type(error).__name__} (Numba's whole "
+        "message is above). NUMBA_ENABLE_CUDASIM=1 runs kernels without compiling them"
+    )
 
 
 class Configured:
     """A kernel with a grid and a block, which decides at each call where it runs.
 
     Args:
-        kernel: what `cuda.jit` made, with the attribute `py_func`.
+        kernel: the object that `cuda.jit` made; `py_func` is its Python function.
         package: as in `current`.
         otherwise: returns what launches the kernel on a GPU.
     """
@@ -261,6 +280,8 @@ class Configured:
         return None
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pickle and copy ask before there are attributes
+            raise AttributeError(name)
         return getattr(self._otherwise(), name)  # of the library's own
 
 
@@ -297,7 +318,7 @@ def extensions_of(kernel: Any) -> Iterable[Any]:
 
 # ---------------------------------------------------------------- kernels of Numba
 
-#: What changes the classes of a package that has a GPU, once `simulate` is used.
+#: Functions to call when `simulate` is first used: they change the classes of a package that has a GPU.
 _waiting: list[Callable[[], None]] = []
 
 
@@ -411,6 +432,14 @@ def _disable_compile(package: str, own: Any) -> Any:
     return disable_compile
 
 
+def _specialize(package: str, own: Any) -> Any:
+    @wraps(own)
+    def specialize(kernel: Any, *args: Any) -> Any:
+        return own(kernel, *args) if _runs_on_gpu(package) else kernel
+
+    return specialize
+
+
 _REPLACED = {
     "configure": _configure,
     "forall": _forall,
@@ -419,6 +448,7 @@ _REPLACED = {
     "compile": _compile,
     "compile_device": _compile,
     "disable_compile": _disable_compile,
+    "specialize": _specialize,
 }
 
 

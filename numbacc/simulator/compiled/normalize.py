@@ -1,8 +1,8 @@
 """Simplify a kernel's syntax: step 1 of the compiled simulator.
 
-Names of CUDA become generated names and calls of helpers. A device function in which threads meet takes the place of
-its call; another becomes a function for the CPU that gets the thread's indices. Barriers, shuffles and votes become
-statements of their own.
+Names of CUDA become generated names and calls of helpers. A device function with barriers
+or shuffles is inlined; another becomes a CPU function that gets the thread's indices. Each barrier, shuffle or vote
+becomes a separate statement.
 """
 
 from __future__ import annotations
@@ -39,10 +39,24 @@ from .syntax import (
 
 #: Votes of a whole block.
 BLOCK_VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
-#: Calls in which threads meet, and arrays that belong to a block or a thread.
+#: Calls where threads wait for each other.
 _MEETING = {*BLOCK_VOTES, "syncthreads", "syncwarp", "sync"}
 _INDICES = {"threadIdx": "t", "blockIdx": "b", "blockDim": "D", "gridDim": "G"}
 _IGNORED = ("threadfence", "threadfence_block", "threadfence_system", "nanosleep")
+
+
+_SIMPLE = (
+    ast.Assign,
+    ast.AugAssign,
+    ast.AnnAssign,
+    ast.Expr,
+    ast.Return,
+    ast.Break,
+    ast.Continue,
+    ast.Pass,
+    ast.Assert,
+    ast.Raise,
+)
 
 
 class Normalize(ast.NodeTransformer):
@@ -74,6 +88,7 @@ class Normalize(ast.NodeTransformer):
         self.hoisted: list[ast.stmt] = []
         self.grids: set[str] = set()
         self._count = [0]
+        self._locals = {*source.parameters, *stored(source.body)}
         self._inside: list[Any] = [source.function]
         self._devices: dict[int, tuple[str, list[str]]] = {}
 
@@ -91,7 +106,7 @@ class Normalize(ast.NodeTransformer):
     # ------------------------------------------------------------ statements
 
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Return the statements that take the place of these."""
+        """Return the simplified statements."""
         out: list[ast.stmt] = []
         for s in body:
             outer, self.hoisted = self.hoisted, []
@@ -103,6 +118,8 @@ class Normalize(ast.NodeTransformer):
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
         if isinstance(s, (ast.If, ast.While, ast.For)):
             return self.compound(s)
+        if not isinstance(s, _SIMPLE):
+            raise self.source.unsupported(s.lineno, f"`{ast.unparse(s).splitlines()[0][:60]}`")
         if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and isinstance(s.targets[0], ast.Name):
             path = self.source.path(s.value.func)
             if path in ("cuda.shared.array", "cuda.local.array"):
@@ -154,7 +171,7 @@ class Normalize(ast.NodeTransformer):
         return out
 
     def unpacked(self, s: ast.Assign, targets: list[ast.expr], value: ast.expr) -> list[ast.stmt]:
-        """Assign to several targets one after the other, so that each has a value of its own where that is known."""
+        """Split an assignment to several targets into one assignment for each."""
         if any(isinstance(t, ast.Starred) for t in targets):
             raise self.source.unsupported(s.lineno, "an assignment with *", "name each element")
         if isinstance(value, ast.Attribute) and value.attr == "shape":
@@ -236,6 +253,16 @@ class Normalize(ast.NodeTransformer):
         )  # fmt: skip
         return expression(name, line)
 
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        """`(n := value)`: an assignment in front."""
+        self.hoisted.append(assignment(node.target.id, self.visit(node.value), node.lineno))
+        return expression(node.target.id, node.lineno)
+
+    def visit_Lambda(self, node: ast.expr) -> Any:
+        raise self.source.unsupported(node.lineno, f"`{ast.unparse(node)[:60]}`", "write a loop or a device function")
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
+
     def visit_Name(self, node: ast.Name) -> Any:
         if isinstance(node.ctx, ast.Load) and self.source.path(node):
             return self.visit_Attribute(node)
@@ -279,6 +306,8 @@ class Normalize(ast.NodeTransformer):
             return expression("None", line)
         if path.startswith("cuda.") and name in _IGNORED:
             return expression("None", line)
+        if path == "cuda.lanemask_lt":
+            return expression("_nb_np.uint32((1 << (_nb_t & 31)) - 1)", line)
         if path in ("cuda.grid", "cuda.gridsize"):
             each = "_nb_b{0} * _nb_D{0} + _nb_t{0}" if name == "grid" else "_nb_G{0} * _nb_D{0}"
             parts = [each.format(a) for a in "xyz"[: self.source.value(node.args[0])]]
@@ -311,8 +340,9 @@ class Normalize(ast.NodeTransformer):
                 return expression("None", line)
         made = half.constructor(self.known(func))
         if made is not None:
-            node.func = expression(self.global_(made, "convert"), line)
-            self.pure.add(node.func.id)
+            name = self.global_(made, "convert")
+            self.pure.add(name)
+            node.func = expression(name, line)
             node.args = [self.visit(a) for a in node.args]
             return node
         return self.generic_visit(node)
@@ -384,9 +414,9 @@ class Normalize(ast.NodeTransformer):
                 return True
             value = inner.names.get(n.id) if isinstance(n, ast.Name) else None
             if is_device(value):
-                below = Source(value)
+                below, value_line = Source(value), getattr(n, "lineno", inner.line)
                 if below.function in stack:
-                    raise inner.unsupported(n.lineno, f"recursion ({below.name} calls itself)", "write it as a loop")
+                    raise inner.unsupported(value_line, f"recursion ({below.name} calls itself)", "write it as a loop")
                 if self.must_inline(below, [*stack, below.function]):
                     return True
         return False
@@ -403,7 +433,7 @@ class Normalize(ast.NodeTransformer):
             tree = function("_nb_device", [*inner.parameters, *context], body)
             text = ast.unparse(tree) + constants(used, normal.space)
             self.texts.append(text)
-            # A name of its own: the machine code of several kernels is linked together.
+            # The name is unique, because the machine code of several kernels is linked together.
             name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
             tree.body[0].name = name  # type: ignore[attr-defined]
             normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
@@ -430,18 +460,20 @@ class Normalize(ast.NodeTransformer):
             else:
                 body.append(assignment(local[parameter], value, node.lineno))
         statements_ = copy.deepcopy(inner.body)
+        source = _Inlined(inner)
+        for n in sorted(named(statements_) & inner.names.keys() - local.keys()):
+            if n in self._locals or (n in self.space and self.space[n] is not inner.names[n]):
+                # The kernel has a variable or another global of this name.
+                other = self.global_(inner.names[n], f"global_{n}")
+                statements_ = [_Rename({n: other}, {}).visit(s) for s in statements_]
+                source.names[other] = inner.names[n]
+            else:
+                self.space[n] = inner.names[n]
         result = f"{suffix}_result"
         statements_ = _Returns(self, result).whole(statements_, node.lineno)
         statements_ = [_Rename(local, renamed).visit(s) for s in statements_]
         outer, outer_inside = self.source, self._inside
-        self.source, self._inside = _Inlined(inner, local), [*outer_inside, inner.function]
-        new = {n: v for n, v in inner.names.items() if n not in self.space}
-        self.space.update(new)
-        clash = {n for n in named(statements_) & inner.names.keys() if self.space.get(n) is not inner.names[n]}
-        for n in clash:  # another file's global of this name
-            other = self.global_(inner.names[n], f"global_{n}")
-            statements_ = [_Rename({n: other}, {}).visit(s) for s in statements_]
-            self.source.names = {**self.source.names, other: inner.names[n]}
+        self.source, self._inside = source, [*outer_inside, inner.function]
         body += self.block(statements_)
         self.source, self._inside = outer, outer_inside
         self.hoisted += body
@@ -464,15 +496,15 @@ def constants(names: set[str], space: dict[str, Any]) -> str:
 
 
 class _Inlined(Source):
-    """A device function's source while it is inlined under other names."""
+    """A device function's source while it is inlined: some of its globals have other names."""
 
-    def __init__(self, inner: Source, local: dict[str, str]):
+    def __init__(self, inner: Source):
         self.__dict__.update(inner.__dict__)
-        self.local = local
+        self.names = dict(inner.names)
 
 
 class _Rename(ast.NodeTransformer):
-    """Rename variables, and put expressions in place of parameters."""
+    """Rename variables, and replace parameters by expressions."""
 
     def __init__(self, names: dict[str, str], values: dict[str, ast.expr]):
         self.names, self.values = names, values
@@ -496,6 +528,7 @@ class _Returns:
         if isinstance(body[-1], ast.Return) and not returns(body[:-1]):
             return [*body[:-1], *self.assigned(body[-1])]
         return statements(f"for {self.normal.fresh('once')} in range(1):\n BODY", line, BODY=self.block(body, 0))
+
     def assigned(self, s: ast.Return) -> list[ast.stmt]:
         return [] if s.value is None else [assignment(self.result, s.value, s.lineno)]
 

@@ -1,7 +1,7 @@
 """Emit a kernel as phases: step 4 of the compiled simulator.
 
-A phase is a loop over the threads of a block, between two places where threads meet. A branch or loop in which threads
-meet stays outside of these loops where its condition is uniform. Else it becomes masks: for each thread, a byte that
+A phase is a loop over the threads of a block, between two places where threads meet. A branch or loop that contains
+a barrier stays outside of these loops if its condition is uniform. Else it becomes masks: for each thread, a byte that
 says whether it takes part.
 """
 
@@ -38,7 +38,7 @@ from .variables import Carried
 
 
 class Checker(Protocol):
-    """What the checked mode adds to phases."""
+    """The statements that checked mode adds to phases."""
 
     def body(self, body: list[ast.stmt], emit: Phases) -> list[ast.stmt]:
         """Return the statements of a phase with checks."""
@@ -77,7 +77,15 @@ class _Loop:
 
 @dataclass
 class Phases:
-    """Emit blocks of statements for all threads. The first pass (`carried` is None) only looks for what is carried."""
+    """Emit blocks of statements for all threads. The first pass (`carried` is None) only finds the
+    variables that are carried.
+
+    Attributes:
+        returning: whether threads that returned must be known in later phases.
+        carried: the variables that live from one phase to another.
+        several: whether there are several phases.
+        needed, runs, dead: found: the values for the next pass.
+    """
 
     normal: Normalize
     facts: Facts
@@ -91,6 +99,8 @@ class Phases:
     line: int = 1
     loops: list[_Loop] = field(default_factory=list)
     count: int = 0
+    died: bool = False
+    dead: bool = False
 
     @property
     def kinds(self) -> dict[str, types.Type]:
@@ -118,7 +128,7 @@ class Phases:
     # ------------------------------------------------------------ blocks
 
     def block(self, body: list[ast.stmt], masks: Masks) -> list[ast.stmt]:
-        """Return statements for all threads, given those of one thread."""
+        """Return statements for all threads, given the statements of one thread."""
         out: list[ast.stmt] = []
         run: list[ast.stmt] = []
 
@@ -171,11 +181,13 @@ class Phases:
     def phase(self, body: list[ast.stmt], masks: Masks, first: list[ast.stmt] | None = None) -> list[ast.stmt]:
         """Return a loop over all threads. `first` comes before the masks."""
         self.runs += 1
+        self.dead |= self.died
         exposed(body, set(), self.needed)
         body = copy.deepcopy(body)
         dies = returns(body)
         if dies:
             body = self.returned(body, 0)
+            self.died, self.dead = True, self.dead or bool(self.loops) or bool(masks.names)
         mentioned = named(body)
         again: list[ast.stmt] = []
         for name, value in reversed(self.facts.again.items()):
@@ -319,6 +331,7 @@ class Phases:
         kind: str = kind_node.value  # type: ignore[attr-defined]
         result = s.targets[0].id
         board, came = f"_nb_board{result}", f"_nb_came{result}"
+        whole = not masks.names and not self.returning  # all threads come
         value = given[0] if kind in BLOCK_VOTES else given[1] if len(given) > 1 else None
         if self.carried is not None:
             dtype: Any = np.dtype(np.int64)
@@ -330,17 +343,18 @@ class Phases:
                 dtype = np.dtype(np.float64 if self._real(value) else np.int64)
             self.normal.space[f"_nb_dtype{board}"] = dtype
             self.heads += self.make(
-                f"{board} = _nb_np.zeros(_nb_slots, _nb_dtype{board})\n{came} = _nb_np.zeros(_nb_slots, _nb_np.uint8)"
+                f"{board} = _nb_np.zeros(_nb_slots, _nb_dtype{board})\n"
+                f"{came} = _nb_np.{'ones' if whole else 'zeros'}(_nb_slots, _nb_np.uint8)"
             )
         if value is not None and (kind in BLOCK_VOTES or kind in warps.VOTES):
             value = expression("1 if VALUE else 0", s.lineno, VALUE=value)
         slot = self.slot
-        first = self.make(f"{came}[{slot}] = 0")
-        before = self.make(f"{came}[{slot}] = 1")
+        first = [] if whole else self.make(f"{came}[{slot}] = 0")
+        before = [] if whole else self.make(f"{came}[{slot}] = 1")
         if value is not None:
             before += self.make(f"{board}[{slot}] = VALUE", VALUE=value)
         if kind in BLOCK_VOTES:
-            return self.vote(kind, result, board, came, first, before)
+            return self.vote(kind, result, board, "" if whole else came, first, before)
         helper = f"_nb_exchange_{kind}"
         self.normal.space[helper] = warps.EXCHANGES[kind]
         base = "_nb_block * _nb_T" if self.normal.grid else "0"
@@ -369,13 +383,14 @@ class Phases:
             "syncthreads_or": "1 if _nb_total != 0 else 0",
         }[kind]
         slot = "_nb_slot = _nb_block * _nb_T + _nb_t" if self.normal.grid else "pass"
+        here = f"{came}[{self.slot}] != 0" if came else "True"
         target = f"_nb_result{board}[_nb_block]" if self.normal.grid else f"_nb_u_{result}"
         count = self.make(
             f"""
             _nb_total, _nb_voters = 0, 0
             for _nb_t in range(_nb_T):
                 {slot}
-                if {came}[{self.slot}] != 0:
+                if {here}:
                     _nb_voters += 1
                     _nb_total += {board}[{self.slot}]
             {target} = {total}
@@ -523,7 +538,7 @@ class Phases:
 
 
 class _Whole(ast.NodeTransformer):
-    """Put expressions in place of names."""
+    """Replace names by expressions."""
 
     def __init__(self, parts: dict[str, ast.expr]):
         self.parts = parts

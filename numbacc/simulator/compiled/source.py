@@ -1,4 +1,4 @@
-"""Read a kernel: its syntax tree, and what its names mean."""
+"""Read a kernel: its syntax tree, and the meaning of its names."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def is_device(value: Any) -> bool:
 
 
 class Source:
-    """The syntax tree of a Python function, and what its names mean.
+    """The syntax tree of a Python function, and the meaning of its names.
 
     Attributes:
         file: the file's path as Python knows it; for a notebook's cell the name that IPython gave it.
@@ -84,7 +84,7 @@ class Source:
         found = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
         if not found:
             self.line = first
-            raise self.unsupported(first, f"{self.name} is no function written with `def`", "write it with `def`")
+            raise self.unsupported(first, f"{self.name} is not a function written with `def`", "write it with `def`")
         self.tree = found[0]
         self.line = self.tree.lineno
         closure = inspect.getclosurevars(self.function).nonlocals
@@ -112,7 +112,7 @@ class Source:
         )
 
     def uncompiled(self, error: NumbaError) -> UnsupportedError:
-        """Return the error for what Numba does not compile."""
+        """Return the error for code that Numba does not compile."""
         text = re.sub(r"\x1b\[\d+m", "", str(error))
         found = re.findall(r'File "([^"]*)", line (\d+)', text)
         here = [int(line) for file, line in found if os.path.basename(file) == os.path.basename(self.file)]

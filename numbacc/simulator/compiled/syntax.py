@@ -30,7 +30,7 @@ MEETINGS = (GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE)
 
 
 class _Put(ast.NodeTransformer):
-    """Put expressions and statements in place of names."""
+    """Replace names by expressions and statements."""
 
     def __init__(self, parts: dict[str, Any]):
         self.parts = parts
@@ -131,7 +131,7 @@ def exposed(body: Sequence[ast.stmt], known: set[str], found: set[str]) -> set[s
     """Add to `found` what the statements may read before they assign it.
 
     Returns:
-        What they surely assign, with `known`; None where they do not come to their end.
+        The names that they surely assign, with `known`; None if control never reaches their end.
     """
     for s in body:
         if isinstance(s, ast.If):

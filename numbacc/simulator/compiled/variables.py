@@ -1,6 +1,6 @@
 """Keep variables between phases: in scalars of the block, or in arrays by thread.
 
-A variable is taken apart into numbers: a tuple into its elements, an array into its address, shape and strides.
+A variable is stored as numbers: a tuple as its elements, an array as its address, shape and strides.
 """
 
 from __future__ import annotations
