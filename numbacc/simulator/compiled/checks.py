@@ -294,7 +294,7 @@ class Checks:
         self.source, self.normal, self.facts = source, normal, facts
         self.parameter_arrays = arrays
         self.arrays: list[str] = []
-        self.lines: list[int] = []
+        self.lines: list[tuple[str, int]] = []
         self.sites = Sites(normal, facts, body, arrays)
         self.tracked = [] if normal.grid else [a for a in arrays if a in self.sites.written]
         self.shared = [] if normal.grid else [*normal.shared]
@@ -388,11 +388,12 @@ class Checks:
             self.arrays.append(array)
         return self.arrays.index(array)
 
-    def site(self, line: int) -> int:
-        """Return a number for accesses of a line; the last number stands for all that are too many."""
-        if line not in self.lines and len(self.lines) < 255:
+    def site(self, node: ast.AST) -> int:
+        """Return a number for the accesses of a node's line."""
+        line = getattr(node, "nb_file", self.source.file), node.lineno  # type: ignore[attr-defined]
+        if line not in self.lines:
             self.lines.append(line)
-        return self.lines.index(line) if line in self.lines else 255
+        return self.lines.index(line)
 
 
 class _Check(ast.NodeTransformer):
@@ -464,6 +465,7 @@ class _Check(ast.NodeTransformer):
             mode = EXCHANGE
         if isinstance(node.args[0], ast.Name):
             element = ast.copy_location(ast.Subscript(node.args[0], node.args[1], ast.Load()), node)
+            element.nb_file = getattr(node, "nb_file", self.checks.source.file)  # type: ignore[attr-defined]
             index = self.access(element, mode).slice
             if isinstance(index, ast.Call):
                 node.args[1] = index
@@ -478,16 +480,16 @@ class _Check(ast.NodeTransformer):
             return self.generic_visit(node)
         parts = [self.visit(p) for p in parts]
         node.value = ast.copy_location(ast.Name(array, ast.Load()), node)
-        line = node.lineno
+        line, site = node.lineno, self.checks.site(node)
         index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
-        where = f"{array}.shape, INDEX, _nb_error, ({line}, {self.checks.number(array)}, _nb_t, _nb_block)"
+        where = f"{array}.shape, INDEX, _nb_error, ({site}, {self.checks.number(array)}, _nb_t, _nb_block)"
         base = self.checks.sites.bases.get(array, array)
         if len(parts) == kind.ndim and array in self.shadowed:
             shared = base in self.checks.shared
             state = f"_nb_filled_{base}" if shared else "_nb_state"
             text = (
                 f"_nb_access({where}, _nb_wrote_{array}, _nb_read_{array}, {state}, ({mode}, {int(shared)}, _nb_era, "
-                f"_nb_since, _nb_start, _nb_end, {self.checks.site(line)}))"
+                f"_nb_since, _nb_start, _nb_end, {min(site, 255)}))"
             )
         else:
             text = f"_nb_inside({where})"
@@ -535,7 +537,9 @@ class _Rooted(ast.NodeTransformer):
         return super().visit(node)
 
 
-def explain(error: Any, arrays: list[str], lines: list[int], source: Source, block: Any, grid: Any) -> dict[str, Any]:
+def explain(
+    error: Any, arrays: list[str], lines: list[tuple[str, int]], source: Source, block: Any, grid: Any
+) -> dict[str, Any]:
     """Return the message and the attributes of a KernelError."""
     kind, line, name, t, b, count, other, stamp = (int(e) for e in error[:8])
     index = tuple(int(i) for i in error[9 : 9 + int(error[8])])
@@ -544,8 +548,10 @@ def explain(error: Any, arrays: list[str], lines: list[int], source: Source, blo
     def place(k: int, dims: Any) -> tuple[int, int, int]:
         return k % dims[0], k // dims[0] % dims[1], k // (dims[0] * dims[1])
 
-    file = os.path.basename(source.file)
-    where = f"{file}:{line}"
+    file = source.file
+    if kind != DIVERGENT:
+        file, line = lines[line]
+    where = f"{os.path.basename(file)}:{line}"
     at = place(b, grid)
     thread = f"thread {place(t, block)} of block {at}"
     array = arrays[name] if name < len(arrays) else "?"
@@ -554,7 +560,7 @@ def explain(error: Any, arrays: list[str], lines: list[int], source: Source, blo
             f"{where}: only {t} of {count} threads of block {at} reach this barrier: the branch or loop in line "
             f"{other} parts them"
         )
-        return {"message": text, "line": line, "block": at, "thread": None}
+        return {"message": text, "file": file, "line": line, "block": at, "thread": None}
     if kind == OUT:
         text = f"{where}: index {element} is out of bounds of axis {other} of {array}, in {thread}"
     elif kind == UNINITIALIZED:
@@ -562,7 +568,9 @@ def explain(error: Any, arrays: list[str], lines: list[int], source: Source, blo
     else:
         text = f"{where}: a race on element {element} of {array}: {thread} {_VERBS[other & 7]} it, and "
         site = (stamp >> _SITE) & 255
-        there = f"in line {lines[site]}" if site < len(lines) else "elsewhere"
+        there = "elsewhere"
+        if site < min(len(lines), 255):
+            there = f"in line {lines[site][1]}" + ("" if lines[site][0] == file else f" of {lines[site][0]}")
         verb = "reads" if other & 8 else "changes" if stamp & _ATOMIC else "writes"
         writer = (stamp >> (_ERA + _era_bits(math.prod(grid)))) - 1
         first = place(stamp & _THREAD, block)
@@ -574,7 +582,7 @@ def explain(error: Any, arrays: list[str], lines: list[int], source: Source, blo
             text += f"another thread {verb} it {there}; no barrier is between them"
         else:
             text += f"thread {first} {verb} it {there}; no barrier is between them"
-    return {"message": text, "line": line, "block": at, "thread": place(t, block)}
+    return {"message": text, "file": file, "line": line, "block": at, "thread": place(t, block)}
 
 
 _VERBS = {READ: "reads", WRITE: "writes", BOTH: "changes", ATOMIC: "changes", EXCHANGE: "changes", ACQUIRE: "changes"}
