@@ -1,8 +1,8 @@
-"""What the checked mode adds: index expressions that check themselves, and what they found.
+"""The checked mode: index expressions check themselves, and errors say where.
 
 Each element of an array that the kernel writes has two stamps, of who wrote it last and of who read it last. A stamp
 holds an era, which grows at each barrier and with each block, the number of the access in the kernel, and the thread.
-A phase in which nothing can go wrong runs without checks: see `sites`.
+`sites` finds phases that need no checks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .sites import Sites, array_of, indices
 from .source import Source
 from .syntax import BARRIER, assignment, called, expression, named, statements
 
-#: What an error is, in the first element of the array of errors.
+#: Kinds of errors, in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
