@@ -1,8 +1,8 @@
-"""What the checked mode adds: index expressions that check themselves, and what they found.
+"""The checked mode: index expressions check themselves, and errors say where.
 
 Each element of an array that the kernel writes has two stamps, of who wrote it last and of who read it last. A stamp
 holds an era, which grows at each barrier and with each block, the number of the access in the kernel, and the thread.
-A phase in which nothing can go wrong runs without checks: see `sites`.
+`sites` finds phases that need no checks.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .sites import Sites, array_of, indices
 from .source import Source
 from .syntax import BARRIER, assignment, called, expression, named, statements
 
-#: What an error is, in the first element of the array of errors.
+#: Kinds of errors, in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
-#: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number of
-#: indices, indices.
+#: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
+#: of indices, indices.
 ERRORS = 16
 #: How an access uses an element; an atomic operation whose result is used can tell what other blocks have done.
 READ, WRITE, BOTH, ATOMIC, EXCHANGE, ACQUIRE = 1, 2, 3, 4, 5, 6
@@ -104,12 +104,12 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
     w = _load(wrote)
     found = 0
     stamps = True
-    if w >= since:
-        other = w >= end or ((w ^ me) & _THREAD != 0 and (w >= era or (w ^ me) & _WARP != 0))
+    if since <= w < end:
+        other = (w ^ me) & _THREAD != 0 and (w >= era or (w ^ me) & _WARP != 0)
         if other and not (mode >= ATOMIC and w & _ATOMIC):
             found = RACE | mode << 4
             _store(state + 8, w)
-    elif w < start:
+    elif w < start or w >= end:
         if shared:
             if mode != WRITE and mode != EXCHANGE:
                 found = UNINITIALIZED
@@ -122,17 +122,18 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
         r = _load(read)
         if r != 0:
             here = start <= r < end
-            if r >= since and here:
-                if (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP:
-                    found = RACE | (mode | 8) << 4
-                    _store(state + 8, r)
-            if not shared and (r & _BLOCKS or not here) and _is_race_of_blocks(0, mode, _load(state)):
+            others = (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP
+            if found & 15 != RACE and here and r >= since and others:
+                found = RACE | (mode | 8) << 4
+                _store(state + 8, r)
+            far = not shared and (r & _BLOCKS or not here)
+            if found & 15 != RACE and far and _is_race_of_blocks(0, mode, _load(state)):
                 found = RACE | (mode | (24 if here else 8)) << 4
                 _store(state + 8, r)
         _store(wrote, me | _ATOMIC if mode >= ATOMIC else me)
     if not shared and mode == READ and _load(state) != 0:
         stamps = _load(state) == 1 and w & _ATOMIC == 0  # what comes after an atomic operation is no race
-    if (mode == READ or mode == BOTH) and stamps:
+    if mode in (READ, BOTH) and stamps:
         r = _load(read)
         flags = 0
         if start <= r < end:
@@ -152,9 +153,7 @@ def _compiled(context: Any, builder: Any, function: Any, args: list[Any]) -> Any
     signature = types.int64(*[types.int64] * len(args))
     made = context.compile_subroutine(builder, function, signature)
     callee = context.declare_function(builder.module, made.fndesc)
-    _, result = context.call_conv.call_function(
-        builder, callee, types.int64, signature.args, args, attrs=("noinline",)
-    )
+    _, result = context.call_conv.call_function(builder, callee, types.int64, signature.args, args, attrs=("noinline",))
     return result
 
 
@@ -295,7 +294,7 @@ class Checks:
         self.source, self.normal, self.facts = source, normal, facts
         self.parameter_arrays = arrays
         self.arrays: list[str] = []
-        self.lines: list[int] = []
+        self.lines: list[tuple[str, int]] = []
         self.sites = Sites(normal, facts, body, arrays)
         self.tracked = [] if normal.grid else [a for a in arrays if a in self.sites.written]
         self.shared = [] if normal.grid else [*normal.shared]
@@ -315,12 +314,26 @@ class Checks:
 
     @staticmethod
     def arguments(arrays: list[Any], blocks: int) -> list[Any]:
-        """Return the arguments for `parameters`, given the kernel's arrays. Memory that is not touched costs nothing."""
+        """Return the arguments for `parameters`, given the kernel's arrays. Untouched memory costs nothing."""
         return [_era_bits(blocks), *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2))]
 
     def head(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of the compiled function."""
-        out = statements("_nb_state = _nb_np.zeros(2, _nb_np.int64)\n_nb_era = 0\n_nb_since = 0\n_nb_start = 0\n_nb_end = 0", line)
+        out = statements(
+            "_nb_state = _nb_np.zeros(2, _nb_np.int64)\n_nb_era = _nb_since = _nb_start = _nb_end = 0", line
+        )
+        out += statements(
+            """
+            _nb_places_x = _nb_np.zeros(_nb_T, _nb_np.int64)
+            _nb_places_y = _nb_np.zeros(_nb_T, _nb_np.int64)
+            _nb_places_z = _nb_np.zeros(_nb_T, _nb_np.int64)
+            for _nb_t in range(_nb_T):
+                _nb_places_x[_nb_t] = _nb_t % _nb_Dx
+                _nb_places_y[_nb_t] = _nb_t // _nb_Dx % _nb_Dy
+                _nb_places_z[_nb_t] = _nb_t // (_nb_Dx * _nb_Dy)
+            """,
+            line,
+        )
         for n in self.shared:
             out += statements(
                 f"""
@@ -375,11 +388,12 @@ class Checks:
             self.arrays.append(array)
         return self.arrays.index(array)
 
-    def site(self, line: int) -> int:
-        """Return a number for accesses of a line; the last number stands for all that are too many."""
-        if line not in self.lines and len(self.lines) < 255:
+    def site(self, node: ast.AST) -> int:
+        """Return a number for the accesses of a node's line."""
+        line = getattr(node, "nb_file", self.source.file), node.lineno  # type: ignore[attr-defined]
+        if line not in self.lines:
             self.lines.append(line)
-        return self.lines.index(line) if line in self.lines else 255
+        return self.lines.index(line)
 
 
 class _Check(ast.NodeTransformer):
@@ -451,6 +465,7 @@ class _Check(ast.NodeTransformer):
             mode = EXCHANGE
         if isinstance(node.args[0], ast.Name):
             element = ast.copy_location(ast.Subscript(node.args[0], node.args[1], ast.Load()), node)
+            element.nb_file = getattr(node, "nb_file", self.checks.source.file)  # type: ignore[attr-defined]
             index = self.access(element, mode).slice
             if isinstance(index, ast.Call):
                 node.args[1] = index
@@ -465,16 +480,16 @@ class _Check(ast.NodeTransformer):
             return self.generic_visit(node)
         parts = [self.visit(p) for p in parts]
         node.value = ast.copy_location(ast.Name(array, ast.Load()), node)
-        line = node.lineno
+        line, site = node.lineno, self.checks.site(node)
         index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
-        where = f"{array}.shape, INDEX, _nb_error, ({line}, {self.checks.number(array)}, _nb_t, _nb_block)"
+        where = f"{array}.shape, INDEX, _nb_error, ({site}, {self.checks.number(array)}, _nb_t, _nb_block)"
         base = self.checks.sites.bases.get(array, array)
         if len(parts) == kind.ndim and array in self.shadowed:
             shared = base in self.checks.shared
             state = f"_nb_filled_{base}" if shared else "_nb_state"
             text = (
                 f"_nb_access({where}, _nb_wrote_{array}, _nb_read_{array}, {state}, ({mode}, {int(shared)}, _nb_era, "
-                f"_nb_since, _nb_start, _nb_end, {self.checks.site(line)}))"
+                f"_nb_since, _nb_start, _nb_end, {min(site, 255)}))"
             )
         else:
             text = f"_nb_inside({where})"
@@ -503,7 +518,9 @@ class _Rooted(ast.NodeTransformer):
         node.value = self.at(node.value)
         return node
 
-    visit_Attribute = visit_Subscript
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        node.value = self.at(node.value)
+        return node
 
     def visit_Call(self, node: ast.Call) -> Any:
         node.func = self.at(node.func)
@@ -521,7 +538,7 @@ class _Rooted(ast.NodeTransformer):
 
 
 def explain(
-    error: Any, arrays: list[str], lines: list[int], source: Source, block: Any, grid: Any
+    error: Any, arrays: list[str], lines: list[tuple[str, int]], source: Source, block: Any, grid: Any
 ) -> dict[str, Any]:
     """Return the message and the attributes of a KernelError."""
     kind, line, name, t, b, count, other, stamp = (int(e) for e in error[:8])
@@ -531,8 +548,10 @@ def explain(
     def place(k: int, dims: Any) -> tuple[int, int, int]:
         return k % dims[0], k // dims[0] % dims[1], k // (dims[0] * dims[1])
 
-    file = os.path.basename(source.file)
-    where = f"{file}:{line}"
+    file = source.file
+    if kind != DIVERGENT:
+        file, line = lines[line]
+    where = f"{os.path.basename(file)}:{line}"
     at = place(b, grid)
     thread = f"thread {place(t, block)} of block {at}"
     array = arrays[name] if name < len(arrays) else "?"
@@ -541,7 +560,7 @@ def explain(
             f"{where}: only {t} of {count} threads of block {at} reach this barrier: the branch or loop in line "
             f"{other} parts them"
         )
-        return {"message": text, "line": line, "block": at, "thread": None}
+        return {"message": text, "file": file, "line": line, "block": at, "thread": None}
     if kind == OUT:
         text = f"{where}: index {element} is out of bounds of axis {other} of {array}, in {thread}"
     elif kind == UNINITIALIZED:
@@ -549,7 +568,9 @@ def explain(
     else:
         text = f"{where}: a race on element {element} of {array}: {thread} {_VERBS[other & 7]} it, and "
         site = (stamp >> _SITE) & 255
-        there = f"in line {lines[site]}" if site < len(lines) else "elsewhere"
+        there = "elsewhere"
+        if site < min(len(lines), 255):
+            there = f"in line {lines[site][1]}" + ("" if lines[site][0] == file else f" of {lines[site][0]}")
         verb = "reads" if other & 8 else "changes" if stamp & _ATOMIC else "writes"
         writer = (stamp >> (_ERA + _era_bits(math.prod(grid)))) - 1
         first = place(stamp & _THREAD, block)
@@ -561,7 +582,7 @@ def explain(
             text += f"another thread {verb} it {there}; no barrier is between them"
         else:
             text += f"thread {first} {verb} it {there}; no barrier is between them"
-    return {"message": text, "line": line, "block": at, "thread": place(t, block)}
+    return {"message": text, "file": file, "line": line, "block": at, "thread": place(t, block)}
 
 
 _VERBS = {READ: "reads", WRITE: "writes", BOTH: "changes", ATOMIC: "changes", EXCHANGE: "changes", ACQUIRE: "changes"}

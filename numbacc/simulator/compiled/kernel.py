@@ -124,7 +124,7 @@ class Kernel:
                 checks = compiled.checks()
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
             found = explain(error, names, lines, self.source, block, grid)
-            raise KernelError(found.pop("message"), file=self.source.file, **found)
+            raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
 

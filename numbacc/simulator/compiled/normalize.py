@@ -460,6 +460,8 @@ class Normalize(ast.NodeTransformer):
             else:
                 body.append(assignment(local[parameter], value, node.lineno))
         statements_ = copy.deepcopy(inner.body)
+        for each in walk(statements_):
+            each.nb_file = inner.file  # type: ignore[attr-defined]
         source = _Inlined(inner)
         for n in sorted(named(statements_) & inner.names.keys() - local.keys()):
             if n in self._locals or (n in self.space and self.space[n] is not inner.names[n]):

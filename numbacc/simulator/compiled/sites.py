@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import ast
 import copy
-import re
+import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from numba import types
 
-from .analysis import Facts
+from .analysis import Facts, factor
 from .normalize import BLOCK_VOTES, Normalize
 from .syntax import (
     BARRIER,
@@ -29,7 +30,6 @@ from .syntax import (
     jumps,
     meets,
     named,
-    statements,
     stored,
     walk,
 )
@@ -49,9 +49,9 @@ def array_of(node: ast.AST) -> str:
         return array_of(node.value)
     if isinstance(node, ast.Attribute) and node.attr == "T":
         return array_of(node.value)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in ("reshape", "ravel", "transpose"):
-            return array_of(node.func.value)
+    func = getattr(node, "func", None)
+    if isinstance(func, ast.Attribute) and func.attr in ("reshape", "ravel", "transpose"):
+        return array_of(func.value)
     return ""
 
 
@@ -68,7 +68,7 @@ def indices(node: ast.Subscript) -> tuple[str, list[ast.expr]]:
 
 
 @dataclass
-class Site:
+class AccessSite:
     """An access.
 
     Attributes:
@@ -107,7 +107,7 @@ class Sites:
 
     def __init__(self, normal: Normalize, facts: Facts, body: list[ast.stmt], parameters: list[str]):
         self.normal, self.facts = normal, facts
-        self.all: list[Site] = []
+        self.all: list[AccessSite] = []
         self.bases: dict[str, str] = {}
         self.mixed: set[str] = set()
         self.written: set[str] = set()
@@ -143,7 +143,8 @@ class Sites:
                 else:
                     self.bases[name] = root
         for n in walk(body):
-            if isinstance(n, ast.Call) and not called(n).startswith("_nb_atomic_") and called(n) not in ("len", *MEETINGS):
+            followed = called(n).startswith("_nb_atomic_") or called(n) in ("len", *MEETINGS)
+            if isinstance(n, ast.Call) and not followed:
                 for a in n.args:
                     if isinstance(a, ast.Name) and self._array(a.id):
                         self.hidden.add(self.bases.get(a.id, a.id))
@@ -243,7 +244,7 @@ class Sites:
     def _note(self, node: Any, guards: Any, loops: Any, writes: bool, reads: bool, atomic: bool) -> None:
         array, parts = indices(node)
         node.nb_site = len(self.all)
-        site = Site(array, [self._expand(p) for p in parts], writes, reads, atomic, guards, loops)
+        site = AccessSite(array, [self._expand(p) for p in parts], writes, reads, atomic, guards, loops)
         self.all.append(site)
         for p in parts:
             self._find(p, guards, loops)
@@ -267,7 +268,7 @@ class Sites:
     def _flow(self, body: list[ast.stmt], before: set[int], loop: Any = None) -> set[int]:
         """Add statements to the graph of what follows without a barrier; return the last of them."""
         for s in body:
-            value = getattr(s, "value", None)
+            value: Any = getattr(s, "value", None)
             if called(value) in (BARRIER, GRID_BARRIER):
                 before = set()
             elif isinstance(s, (ast.Break, ast.Continue)):
@@ -313,9 +314,10 @@ class Sites:
             test = self.injective(mine[0], {**_THREADS, **_BLOCKS}, False)
             if test is not None:
                 return test
-        return expression("False")
+        never: ast.expr = expression("False")
+        return never
 
-    def injective(self, site: Site, counters: dict[str, str], uniform: bool) -> ast.expr | None:
+    def injective(self, site: AccessSite, counters: dict[str, str], uniform: bool) -> ast.expr | None:
         """Return the condition that all values of these counters give different indices; None where that is unknown."""
         tests: list[str] = []
         covered: set[str] = set()
@@ -340,9 +342,12 @@ class Sites:
                 pairs = (", ".join(map(_number, each)) for each in (coefficients, extents))
                 tests.append("_nb_injective(({}), ({}))".format(*pairs))
         tests = [*(f"({size} == 1)" for name, size in counters.items() if name not in covered), *tests]
-        return expression(" & ".join(tests) or "True")
+        made: ast.expr = expression(" & ".join(tests) or "True")
+        return made
 
-    def affine(self, node: ast.expr, site: Site, counters: dict[str, str], uniform: bool) -> dict[str, str] | None:
+    def affine(
+        self, node: ast.expr, site: AccessSite, counters: dict[str, str], uniform: bool
+    ) -> dict[str, str] | None:
         """Return the coefficient of each counter in an index; None where it is no sum of these."""
         if self.same(node, counters, site, uniform):
             return {}
@@ -355,8 +360,7 @@ class Sites:
             if sides[0] is None or sides[1] is None:
                 return None
             sign = "+" if isinstance(node.op, ast.Add) else "-"
-            both = {n: f"({sides[0].get(n, '0')} {sign} {sides[1].get(n, '0')})" for n in {**sides[0], **sides[1]}}
-            return both
+            return {n: f"({sides[0].get(n, '0')} {sign} {sides[1].get(n, '0')})" for n in {**sides[0], **sides[1]}}
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             for a, b in ((node.left, node.right), (node.right, node.left)):
                 if self.same(a, counters, site, uniform):
@@ -364,7 +368,7 @@ class Sites:
                     return None if form is None else {n: f"({ast.unparse(a)}) * {c}" for n, c in form.items()}
         return None
 
-    def _stepped(self, name: str, site: Site, counters: dict[str, str], uniform: bool) -> dict[str, str] | None:
+    def _stepped(self, name: str, site: AccessSite, counters: dict[str, str], uniform: bool) -> dict[str, str] | None:
         given = site.loops[name]
         start = expression("0") if len(given) == 1 else given[0]
         step = given[2] if len(given) == 3 else expression("1")
@@ -380,7 +384,7 @@ class Sites:
                 counters[f"_nb_trip_{name}"] = str(trips)
         return {**form, f"_nb_trip_{name}": ast.unparse(step)}
 
-    def same(self, node: ast.expr, counters: dict[str, str], site: Site, uniform: bool) -> bool:
+    def same(self, node: ast.expr, counters: dict[str, str], site: AccessSite, uniform: bool) -> bool:
         """Whether an expression has one value for all counters."""
         names = named(node)
         if names & (counters.keys() | site.loops.keys() | _THREADS.keys()) or not self.facts.pure(node):
@@ -402,6 +406,8 @@ class Sites:
         bounds = _Bounds(self, emit, stored(body))
         tests: list[str] = []
         sites = [self.all[k] for k in found]
+        if all(any(isinstance(op, ast.Eq) and named([a, b]) & _THREADS.keys() for a, op, b in s.guards) for s in sites):
+            return None  # few threads come here
         for s in sites:
             if s.array in self.bases or s.array in self.hidden or s.array in self.mixed:
                 return None
@@ -414,7 +420,7 @@ class Sites:
             for axis, span in enumerate(spans):
                 if span is None:
                     return None
-                tests += [f"({span[0]} >= 0)", f"({span[1]} < {s.array}.shape[{axis}])"]
+                tests += [f"({span[0]} >= 0)", f"({span[1]} < {self._size(s.array, axis)})"]
             bounds.spans[id(s)] = spans
         for array in sorted({s.array for s in sites}):
             if array in tracked:
@@ -423,13 +429,21 @@ class Sites:
                 apart = self._apart(array, sites, {*found}, bounds)
                 if apart is None:
                     return None
-                tests += [f"(_nb_filled_{array}[0] == {array}.size)", *apart]
+                shape = self.normal.shared[array][0]
+                size = f"{array}.size" if 0 in shape else str(math.prod(shape))
+                tests += [f"(_nb_filled_{array}[0] == {size})", *apart]
         tests = [t for t in dict.fromkeys(tests) if not _holds(t)]
         return bounds.out, expression(" & ".join(tests) or "True", emit.line)
 
-    def _apart(self, array: str, sites: list[Site], found: set[int], bounds: _Bounds) -> list[str] | None:
+    def _size(self, array: str, axis: int) -> str:
+        """Return the text of an array's size along an axis, at the level of the block."""
+        shape = {**self.normal.shared, **self.normal.local}.get(array, ((0,), None))[0]
+        return str(shape[axis]) if 0 not in shape else f"{array}.shape[{axis}]"
+
+    def _apart(self, array: str, sites: list[AccessSite], found: set[int], bounds: _Bounds) -> list[str] | None:
         """Return the conditions that threads touch different elements of a shared array."""
-        near = {k for s in sites for k in s.near if s.array == array and self.bases.get(self.all[k].array, self.all[k].array) == array}
+        near = {k for s in sites if s.array == array for k in s.near}
+        near = {k for k in near if self.bases.get(self.all[k].array, self.all[k].array) == array}
         if not any(self.all[k].writes for k in near):
             return []
         if not near <= found or any(self.all[k].node in self.repeated for k in near):
@@ -469,7 +483,7 @@ class _Bounds:
         self.known: dict[Any, tuple[str, str] | None] = {}
         self.names: dict[Any, str] = {}
 
-    def span(self, node: ast.expr, site: Site) -> tuple[str, str] | None:
+    def span(self, node: ast.expr, site: AccessSite) -> tuple[str, str] | None:
         """Return the names of the least and the greatest value of an expression in a site; None where unknown."""
         names = named(node)
         guards = [(ast.dump(a), type(op), ast.dump(b)) for a, op, b in site.guards if named([a, b]) & names]
@@ -492,13 +506,14 @@ class _Bounds:
                 pass
             if len(text) < 40:
                 return text if text.isidentifier() else f"({text})"
-        if (text, *map(ast.dump, parts.values())) not in self.names:
+        key = (text, *map(ast.dump, parts.values()))
+        if key not in self.names:
             name = self.emit.fresh("bound", "")
             self.out += self.emit.make(f"{name} = _nb_np.int64({text})" if parts else f"{name} = {text}", **parts)
-            self.names[text, *map(ast.dump, parts.values())] = name
-        return self.names[text, *map(ast.dump, parts.values())]
+            self.names[key] = name
+        return self.names[key]
 
-    def _guarded(self, node: ast.expr, site: Site) -> tuple[str, str] | None:
+    def _guarded(self, node: ast.expr, site: AccessSite) -> tuple[str, str] | None:
         found = self._plain(node, site)
         dump = ast.dump(node)
         difference = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
@@ -518,7 +533,7 @@ class _Bounds:
                         lows.append(f"{limit[0]} + {int(strict)}")
                     if limit and below:
                         highs.append(f"{limit[1]} - {int(strict)}")
-                elif difference and above and ast.dump(left) == ast.dump(node.left) and ast.dump(right) == ast.dump(node.right):  # type: ignore[attr-defined]
+                elif difference and above and ast.dump(ast.BinOp(left, ast.Sub(), right)) == dump:
                     lows.append(str(int(strict)))
         if not lows and not highs:
             return found
@@ -530,12 +545,12 @@ class _Bounds:
         high = highs[0] if len(highs) == 1 else f"min({', '.join(highs)})"
         return self.put(low, high)
 
-    def _plain(self, node: ast.expr, site: Site) -> tuple[str, str] | None:
+    def _plain(self, node: ast.expr, site: AccessSite) -> tuple[str, str] | None:
         names = named(node)
         if isinstance(node, ast.Constant) and type(node.value) is int:
             return str(node.value), str(node.value)
-        integer = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp))
-        if integer and not names & (self.changed | site.loops.keys()) and self.facts.uniform(node) and self._integer(names):
+        integer = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)) and self._integer(names)
+        if integer and not names & (self.changed | site.loops.keys()) and self.facts.uniform(node):
             if isinstance(node, ast.Name) and node.id in SHAPE:
                 return node.id, node.id
             name = self._short("VALUE", VALUE=self.emit.at_block(node))
@@ -583,7 +598,7 @@ class _Bounds:
                     return False
         return True
 
-    def _loop(self, name: str, site: Site) -> tuple[str, str] | None:
+    def _loop(self, name: str, site: AccessSite) -> tuple[str, str] | None:
         given = site.loops[name]
         outer = copy.copy(site)
         outer.loops = {n: r for n, r in site.loops.items() if n != name}
@@ -595,7 +610,7 @@ class _Bounds:
         if not start or not stop or not step:
             return None
         falls = f"({stop[0]} + 1)"
-        if step[0].isdecimal() and int(step[0]) > 0:
+        if (step[0].isdecimal() and int(step[0]) > 0) or (len(given) == 3 and factor(given[2], self.facts)):
             return self.put(start[0], f"{stop[1]} - 1")
         return self.put(
             f"{start[0]} if {step[0]} > 0 else min({start[0]}, {falls})",
@@ -609,18 +624,36 @@ def _folded(text: str) -> int:
     Raises:
         ValueError: it has names.
     """
-    tree = ast.parse(text, mode="eval")
-    if any(isinstance(n, ast.Name) for n in ast.walk(tree)) and not re.fullmatch(r"(min|max|[-+*/>(), \d])+", text):
-        raise ValueError
-    return int(eval(compile(tree, "", "eval"), {"min": min, "max": max}))  # noqa: S307: numbers only
+    return _value(ast.parse(text, mode="eval").body)
+
+
+_SIGNS: dict[type, Any] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+_COMPARED: dict[type, Any] = {
+    ast.Lt: operator.lt, ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne
+}  # fmt: skip
+
+
+def _value(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
+        return int(_SIGNS[type(node.op)](_value(node.left), _value(node.right)))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
+        return int(_COMPARED[type(node.ops[0])](_value(node.left), _value(node.comparators[0])))
+    if called(node) in ("min", "max"):
+        values = [_value(a) for a in node.args]  # type: ignore[attr-defined]
+        return min(values) if called(node) == "min" else max(values)
+    raise ValueError
 
 
 def _holds(text: str) -> bool:
     """Whether a comparison of numbers holds; False where it has names."""
-    tree = ast.parse(text, mode="eval")
-    if any(isinstance(n, ast.Name) for n in ast.walk(tree)):
+    try:
+        return bool(_folded(text))
+    except ValueError:
         return False
-    return bool(eval(compile(tree, "", "eval"), {}))  # noqa: S307: numbers only
 
 
 def _is_one(text: str) -> bool:
@@ -642,7 +675,8 @@ class _Expand(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> Any:
         value = self.again.get(node.id)
-        if value is None or any(isinstance(n, ast.Subscript) and not isinstance(n.value, ast.Attribute) for n in walk(value)):
+        if value is None:
+            return node
+        if any(isinstance(n, ast.Subscript) and not isinstance(n.value, ast.Attribute) for n in walk(value)):
             return node
         return self.visit(copy.deepcopy(value))
-
