@@ -75,6 +75,8 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(numbas, name)
     except AttributeError:
+        if name == "types" or name in _TYPES:  # which the target in Numba itself does not have
+            return _stub(name)
         try:
             return import_module(f"numba.cuda.{name}")
         except ImportError:
