@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     numbas = _numbas()
-    return host.names(dir(numbas) if numbas is not None else [*_NAMES, *_TYPES, "jit"])
+    return host.names(dir(numbas) if numbas is not None else [*_NAMES, "jit"], [*_TYPES, "types"])
 
 
 # ---------------------------------------------------------------- without numba.cuda
