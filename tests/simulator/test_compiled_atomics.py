@@ -50,7 +50,7 @@ def names_of(dtype):
 
 
 def compiled(table, names):
-    """Return one function that applies each operation k to row k of an array, as one compilation is faster than twelve."""
+    """Return one function that applies operation k to row k of an array: one compilation is faster than twelve."""
     lines = [f"        olds[{k}, i] = f_{n}(array, ({k}, i), values[i])" for k, n in enumerate(names)]
     text = "def run(array, values, olds):\n    for i in range(values.size):\n" + "\n".join(lines)
     space = {f"f_{n}": table[n] for n in names}

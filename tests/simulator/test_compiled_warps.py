@@ -27,7 +27,8 @@ def everywhere(name, board, came, mask, *rest):
     function = EXCHANGES[name]
     text = f"def run(board, came, mask{''.join(f', r{k}' for k in range(len(rest)))}):\n"
     text += "    out = []\n    for t in range(board.size):\n"
-    text += f"        out.append(function(board, came, t, board.size, mask{''.join(f', r{k}[t]' for k in range(len(rest)))}))\n"
+    given = "".join(f", r{k}[t]" for k in range(len(rest)))
+    text += f"        out.append(function(board, came, t, board.size, mask{given}))\n"
     text += "    return out\n"
     space = {"function": function}
     exec(text, space)
@@ -68,7 +69,9 @@ def signed(bits):
 def lanes(t, mask, came, holds):
     """Return the bits of the lanes of a thread's warp that came, are in the mask, and for which `holds`."""
     first = t - t % 32
-    return sum(1 << k for k in range(32) if first + k < THREADS and mask >> k & 1 and came[first + k] and holds(first + k))
+    return sum(
+        1 << k for k in range(32) if first + k < THREADS and mask >> k & 1 and came[first + k] and holds(first + k)
+    )
 
 
 @pytest.mark.parametrize("mask", (FULL, 0x0F0F00FF))
@@ -107,8 +110,8 @@ def test_matches(dtype):
     for t in range(THREADS):
         assert found[t] == signed(lanes(t, mask, came, lambda k, t=t: words[k] == words[t]))
     for each in (board, np.full(THREADS, 5, dtype)):
-        found = everywhere("match_all", each, came, mask)
+        found, bits = everywhere("match_all", each, came, mask), each.view(np.int64)
         for t in range(THREADS):
             here = lanes(t, mask, came, lambda k: True)
-            same = lanes(t, mask, came, lambda k, t=t, w=each.view(np.int64): w[k] == w[t]) == here
+            same = lanes(t, mask, came, lambda k, t=t, w=bits: w[k] == w[t]) == here
             assert found[t] == (signed(here) if same else 0, same)

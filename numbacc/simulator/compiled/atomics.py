@@ -1,8 +1,9 @@
 """Atomic operations of kernels on the CPU.
 
-`GLOBAL` holds real atomics, for arrays that several workers share. `SHARED` holds plain operations, for arrays that belong to one
-block: its threads run one after the other. Both have the names of `cuda.atomic`, and each function takes
-(array, index, value ...) and returns the old value. An index is an integer or a tuple; a negative one counts from the end.
+`GLOBAL` holds real atomics, for arrays that several workers share. `SHARED` holds plain operations, for arrays that
+belong to one block, whose threads run one after the other. Both have the names of `cuda.atomic`. Each function takes
+(array, index, value ...) and returns the old value. An index is an integer or a tuple; a negative one counts from the
+end.
 """
 
 from __future__ import annotations
@@ -177,8 +178,8 @@ def _compare(builder: Any, kind: Any, symbol: str, a: Any, b: Any) -> Any:
 def _extreme(symbol: str, numbers_win: bool) -> _Combine:
     """Return the combination for a maximum or a minimum.
 
-    Numba's `max` and `min` on a GPU compare in one direction: the old value stays unless it compares as smaller (larger), so a NaN
-    in memory stays, and one that is given does nothing. In `nanmax` and `nanmin` a number wins over NaN.
+    On a GPU, Numba's `max` and `min` keep the old value unless the given one compares as larger or smaller. So a NaN
+    in memory stays, and a NaN that is given does nothing. In `nanmax` and `nanmin` a number replaces NaN.
     """
 
     def combine(builder: Any, kind: Any, old: Any, value: Any) -> Any:

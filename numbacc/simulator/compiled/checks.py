@@ -13,7 +13,7 @@ import os
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
@@ -23,7 +23,6 @@ from .sites import Sites, array_of, indices
 from .source import Source
 from .syntax import BARRIER, assignment, called, expression, named, statements
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 #: What an error is, in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number of
@@ -249,29 +248,39 @@ def access(
     return result(shape, index, error, where, wrote, read, state, how), codegen
 
 
-@njit(cache=True, **OPTIONS)
-def injective(coefficients, extents):  # type: ignore[no-untyped-def]
+def _is_injective(c0, c1, c2, c3, c4, c5, c6, c7, e0, e1, e2, e3, e4, e5, e6, e7):  # type: ignore[no-untyped-def]
     """Whether a sum of coefficients times counters has another value for each choice of the counters."""
+    coefficients, extents = (c0, c1, c2, c3, c4, c5, c6, c7), (e0, e1, e2, e3, e4, e5, e6, e7)
     reach, last = 0, 0
-    for _ in range(len(extents)):
-        best = 0
-        size = 0
-        for k in range(len(extents)):
+    for _ in range(8):
+        best, size, several = 0, 0, 0
+        for k in range(8):
             c = abs(coefficients[k])
             if extents[k] > 1:
-                if c <= last and (c == 0 or last == 0):
-                    return False
+                if c == 0:
+                    return 0
                 if c > last and (best == 0 or c < best):
-                    best, size = c, extents[k]
+                    best, size, several = c, extents[k], 0
                 elif c == best:
-                    return False
+                    several = 1
         if best == 0:
-            return True
-        if best <= reach:
-            return False
+            return 1
+        if best <= reach or several:
+            return 0
         reach = reach + best * (size - 1) if size < (1 << 30) else 1 << 62
         last = best
-    return True
+    return 1
+
+
+@intrinsic
+def injective(typingctx: Any, coefficients: Any, extents: Any) -> Any:
+    """Whether a sum of coefficients times counters has another value for each choice of the counters."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        given = [v for k in (0, 1) for v in _integers(context, builder, signature.args[k], args[k])]
+        return builder.trunc(_compiled(context, builder, _is_injective, given), context.get_value_type(types.boolean))
+
+    return types.boolean(coefficients, extents), codegen
 
 
 class Checks:

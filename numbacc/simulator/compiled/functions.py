@@ -1,12 +1,13 @@
 """Scalar functions that kernels call by names of CUDA, for the CPU.
 
-`FUNCTIONS` maps a path such as "cuda.popc" or "cuda.libdevice.rsqrtf" to a function that compiled code may call. A function is
-made when it is first looked up, and Numba compiles it when a kernel uses it. Arguments are converted to the types that the function has
-on a GPU, and results have the GPU's types.
+`FUNCTIONS` maps a path such as "cuda.popc" or "cuda.libdevice.rsqrtf" to a function that compiled code may call. A
+function is made when it is first looked up, and Numba compiles it when a kernel uses it. Arguments are converted to the
+types that the function has on a GPU, and results have the GPU's types.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic, overload, register_jitable
 
 from . import half
 
@@ -32,8 +33,8 @@ def _integer(name: str, kind: Any) -> Any:
     return kind
 
 
-def _bit_count(name: str, instruction: str, result: Any = None) -> Any:
-    """Return the intrinsic of an instruction on the bits of an integer: `result` is its type, by default the argument's."""
+def _bit_count(name: str, instruction: str) -> Any:
+    """Return the intrinsic of an instruction on the bits of an integer."""
 
     @intrinsic
     def count(typingctx: Any, x: Any) -> Any:
@@ -130,6 +131,12 @@ def _rounding(name: str) -> Any:
     return rounded
 
 
+@intrinsic
+def _fmod(typingctx: Any, x: Any, y: Any) -> Any:
+    """Return the rest of a division that truncates, as C's fmod."""
+    return x(x, y), lambda context, builder, signature, args: builder.frem(*args)
+
+
 def _reinterpreted(result: Any) -> Any:
     """Return the intrinsic that gives a number's bits another type of the same size."""
 
@@ -174,11 +181,23 @@ def _library(name: str) -> Any:
                 for v, k in zip(values, kinds, strict=True)
             ]
             kind = ir.FunctionType(ir.DoubleType(), c_types)
-            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"numbacc_{name}"), values)
 
         return types.float64(types.StarArgTuple.from_types(kinds)), codegen
 
     return call
+
+
+def _in_library(name: str) -> bool:
+    """Make a function of the C library known to LLVM; return whether there is one."""
+    for library, prefix in ((None, ""), ("libm.so.6", ""), ("ucrtbase", "_")):
+        try:
+            address = ctypes.cast(getattr(ctypes.CDLL(library), prefix + name), ctypes.c_void_p).value
+        except (OSError, TypeError, AttributeError):
+            continue
+        llvmlite.binding.add_symbol(f"numbacc_{name}", address)
+        return True
+    return False
 
 
 _floor, _ceil, _trunc = _rounding("floor"), _rounding("ceil"), _rounding("trunc")
@@ -301,7 +320,7 @@ def _narrowed(x, mode):  # type: ignore[no-untyped-def]
 @register_jitable
 def _narrowed_sum(a, b, mode):  # type: ignore[no-untyped-def]
     """Return a + b of float64 as float32 with one rounding, as long as the sum is in range."""
-    return _narrowed(half.odd_sum(a, b), mode) if mode != 0 else types.float32(half.odd_sum(a, b))
+    return _narrowed(half.odd_sum(a, b), mode) if mode != 0 else types.float32(half.odd_sum(a, b))  # type: ignore[call-arg]
 
 
 @register_jitable
@@ -438,17 +457,17 @@ def _power(x, n):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _remainder(x, y):  # type: ignore[no-untyped-def]
-    """Return IEEE's remainder, x minus the multiple of y that is nearest, and the lowest bits of the quotient with its sign."""
+    """Return IEEE's remainder of x and y, and the lowest bits of the quotient with its sign."""
     if math.isnan(x) or math.isnan(y) or math.isinf(x) or y == 0.0:
         return math.nan, types.int32(0)
     if math.isinf(y):
         return x, types.int32(0)
     size, step = math.fabs(x), math.fabs(y)
-    rest = math.fmod(size, 8.0 * step) if step < 2e307 else size
+    rest = _fmod(size, 8.0 * step) if step < 2e307 else size
     quotient = types.int64(rest / step)
     if quotient * step > rest:
         quotient -= 1
-    rest = math.fmod(rest, step)
+    rest = _fmod(rest, step)
     if rest > step - rest or (rest == step - rest and quotient & 1):
         rest -= step
         quotient += 1
@@ -460,7 +479,7 @@ def _remainder(x, y):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _permuted(x, y, selector):  # type: ignore[no-untyped-def]
-    """Return four of eight bytes: each four bits of the selector name one, and its highest bit repeats the byte's sign."""
+    """Return four of eight bytes. Each four bits of the selector name one; their highest bit repeats the sign."""
     source = types.uint64(x) | (types.uint64(y) << types.uint64(32))
     result = types.uint64(0)
     for k in range(4):
@@ -502,29 +521,37 @@ _CASTS = {
 }  # fmt: skip
 _RESULTS = {**_CASTS, "U": "int32({})", "L": "int64({})", "": "{}"}
 
+#: Functions of one float that `math` has by the same name.
+_SAME_AS_MATH = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "fabs", "lgamma",
+    "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
 #: Functions of floats that exist as `name` in float64 and `namef` in float32: arguments, and the expression.
 _PAIRS: dict[str, tuple[str, str]] = {
     **{
         n: ("x", f"math.{n}(x)")
-        for n in ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "fabs", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh", "lgamma"]
+        for n in _SAME_AS_MATH
     },
     **{n: ("xy", f"math.{n}(x, y)") for n in ["atan2", "copysign", "fmod", "hypot", "pow"]},
     "ceil": ("x", "_ceil(x)"), "floor": ("x", "_floor(x)"), "trunc": ("x", "_trunc(x)"), "rint": ("x", "_rint(x)"),
     "nearbyint": ("x", "_rint(x)"), "round": ("x", "_round(x)"), "tgamma": ("x", "math.gamma(x)"),
     "exp2": ("x", "math.pow(float64(2.0), float64(x))"), "exp10": ("x", "math.pow(float64(10.0), float64(x))"),
-    "cbrt": ("x", "_cbrt(float64(x))"), "rcbrt": ("x", "1.0 / _cbrt(float64(x))"), "rsqrt": ("x", "1.0 / math.sqrt(float64(x))"),
+    "cbrt": ("x", "_cbrt(float64(x))"), "rcbrt": ("x", "1.0 / _cbrt(float64(x))"),
+    "rsqrt": ("x", "1.0 / math.sqrt(float64(x))"),
     "cospi": ("x", "_cos_pi(float64(x))"), "sinpi": ("x", "_sin_pi(float64(x))"),
-    "erfcx": ("x", "_erfcx(float64(x))"), "erfinv": ("x", "_erf_inverse(float64(x))"), "erfcinv": ("x", "_erfc_inverse(float64(x))"),
+    "erfcx": ("x", "_erfcx(float64(x))"), "erfinv": ("x", "_erf_inverse(float64(x))"),
+    "erfcinv": ("x", "_erfc_inverse(float64(x))"),
     "normcdf": ("x", "0.5 * math.erfc(float64(x) * -0.70710678118654752440)"),
     "normcdfinv": ("x", "-1.4142135623730950488 * _erfc_inverse(2.0 * float64(x))"),
     "logb": ("x", "_logb(float64(x))"), "fma": ("xyz", "_fused(x, y, z)"),
+    "fmod": ("xy", "_fmod(x, y)"),
     "fdim": ("xy", "x - y if x > y else (x + y if x != x or y != y else x - x if x - x == x - x else 0.0)"),
     "fmax": ("xy", "y if x != x or (y > x) or (x == y and math.copysign(1.0, x) < 0.0) else x"),
     "fmin": ("xy", "y if x != x or (y < x) or (x == y and math.copysign(1.0, y) < 0.0) else x"),
     "remainder": ("xy", "_remainder(float64(x), float64(y))[0]"),
 }  # fmt: skip
 
-#: Functions with other arguments: result's type, arguments' types, and the expression. {f} stands for the type of floats.
+#: Functions with other arguments: result's type, arguments' types, and the expression. {f} is the type of floats.
 _MIXED: dict[str, tuple[str, str, str]] = {
     "ilogb": ("i", "x", "_ilogb(float64(x))"), "powi": ("x", "xi", "_power(float64(x), y)"),
     "ldexp": ("x", "xi", "math.ldexp(float64(x), y)"), "scalbn": ("x", "xi", "math.ldexp(float64(x), y)"),
@@ -532,7 +559,9 @@ _MIXED: dict[str, tuple[str, str, str]] = {
     "llround": ("l", "x", f"_to_integer(_round(float64(x)), int64({-2**63}), int64({2**63 - 1}), int64({-2**63}))"),
     "sincos": ("", "x", "({f}(math.sin(x)), {f}(math.cos(x)))"),
     "sincospi": ("", "x", "({f}(_sin_pi(float64(x))), {f}(_cos_pi(float64(x))))"),
-    "modf": ("", "x", "({f}(math.copysign(x - _trunc(x) if x - x == x - x else (x if x != x else 0.0), x)), _trunc(x))"),
+    "modf": (
+        "", "x", "({f}(math.copysign(x - _trunc(x) if x - x == x - x else (x if x != x else 0.0), x)), _trunc(x))"
+    ),
     "frexp": ("", "x", "_frexp(x)"), "remquo": ("", "xy", "_remquo_{f}(x, y)"),
 }  # fmt: skip
 
@@ -543,8 +572,10 @@ _OTHERS: dict[str, tuple[str, str, str]] = {
     "umax": ("U", "UU", "x if x > y else y"), "umin": ("U", "UU", "x if x < y else y"),
     "llmax": ("l", "ll", "x if x > y else y"), "llmin": ("l", "ll", "x if x < y else y"),
     "ullmax": ("L", "LL", "x if x > y else y"), "ullmin": ("L", "LL", "x if x < y else y"),
-    "brev": ("i", "U", "_brev(x)"), "brevll": ("l", "L", "_brev(x)"), "clz": ("i", "i", "_clz(x)"), "clzll": ("i", "l", "_clz(x)"),
-    "ffs": ("i", "i", "_ffs(x)"), "ffsll": ("i", "l", "_ffs(x)"), "popc": ("i", "i", "_popc(x)"), "popcll": ("i", "l", "_popc(x)"),
+    "brev": ("i", "U", "_brev(x)"), "brevll": ("l", "L", "_brev(x)"),
+    "clz": ("i", "i", "_clz(x)"), "clzll": ("i", "l", "_clz(x)"),
+    "ffs": ("i", "i", "_ffs(x)"), "ffsll": ("i", "l", "_ffs(x)"),
+    "popc": ("i", "i", "_popc(x)"), "popcll": ("i", "l", "_popc(x)"),
     "byte_perm": ("i", "UUU", "_permuted(x, y, z)"),
     "mulhi": ("i", "ii", "_signed_high(x, y)"), "umulhi": ("U", "UU", "_unsigned_high(x, y)"),
     "mul64hi": ("l", "ll", "_signed_high(x, y)"), "umul64hi": ("L", "LL", "_unsigned_high(x, y)"),
@@ -552,20 +583,24 @@ _OTHERS: dict[str, tuple[str, str, str]] = {
     "umul24": ("U", "UU", "uint64(x & 0xFFFFFF) * uint64(y & 0xFFFFFF)"),
     "hadd": ("i", "ii", "(int64(x) + int64(y)) >> 1"), "rhadd": ("i", "ii", "(int64(x) + int64(y) + 1) >> 1"),
     "uhadd": ("U", "UU", "(int64(x) + int64(y)) >> 1"), "urhadd": ("U", "UU", "(int64(x) + int64(y) + 1) >> 1"),
-    "sad": ("i", "iiU", "abs(int64(x) - int64(y)) + int64(z)"), "usad": ("U", "UUU", "abs(int64(x) - int64(y)) + int64(z)"),
+    "sad": ("i", "iiU", "abs(int64(x) - int64(y)) + int64(z)"),
+    "usad": ("U", "UUU", "abs(int64(x) - int64(y)) + int64(z)"),
     "saturatef": ("f", "f", "float32(0.0) if not x > 0 else (float32(1.0) if x > 1 else x)"),
     "finitef": ("i", "f", "x - x == 0"), "isfinited": ("i", "d", "x - x == 0"),
     "isinff": ("i", "f", "x == math.inf or x == -math.inf"), "isinfd": ("i", "d", "x == math.inf or x == -math.inf"),
     "isnanf": ("i", "f", "x != x"), "isnand": ("i", "d", "x != x"),
     "signbitf": ("i", "f", "math.copysign(1.0, x) < 0"), "signbitd": ("i", "d", "math.copysign(1.0, x) < 0"),
     "nextafter": ("d", "dd", "x + y if x != x or y != y else (y if x == y else (_up(x) if y > x else -_up(-x)))"),
-    "nextafterf": ("f", "ff", "x + y if x != x or y != y else (y if x == y else (_up_float(x) if y > x else -_up_float(-x)))"),
+    "nextafterf": (
+        "f", "ff", "x + y if x != x or y != y else (y if x == y else (_up_float(x) if y > x else -_up_float(-x)))"
+    ),
     "float_as_int": ("i", "f", "_float_bits(x)"), "int_as_float": ("f", "i", "_bits_float(x)"),
     "double_as_longlong": ("l", "d", "_double_bits(x)"), "longlong_as_double": ("d", "l", "_bits_double(x)"),
     "double2hiint": ("i", "d", "_double_bits(x) >> 32"), "double2loint": ("i", "d", "_double_bits(x) & 0xFFFFFFFF"),
     "hiloint2double": ("d", "iU", "_bits_double((int64(x) << 32) | int64(y))"),
     "float2half_rn": ("h", "f", "half.bits_of_float32(x)"), "half2float": ("f", "h", "half.float32_of_bits(x)"),
-    "int2double_rn": ("d", "i", "x"), "uint2double_rn": ("d", "U", "x"), "frsqrt_rn": ("f", "f", "1.0 / math.sqrt(float64(x))"),
+    "int2double_rn": ("d", "i", "x"), "uint2double_rn": ("d", "U", "x"),
+    "frsqrt_rn": ("f", "f", "1.0 / math.sqrt(float64(x))"),
     "fast_fdividef": ("f", "ff", "x / y"), "fast_powf": ("f", "ff", "math.pow(x, y)"),
     "fast_sincosf": ("", "f", "(math.sin(x), math.cos(x))"),
     **{f"fast_{n}f": ("f", "f", f"math.{n}(x)") for n in ["cos", "exp", "log10", "log2", "log", "sin", "tan"]},
@@ -597,9 +632,9 @@ def _rounded() -> Iterator[tuple[str, tuple[str, str, str]]]:
             whole = "float64(x >> 32), float64(x & 0xFFFFFFFF)"
             if kind == "L":
                 whole = "float64(x >> uint64(32)), float64(x & uint64(0xFFFFFFFF))"
-            high, low = whole.split(", ")
+            upper, lower = whole.split(", ")
             yield f"{name}2double_{end}", ("d", kind, f"_of_long({whole}, {m})")
-            yield f"{name}2float_{end}", ("f", kind, f"_narrowed_sum({high} * 4294967296.0, {low}, {m})")
+            yield f"{name}2float_{end}", ("f", kind, f"_narrowed_sum({upper} * 4294967296.0, {lower}, {m})")
         for source, letter in (("double", "d"), ("float", "f")):
             for target, bits, signed in (("int", 32, True), ("uint", 32, False), ("ll", 64, True), ("ull", 64, False)):
                 kind = f"{'' if signed else 'u'}int{bits}"
@@ -625,7 +660,7 @@ def _specifications() -> dict[str, tuple[str, str, str]]:
                 expression.replace("{f}", kind),
             )
         for name in ("j0", "j1", "y0", "y1", "jn", "yn"):
-            if llvmlite.binding.address_of_symbol(name):
+            if _in_library(name):
                 several = name.endswith("n")
                 out[name + ending] = (
                     letter,
@@ -667,7 +702,7 @@ def _cbrt(x):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _cuda_cbrt(x):  # type: ignore[no-untyped-def]
-    return half.as_float_of(_cbrt(types.float64(x)), x)
+    return half.as_float_of(_cbrt(types.float64(x)), x)  # type: ignore[call-arg]
 
 
 _SPECIFICATIONS = _specifications()
@@ -688,6 +723,36 @@ def _made(name: str) -> Any:
     space |= {f"_{n}": _library(n) for n in ("j0", "j1", "y0", "y1", "jn", "yn") if f"_{n}(" in expression}
     exec(compile(text, f"<cuda.libdevice.{name}>", "exec"), space)
     return register_jitable(space[inner])
+
+
+@overload(math.fmod)
+def _math_fmod(x, y):  # type: ignore[no-untyped-def]
+    """math.fmod, which numba-cuda has and Numba for the CPU has not."""
+    if all(isinstance(types.unliteral(k), (types.Float, types.Integer)) for k in (x, y)):
+        if x == y == types.float32:
+            return lambda x, y: _fmod(x, y)
+        return lambda x, y: _fmod(types.float64(x), types.float64(y))
+    return None
+
+
+@overload(math.remainder)
+def _math_remainder(x, y):  # type: ignore[no-untyped-def]
+    """math.remainder, which numba-cuda has and Numba for the CPU has not."""
+    if all(isinstance(types.unliteral(k), (types.Float, types.Integer)) for k in (x, y)):
+        if x == y == types.float32:
+            return lambda x, y: types.float32(_remainder(types.float64(x), types.float64(y))[0])
+        return lambda x, y: _remainder(types.float64(x), types.float64(y))[0]
+    return None
+
+
+@overload(math.modf)
+def _math_modf(x):  # type: ignore[no-untyped-def]
+    """math.modf, which numba-cuda has and Numba for the CPU has not."""
+    if isinstance(x, types.Float):
+        name = "libdevice.modff" if x == types.float32 else "libdevice.modf"
+        function = FUNCTIONS[f"cuda.{name}"]
+        return lambda x: function(x)
+    return None
 
 
 _DIRECT: dict[str, Callable[[], Any]] = {

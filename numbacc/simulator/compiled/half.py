@@ -1,10 +1,11 @@
 """float16 and bfloat16 in compiled code on the CPU.
 
-Numba's CPU target has neither. Here both are types of Numba's, stored as 16-bit integers: an operation converts its operands to float32,
-computes, and rounds the result to the nearest, half to even, as a GPU does. With float32 or float64 they promote to it, with an integer of more
-than 16 bits to float64, as numba-cuda promotes on a GPU.
+Numba's CPU target has neither. Here both are Numba types, stored as 16-bit integers. An operation converts its operands
+to float32, computes, and rounds the result to the nearest value, half to even, as a GPU does. Mixed operands promote as
+in numba-cuda: with float32 or float64 to that type, with an integer of more than 16 bits to float64.
 
-`argument` prepares an array or scalar of NumPy or ml_dtypes for a call of compiled code. `as_dtype` gives what `np.empty` takes inside of it.
+`argument` prepares an array or scalar of NumPy or ml_dtypes for a call of compiled code. `as_dtype` gives what
+`np.empty` takes inside of it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _I1, _I16, _I32, _I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
 
 
-class SmallFloat(types.Number):
+class SmallFloat(types.Number):  # type: ignore[misc]
     """float16 or bfloat16 as a type of Numba's."""
 
     def __init__(self, name: str) -> None:
@@ -90,6 +91,16 @@ def fits_float32(kind: Any) -> bool:
     """Return whether float32 holds all values of a type of floats."""
     return isinstance(kind, SmallFloat) or kind == types.float32
 
+
+_unify_numbers = types.Number.unify
+
+
+def _unify(self: Any, typingctx: Any, other: Any) -> Any:
+    """Unify numbers: Numba's own rule asks NumPy, which fails for the types of this module."""
+    return promoted(other, self) if isinstance(other, SmallFloat) else _unify_numbers(self, typingctx, other)
+
+
+types.Number.unify = _unify  # a variable that holds a float in one branch and a float16 in the other
 
 # ---- from and to NumPy
 
@@ -152,8 +163,8 @@ def as_dtype(kind: Any) -> Any:
 def argument(value: Any) -> Any:
     """Return an array or scalar as compiled code takes it: of float16 and bfloat16 the bits, all others unchanged.
 
-    `numba.typeof` gives the type of the result. Call the function that `dispatcher.compile(types)` returns: the dispatcher
-    itself would take the array for one of uint16.
+    `numba.typeof` gives the type of the result. Call the function that `dispatcher.compile(types)` returns: the
+    dispatcher itself would take the array for one of uint16.
     """
     dtype = getattr(value, "dtype", None)
     if not isinstance(dtype, np.dtype) or dtype.itemsize != 2 or (kind := kind_of(dtype)) is None:
@@ -164,7 +175,7 @@ def argument(value: Any) -> Any:
 
 
 def constructor(value: Any) -> Any:
-    """Return the function that converts to float16 or bfloat16, if the value is the class or the type of one; else None."""
+    """Return the function that converts to the float16 or bfloat16 that a class or type means; None for others."""
     kind = kind_of(value) if isinstance(value, (type, types.Type, SmallFloat)) else None
     return None if kind is None else {FLOAT16: to_float16, BFLOAT16: to_bfloat16}[kind]
 
@@ -290,9 +301,15 @@ def _from_literal(context: Any, builder: Any, source: Any, target: Any, value: A
 
 
 def _typed(function: Any, result: Callable[[Any], Any], computes: Callable[[Any], Any] = lambda kind: kind) -> None:
-    """Register the types of an operator or function: `computes` gives the type it computes in, `result` what it returns."""
+    """Register the types of an operator or function.
 
-    class Template(AbstractTemplate):
+    Args:
+        function: the operator or function.
+        result: from the type it computes in to the type it returns.
+        computes: from the promoted type of the operands to the type it computes in.
+    """
+
+    class Template(AbstractTemplate):  # type: ignore[misc]
         key = function
         metadata = {"target": "cpu"}  # Numba asks these templates before its own, which convert to float32
 
@@ -453,8 +470,7 @@ def _of_bits(kind: Any, bits: Any) -> Any:
     @intrinsic
     def convert(typingctx: Any, x: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            value = context.cast(builder, args[0], sig.args[0], bits)
-            return value
+            return context.cast(builder, args[0], sig.args[0], bits)
 
         return kind(x), codegen
 
@@ -493,7 +509,7 @@ def as_float_of(typingctx: Any, y: Any, x: Any) -> Any:
 
 @intrinsic
 def odd_sum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the sum of two float64, rounded to odd: a second rounding gives what one rounding of the exact sum would give."""
+    """Return the sum of two float64, rounded to odd, so that a second rounding gives what one rounding would give."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, b = args
@@ -522,26 +538,30 @@ def float32_of_bits(x):  # type: ignore[no-untyped-def]
 @register_jitable
 def bits_of_float32(x):  # type: ignore[no-untyped-def]
     """Return the bits of the float16 that is nearest to a float32."""
-    return bits_of(to_float16(x))
+    return bits_of(to_float16(x))  # type: ignore[call-arg]
 
 
 #: Names of cuda.fp16 and cuda.bf16 with the expression of float32 operands x and y; the result has the operands' type.
 _ROUNDED = {
     "hrcp": "1.0 / types.float64(x)", "hrsqrt": "1.0 / math.sqrt(types.float64(x))",
     "hexp2": "math.pow(2.0, types.float64(x))", "hexp10": "math.pow(10.0, types.float64(x))",
-    "hrint": "_nearest(x)", "htanh_approx": "math.tanh(x)", **{f"h{n}": f"math.{n}(x)" for n in _MATH if n not in ("trunc", "ceil", "floor")},
+    "hrint": "_nearest(x)", "htanh_approx": "math.tanh(x)",
+    **{f"h{n}": f"math.{n}(x)" for n in _MATH if n not in ("trunc", "ceil", "floor")},
 }  # fmt: skip
 #: Names with the expression of the operands themselves.
 _PLAIN = {
     "hadd": "a + b", "hsub": "a - b", "hmul": "a * b", "hdiv": "a / b", "hneg": "-a", "habs": "abs(a)",
     "hadd_rn": "a + b", "hsub_rn": "a - b", "hmul_rn": "a * b", "hfma": "_fused(a, b, c)",
-    "heq": "a == b", "hne": "a == a and b == b and a != b", "hge": "a >= b", "hgt": "a > b", "hle": "a <= b", "hlt": "a < b",
-    "hequ": "not a < b and not a > b", "hneu": "a != b", "hgeu": "not a < b", "hgtu": "not a <= b", "hleu": "not a > b", "hltu": "not a >= b",
+    "heq": "a == b", "hne": "a == a and b == b and a != b", "hge": "a >= b",
+    "hgt": "a > b", "hle": "a <= b", "hlt": "a < b",
+    "hequ": "not a < b and not a > b", "hneu": "a != b", "hgeu": "not a < b", "hgtu": "not a <= b",
+    "hleu": "not a > b", "hltu": "not a >= b",
     "hmax": "max(a, b)", "hmin": "min(a, b)", "hmax_nan": "a + b if a != a or b != b else max(a, b)",
     "hmin_nan": "a + b if a != a or b != b else min(a, b)",
     "hadd_sat": "_saturated(a + b)", "hsub_sat": "_saturated(a - b)", "hmul_sat": "_saturated(a * b)",
     "hfma_sat": "_saturated(_fused(a, b, c))", "hfma_relu": "_positive(_fused(a, b, c))",
-    "hisnan": "a != a", "hisinf": "_infinite(a)", "htrunc": "math.trunc(a)", "hceil": "math.ceil(a)", "hfloor": "math.floor(a)",
+    "hisnan": "a != a", "hisinf": "_infinite(a)", "htrunc": "math.trunc(a)",
+    "hceil": "math.ceil(a)", "hfloor": "math.floor(a)",
 }  # fmt: skip
 
 
@@ -557,19 +577,19 @@ def _nearest(typingctx: Any, x: Any) -> Any:
 def _fused(a, b, c):  # type: ignore[no-untyped-def]
     """Return a * b + c rounded once: the product is exact in float64."""
     product = types.float64(a) * types.float64(b)
-    return like(odd_sum(product, types.float64(c)), a)
+    return like(odd_sum(product, types.float64(c)), a)  # type: ignore[call-arg]
 
 
 @register_jitable
 def _saturated(x):  # type: ignore[no-untyped-def]
-    if not x > like(0.0, x):
+    if not x > like(0.0, x):  # type: ignore[call-arg]
         return like(0.0, x)
     return like(1.0, x) if x > like(1.0, x) else x
 
 
 @register_jitable
 def _positive(x):  # type: ignore[no-untyped-def]
-    return like(0.0, x) if x < like(0.0, x) else x
+    return like(0.0, x) if x < like(0.0, x) else x  # type: ignore[call-arg]
 
 
 @register_jitable
@@ -596,7 +616,7 @@ def _functions() -> dict[str, Any]:
         "cuda.bf16.float32_to_bfloat16_rn": to_bfloat16, "cuda.bf16.bfloat16_to_float32": _to_float32,
         "cuda.bf16.bfloat16_as_int16": bits_of, "cuda.bf16.int16_as_bfloat16": bfloat16_of_bits,
         "cuda.bf16.uint16_as_bfloat16": bfloat16_of_bits,
-        **{f"cuda.bf16.{t}_to_bfloat16_rn": to_bfloat16 for t in ("int16", "uint16", "int32", "uint32", "int64", "uint64")},
+        **{f"cuda.bf16.{u}int{n}_to_bfloat16_rn": to_bfloat16 for u in ("", "u") for n in (16, 32, 64)},
     }  # fmt: skip
     return made
 

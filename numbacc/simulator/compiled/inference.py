@@ -12,7 +12,7 @@ from numba.core.compiler import run_frontend
 from numba.core.registry import cpu_target
 
 from .normalize import Normalize
-from .syntax import CONTEXT, EXCHANGE, called, function, meets, statements
+from .syntax import CONTEXT, EXCHANGE, called, expression, function, meets, statements
 
 
 class _Alone(ast.NodeTransformer):
@@ -29,10 +29,17 @@ class _Alone(ast.NodeTransformer):
 
 
 def _vote(kind: str, node: ast.stmt) -> ast.expr:
-    value: ast.expr = ast.Constant(1)
-    if kind == "match_all":  # a mask and a predicate
-        value = ast.Tuple([ast.Constant(1), ast.Constant(True)], ast.Load())
-    return ast.fix_missing_locations(ast.copy_location(value, node))
+    """Return an expression of the type that a vote or match has on a GPU."""
+    mask, line = "_nb_np.int32(1)", node.lineno
+    texts = {
+        "any": "True",
+        "all": "True",
+        "eq": "True",
+        "activemask": "_nb_np.uint32(1)",
+        "match_all": f"({mask}, True)",
+    }
+    value: ast.expr = expression(texts.get(kind, mask), line)
+    return value
 
 
 def infer(

@@ -306,6 +306,8 @@ class Normalize(ast.NodeTransformer):
             return expression("None", line)
         if path.startswith("cuda.") and name in _IGNORED:
             return expression("None", line)
+        if path == "cuda.lanemask_lt":
+            return expression("_nb_np.uint32((1 << (_nb_t & 31)) - 1)", line)
         if path in ("cuda.grid", "cuda.gridsize"):
             each = "_nb_b{0} * _nb_D{0} + _nb_t{0}" if name == "grid" else "_nb_G{0} * _nb_D{0}"
             parts = [each.format(a) for a in "xyz"[: self.source.value(node.args[0])]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,6 @@ from .syntax import (
     jumps,
     meets,
     named,
-    returns,
     statements,
     stored,
     walk,
@@ -334,10 +334,13 @@ class Sites:
                 coefficients.append("0")
                 extents.append("1")
             if form:
-                pairs = (", ".join(f"_nb_np.int64({c})" for c in each) for each in (coefficients, extents))
+                simple = [n for n, c in form.items() if _is_one(c)]
+                if len(form) == 1 and (simple or _holds(f"0 != {form[next(iter(form))]}")):
+                    continue
+                pairs = (", ".join(map(_number, each)) for each in (coefficients, extents))
                 tests.append("_nb_injective(({}), ({}))".format(*pairs))
-        tests = [*(f"{size} == 1" for name, size in counters.items() if name not in covered), *tests]
-        return expression(" and ".join(tests) or "True")
+        tests = [*(f"({size} == 1)" for name, size in counters.items() if name not in covered), *tests]
+        return expression(" & ".join(tests) or "True")
 
     def affine(self, node: ast.expr, site: Site, counters: dict[str, str], uniform: bool) -> dict[str, str] | None:
         """Return the coefficient of each counter in an index; None where it is no sum of these."""
@@ -411,7 +414,7 @@ class Sites:
             for axis, span in enumerate(spans):
                 if span is None:
                     return None
-                tests.append(f"{span[0]} >= 0 and {span[1]} < {s.array}.shape[{axis}]")
+                tests += [f"({span[0]} >= 0)", f"({span[1]} < {s.array}.shape[{axis}])"]
             bounds.spans[id(s)] = spans
         for array in sorted({s.array for s in sites}):
             if array in tracked:
@@ -420,9 +423,9 @@ class Sites:
                 apart = self._apart(array, sites, {*found}, bounds)
                 if apart is None:
                     return None
-                tests += [f"_nb_filled_{array}[0] == {array}.size", *apart]
-        tests = [*dict.fromkeys(tests)]
-        return bounds.out, expression(" and ".join(tests), emit.line)
+                tests += [f"(_nb_filled_{array}[0] == {array}.size)", *apart]
+        tests = [t for t in dict.fromkeys(tests) if not _holds(t)]
+        return bounds.out, expression(" & ".join(tests) or "True", emit.line)
 
     def _apart(self, array: str, sites: list[Site], found: set[int], bounds: _Bounds) -> list[str] | None:
         """Return the conditions that threads touch different elements of a shared array."""
@@ -443,10 +446,10 @@ class Sites:
                     test = self.injective(a, dict(_THREADS), True)
                     if test is None:
                         return None
-                    out.append(ast.unparse(_block_level(test, bounds)))
+                    out.append(f"({ast.unparse(_block_level(test, bounds))})")
                 else:
                     pairs = zip(bounds.spans[id(a)], bounds.spans[id(b)], strict=True)
-                    out.append("(" + " or ".join(f"{p[1]} < {q[0]} or {q[1]} < {p[0]}" for p, q in pairs) + ")")
+                    out.append("(" + " | ".join(f"({p[1]} < {q[0]}) | ({q[1]} < {p[0]})" for p, q in pairs) + ")")
         return out
 
 
@@ -464,19 +467,36 @@ class _Bounds:
         self.out: list[ast.stmt] = []
         self.spans: dict[int, Any] = {}
         self.known: dict[Any, tuple[str, str] | None] = {}
+        self.names: dict[Any, str] = {}
 
     def span(self, node: ast.expr, site: Site) -> tuple[str, str] | None:
         """Return the names of the least and the greatest value of an expression in a site; None where unknown."""
-        key = ast.dump(node), id(site)
+        names = named(node)
+        guards = [(ast.dump(a), type(op), ast.dump(b)) for a, op, b in site.guards if named([a, b]) & names]
+        loops = [(n, *map(ast.dump, r)) for n, r in site.loops.items()]
+        key = ast.dump(node), str(guards), str(loops)
         if key not in self.known:
             self.known[key] = None  # a guard may refer to itself
             self.known[key] = self._guarded(node, site)
         return self.known[key]
 
-    def put(self, low: Any, high: Any, **parts: Any) -> tuple[str, str]:
-        a, b = self.emit.fresh("low", ""), self.emit.fresh("high", "")
-        self.out += self.emit.make(f"{a} = _nb_np.int64({low})\n{b} = _nb_np.int64({high})", **parts)
-        return a, b
+    def put(self, low: str, high: str, **parts: Any) -> tuple[str, str]:
+        """Return the texts of two values; long ones are assigned to names."""
+        return self._short(low, **parts), self._short(high, **parts)
+
+    def _short(self, text: str, **parts: Any) -> str:
+        if not parts:
+            try:
+                return str(_folded(text))
+            except ValueError:
+                pass
+            if len(text) < 40:
+                return text if text.isidentifier() else f"({text})"
+        if (text, *map(ast.dump, parts.values())) not in self.names:
+            name = self.emit.fresh("bound", "")
+            self.out += self.emit.make(f"{name} = _nb_np.int64({text})" if parts else f"{name} = {text}", **parts)
+            self.names[text, *map(ast.dump, parts.values())] = name
+        return self.names[text, *map(ast.dump, parts.values())]
 
     def _guarded(self, node: ast.expr, site: Site) -> tuple[str, str] | None:
         found = self._plain(node, site)
@@ -516,8 +536,9 @@ class _Bounds:
             return str(node.value), str(node.value)
         integer = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp))
         if integer and not names & (self.changed | site.loops.keys()) and self.facts.uniform(node) and self._integer(names):
-            whole = self.emit.at_block(node)
-            (name, _) = self.put("VALUE", "0", VALUE=whole)
+            if isinstance(node, ast.Name) and node.id in SHAPE:
+                return node.id, node.id
+            name = self._short("VALUE", VALUE=self.emit.at_block(node))
             return name, name
         if isinstance(node, ast.Name):
             if node.id in _THREADS:
@@ -574,10 +595,43 @@ class _Bounds:
         if not start or not stop or not step:
             return None
         falls = f"({stop[0]} + 1)"
+        if step[0].isdecimal() and int(step[0]) > 0:
+            return self.put(start[0], f"{stop[1]} - 1")
         return self.put(
             f"{start[0]} if {step[0]} > 0 else min({start[0]}, {falls})",
             f"{stop[1]} - 1 if {step[0]} > 0 else {start[1]}",
         )
+
+
+def _folded(text: str) -> int:
+    """Return the value of a text of numbers only.
+
+    Raises:
+        ValueError: it has names.
+    """
+    tree = ast.parse(text, mode="eval")
+    if any(isinstance(n, ast.Name) for n in ast.walk(tree)) and not re.fullmatch(r"(min|max|[-+*/>(), \d])+", text):
+        raise ValueError
+    return int(eval(compile(tree, "", "eval"), {"min": min, "max": max}))  # noqa: S307: numbers only
+
+
+def _holds(text: str) -> bool:
+    """Whether a comparison of numbers holds; False where it has names."""
+    tree = ast.parse(text, mode="eval")
+    if any(isinstance(n, ast.Name) for n in ast.walk(tree)):
+        return False
+    return bool(eval(compile(tree, "", "eval"), {}))  # noqa: S307: numbers only
+
+
+def _is_one(text: str) -> bool:
+    return _holds(f"({text}) == 1")
+
+
+def _number(text: str) -> str:
+    try:
+        return str(_folded(text))
+    except ValueError:
+        return f"_nb_np.int64({text})"
 
 
 class _Expand(ast.NodeTransformer):
@@ -592,5 +646,3 @@ class _Expand(ast.NodeTransformer):
             return node
         return self.visit(copy.deepcopy(value))
 
-
-_ = returns

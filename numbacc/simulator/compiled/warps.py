@@ -1,11 +1,11 @@
 """Exchanges between the threads of a warp: shuffles, votes and matches.
 
 Each thread writes its value on a board and notes that it came. Then each thread calls a function of `EXCHANGES` with
-(board, came, thread, threads of the block, mask, ...): the values of all threads of the block, who came, and the other arguments
-of the call, without the value. Results have the types that they have on a GPU.
+(board, came, thread, threads of the block, mask, ...): the values of all threads of the block, who came, and the other
+arguments of the call, without the value. Results have the types that they have on a GPU.
 
-A mask is a mask of lanes; a lane that did not come takes no part even if the mask names it. A shuffle from a lane that does
-not exist or did not come gives the thread's own value (on a GPU it is undefined).
+A lane that did not come takes no part even if the mask names it. A shuffle from a lane that does not exist or did not
+come gives the thread's own value (on a GPU it is undefined).
 """
 
 from __future__ import annotations
