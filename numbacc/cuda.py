@@ -75,6 +75,8 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(numbas, name)
     except AttributeError:
+        if name == "types" or name in _TYPES:  # which the target in Numba itself does not have
+            return _stub(name)
         try:
             return import_module(f"numba.cuda.{name}")
         except ImportError:
@@ -83,7 +85,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     numbas = _numbas()
-    return host.names(dir(numbas) if numbas is not None else [*_NAMES, *_TYPES, "jit"])
+    return host.names(dir(numbas) if numbas is not None else [*_NAMES, "jit"], [*_TYPES, "types"])
 
 
 # ---------------------------------------------------------------- without numba.cuda

@@ -53,8 +53,8 @@ def _at_first_call(module: ModuleType, methods: dict[str, tuple[str, ...]], inst
     """
     before: dict[tuple[str, str], Any] = {}
     for owner, names in methods.items():
-        held = vars(vars(module).get(owner, object))
-        before.update({(owner, name): held[name] for name in names if name in held})
+        held = vars(module).get(owner)
+        before.update({(owner, name): getattr(held, name) for name in names if hasattr(held, name)})
     mine: dict[tuple[str, str], Any] = {}
     only_one = threading.Lock()
 
@@ -102,8 +102,7 @@ def _own_arrays(module: ModuleType) -> Iterator[None]:
 
 #: The methods that launch or compile kernels, in Numba and in its successor: class -> names.
 _DISPATCHERS = {
-    "CUDADispatcher": ("configure", "forall", "compile", "compile_device", "specialize"),
-    "_DispatcherBase": ("disable_compile",),
+    "CUDADispatcher": ("configure", "forall", "compile", "compile_device", "disable_compile", "specialize"),
     "MLIRDispatcher": ("configure", "forall", "specialize"),
     "_LaunchConfiguration": ("__call__",),
     "ForAll": ("__call__",),

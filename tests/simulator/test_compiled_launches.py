@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections import namedtuple
 
+import numba.cuda
 import numpy as np
 import pytest
 from compiled_scripts import runs
@@ -96,6 +97,20 @@ def test_every_way_to_launch(way, options):
     WAYS[way](add_one)(x)
     assert len(options) == (4 if BY_DEFAULT else 2)
     np.testing.assert_array_equal(x, np.full(10, 4, np.float32))
+
+
+@numba.cuda.jit
+def by_full_names(x):
+    i = numba.cuda.blockIdx.x * numbacc.cuda.blockDim.x + numba.cuda.threadIdx.x
+    if i < x.size:
+        numba.cuda.atomic.add(x, i, 1)
+
+
+def test_modules_may_be_named_in_full():
+    x = np.zeros(10, np.float32)
+    with numbacc.simulate():
+        by_full_names[2, 8](x)
+    np.testing.assert_array_equal(x, np.ones(10, np.float32))
 
 
 def test_dynamic_shared_memory_is_passed():

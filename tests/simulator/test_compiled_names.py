@@ -104,6 +104,19 @@ def test_a_script_without_a_gpu(blocked, kernel, tmp_path):
     assert runs(tmp_path, SCRIPT.format(blocked=blocked)) == f"{kernel}\n"
 
 
+#: Numba without numba-cuda has an older target of its own, as on macOS.
+BUILT_IN = """
+import sys
+sys.meta_path = [each for each in sys.meta_path if "numba_cuda" not in type(each).__module__]
+"""
+
+
+@skip_if(not BY_DEFAULT, "no gpu")
+def test_a_script_with_the_target_in_numba_itself(tmp_path):
+    printed = runs(tmp_path, BUILT_IN + SCRIPT.format(blocked=("numba_cuda",)))
+    assert printed == "CUDADispatcher\n"
+
+
 RANDOM = """
 import numpy as np
 import numbacc

@@ -129,7 +129,7 @@ class Source:
         """Return "cuda.threadIdx.x" for an expression that means it; "" for others."""
         if isinstance(node, ast.Attribute):
             base = self.path(node.value)
-            return f"{base}.{node.attr}" if base else ""
+            return f"{base}.{node.attr}" if base else "cuda" if self._is_module(node) else ""
         if not isinstance(node, ast.Name) or node.id not in self.names:
             return ""
         value = self.names[node.id]
@@ -144,6 +144,11 @@ class Source:
             return f"cuda.libdevice.{value.__name__}"
         named_so = node.id if node.id in DIRECT else getattr(value, "__name__", "")
         return f"cuda.{named_so}" if "cuda" in module.split(".") and named_so in DIRECT else ""
+
+    def _is_module(self, node: ast.Attribute) -> bool:
+        """Return whether an expression is a module of CUDA's names, as `numba.cuda` after `import numba`."""
+        found = self.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        return isinstance(found, type(ast)) and node.attr == "cuda" and hasattr(getattr(found, "cuda", None), "jit")
 
     def value(self, node: ast.expr) -> Any:
         """Return the value of an expression of constants.
