@@ -21,6 +21,7 @@ SUBJECTS = {
     "programs": "three programs of notebooks/programs against the same in torch, to their last result",
     "row_gradients": "gradients of softmax, norms, cross entropy and reductions against the speed of copies and torch",
     "rows": "reductions, softmax, norms and cross entropy against the speed of copies, torch, Liger and quack",
+    "simulate": "users' kernels in the compiled simulator against Numba's own simulator; needs no GPU",
     "random": "random numbers against the speed of filling memory, torch and CuPy",
     "startup": "the import and first calls in new processes, from source and from the disk cache",
     "adamw": "AdamW's step over 200 parameters against the speed of copies and torch's fused optimizer",
@@ -57,12 +58,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from numbacc.base.dispatch import has_gpu, simulated
 
-    if simulated() or not has_gpu():
+    on_gpu = set(options.subjects) != {"simulate"}
+    if on_gpu and (simulated() or not has_gpu()):
         print("benchmarks need a GPU; `python -m numbacc info` says what is missing")
         return 1
     from .harness import Report
 
-    report = Report(only=options.only)
+    report = Report(only=options.only, on_gpu=on_gpu)
     try:
         for subject in options.subjects:
             importlib.import_module(f".{subject}", __package__).run(report, quick=options.quick)

@@ -43,6 +43,7 @@ from .errors import (
     DeviceError,
     DTypeError,
     Error,
+    KernelError,
     LayoutError,
     LibraryError,
     OptionError,
@@ -53,7 +54,8 @@ from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cudnn, elementwise, fft, gated, gemm, random
+    from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, random
+    from .simulator.compiled.launches import simulate
     from .tracing import debug, trace
 
 bfloat16 = ml_dtypes.bfloat16
@@ -66,6 +68,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "Graph",
+    "KernelError",
     "LayoutError",
     "LibraryError",
     "OptionError",
@@ -79,6 +82,7 @@ __all__ = [
     "attention",
     "bfloat16",
     "conv",
+    "cuda",
     "cudnn",
     "current_stream",
     "debug",
@@ -98,6 +102,7 @@ __all__ = [
     "random",
     "release_memory",
     "scratch_limit",
+    "simulate",
     "stream",
     "trace",
     "zeros",
@@ -124,10 +129,12 @@ _numba_hooks.install()
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("attention", "conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
+    if name in ("attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
         return import_module(f".{name}", __name__)
     if name in ("debug", "trace"):
         return getattr(import_module(".tracing", __name__), name)
+    if name == "simulate":
+        return import_module(".simulator.compiled.launches", __name__).simulate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,5 +1,6 @@
 """The exceptions of numbacc, each also the built-in exception that a NumPy user would expect, and its warning."""
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "IndexRangeError",
+    "KernelError",
     "LayoutError",
     "LibraryError",
     "OptionError",
@@ -96,6 +98,37 @@ class UnsupportedError(Error, NotImplementedError):
         Traceback (most recent call last):
         numbacc.errors.UnsupportedError: sobol32 has outputs of 32 bits, not of 64: use sobol64
     """
+
+
+class KernelError(Error, RuntimeError):
+    """A mistake in a kernel, found while the compiled simulator ran it.
+
+    Attributes:
+        file: the path of the kernel's file.
+        line: the line of the mistake.
+        thread: the indices (x, y, z) of the thread, or None where several are meant.
+        block: the indices (x, y, z) of its block.
+
+    Example:
+        >>> error = numbacc.KernelError("line 3: index 9 is out of bounds", line=3, thread=(1, 0, 0))
+        >>> error.line, error.thread
+        (3, (1, 0, 0))
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str = "",
+        line: int = 0,
+        thread: tuple[int, int, int] | None = None,
+        block: tuple[int, int, int] | None = None,
+    ):
+        super().__init__(message)
+        self.file, self.line, self.thread, self.block = file, line, thread, block
+
+    def __reduce__(self) -> Any:
+        return functools.partial(KernelError, **vars(self)), self.args
 
 
 class CacheWarning(RuntimeWarning):

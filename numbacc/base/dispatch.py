@@ -68,9 +68,28 @@ def runtime() -> ModuleType:
     return _module("runtime.device", "simulator.device")
 
 
-def simulate_launches() -> None:
-    """Let numbacc run the kernels that are launched in Numba's simulator. Imports Numba."""
-    import_module(f"{_PACKAGE}.simulator.launches").install()
+def simulate_launches(before: dict[tuple[str, str], Any]) -> None:
+    """Let numbacc run the kernels that are launched in Numba's simulator. Imports Numba.
+
+    Args:
+        before: (class, method) -> what Numba's simulator runs on its own.
+    """
+    import_module(f"{_PACKAGE}.simulator.launches").install(before)
+
+
+def compile_launches(module: ModuleType, before: dict[tuple[str, str], Any]) -> None:
+    """Let the compiled simulator run kernels, inside of `numbacc.simulate()` and without a GPU.
+
+    Args:
+        module: defines the kernels' classes.
+        before: (class, method) -> the module's own function.
+    """
+    import_module(f"{_PACKAGE}.simulator.compiled.launches").follow(module, before)
+
+
+def names_of_cuda() -> ModuleType:
+    """Return `numbacc.cuda`, whose functions work without a GPU."""
+    return import_module(f"{_PACKAGE}.cuda")
 
 
 _launchers: ContextVar[Any] = ContextVar("_launchers", default=None)

@@ -1,10 +1,13 @@
 """Change numba-cuda before its first use, also for kernels that never call numbacc.
 
-`install` changes two modules of numba-cuda when they are imported. It does not import Numba itself.
+`install` changes modules of numba-cuda when they are imported. It does not import Numba itself.
 
 * numba-cuda 0.30.4 reads `numpy.row_stack`, which NumPy 2.5 removed, when it imports `arrayobj` at its first
   compilation. The name exists during that import.
 * From its first launch on, the simulator lets numbacc run kernels (`numbacc.simulator.launches`).
+* At their first launch, kernels for GPUs let the compiled simulator run them: without a GPU, and inside of
+  `numbacc.simulate()` (`numbacc.simulator.compiled.launches`).
+* `numba.cuda.random` makes the states of its generators without a GPU, too.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -39,41 +43,77 @@ def _row_stack(module: ModuleType) -> Iterator[None]:
             del np.row_stack
 
 
-#: The methods of the simulator's kernels that numbacc replaces.
-_METHODS = ("__call__", "__getitem__", "forall")
+def _at_first_call(module: ModuleType, methods: dict[str, tuple[str, ...]], install: Callable[..., None]) -> None:
+    """Let methods of a module's classes call `install` at their first call, with themselves: it may replace them.
+
+    numbacc's code needs modules that are not imported yet, so it is imported then.
+
+    Args:
+        methods: class -> its methods. Those that a version of the module does not have are left out.
+    """
+    before: dict[tuple[str, str], Any] = {}
+    for owner, names in methods.items():
+        held = vars(module).get(owner)
+        before.update({(owner, name): getattr(held, name) for name in names if hasattr(held, name)})
+    mine: dict[tuple[str, str], Any] = {}
+    only_one = threading.Lock()
+
+    def restore() -> None:
+        for (owner, name), method in mine.items():
+            if vars(getattr(module, owner))[name] is method:
+                setattr(getattr(module, owner), name, before[owner, name])
+
+    def first(owner: str, name: str) -> Callable[..., Any]:
+        def method(this: Any, *args: Any, **options: Any) -> Any:
+            with only_one:
+                if vars(getattr(module, owner))[name] is method:
+                    with suppress(DeviceError):  # numbacc raises it again where it is used
+                        install(before)
+                    restore()
+            return getattr(getattr(module, owner), name)(this, *args, **options)
+
+        return method
+
+    for owner, name in before:
+        mine[owner, name] = first(owner, name)
+        setattr(getattr(module, owner), name, mine[owner, name])
 
 
 @contextmanager
 def _own_launches(module: ModuleType) -> Iterator[None]:
-    """Afterwards, the simulator's kernels let numbacc run them.
-
-    numbacc's code needs numba.cuda, which is not imported yet. So the methods replace themselves at their first call.
-    """
+    """Afterwards, the simulator's kernels let numbacc run them."""
     yield
-    kernels: Any = module.FakeCUDAKernel
-    before = {name: getattr(kernels, name) for name in _METHODS}
-    only_one = threading.Lock()
+    _at_first_call(module, {"FakeCUDAKernel": ("__call__", "__getitem__", "forall")}, dispatch.simulate_launches)
 
-    def first(name: str) -> Callable[..., Any]:
-        def method(kernel: Any, *args: Any, **options: Any) -> Any:
-            with only_one:
-                if vars(kernels)[name] is method:
-                    with suppress(DeviceError):  # numbacc raises it again where it is used
-                        dispatch.simulate_launches()
-                if vars(kernels)[name] is method:
-                    for each, function in before.items():
-                        setattr(kernels, each, function)
-            return getattr(kernels, name)(kernel, *args, **options)
 
-        return method
+@contextmanager
+def _compiled_launches(module: ModuleType) -> Iterator[None]:
+    """Afterwards, kernels of a GPU let numbacc run them, inside of `numbacc.simulate()` and without a GPU."""
+    yield
+    _at_first_call(module, _DISPATCHERS, partial(dispatch.compile_launches, module))
 
-    for name in _METHODS:
-        setattr(kernels, name, first(name))
 
+@contextmanager
+def _own_arrays(module: ModuleType) -> Iterator[None]:
+    """Afterwards, a module makes its arrays by `numbacc.cuda`, which needs no GPU."""
+    yield
+    module.cuda = dispatch.names_of_cuda()  # type: ignore[attr-defined]
+
+
+#: The methods that launch or compile kernels, in Numba and in its successor: class -> names.
+_DISPATCHERS = {
+    "CUDADispatcher": ("configure", "forall", "compile", "compile_device", "disable_compile", "specialize"),
+    "MLIRDispatcher": ("configure", "forall", "specialize"),
+    "_LaunchConfiguration": ("__call__",),
+    "ForAll": ("__call__",),
+}
 
 _AROUND: dict[str, Callable[[ModuleType], AbstractContextManager[None]]] = {
     "numba.cuda.np.arrayobj": _row_stack,
     "numba.cuda.simulator.kernel": _own_launches,
+    "numba.cuda.dispatcher": _compiled_launches,
+    "numba.cuda.random": _own_arrays,
+    "numba_cuda_mlir.descriptor": _compiled_launches,
 }
 
 
@@ -117,7 +157,8 @@ def install() -> None:
     if any(hasattr(finder, "is_numbaccs") for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())
-    simulator = sys.modules.get("numba.cuda.simulator.kernel")
-    if simulator is not None:
-        with _own_launches(simulator):
-            pass
+    for name, around in _AROUND.items():
+        imported = sys.modules.get(name)
+        if imported is not None and around is not _row_stack:
+            with around(imported):
+                pass

@@ -37,7 +37,7 @@ def compiled(signature: Any) -> Callable[[Callable[..., int]], Any]:
     def decorate(function: Callable[..., int]) -> Any:
         dispatcher = numba.njit(nogil=True)(function)
         try:
-            dispatcher._cache = _Cache(function)
+            dispatcher._cache = Cache(function)
         except OSError as error:
             disk_cache.warn_of(error)
         dispatcher.compile(signature)
@@ -63,26 +63,29 @@ def folder() -> Path:
 class _Locator:
     """The directory of a cache's entries, as Numba's cache asks for it."""
 
+    def __init__(self, place: Path):
+        self.place = place
+
     def get_cache_path(self) -> str:
-        return str(folder())
+        return str(self.place)
 
     def get_source_stamp(self) -> str:
         return ""  # the folder's name says it
 
     def ensure_cache_path(self) -> None:
-        os.makedirs(folder(), exist_ok=True)
+        os.makedirs(self.place, exist_ok=True)
 
 
 class _Entry(CompileResultCacheImpl):  # type: ignore[misc]
-    """How a function is written down, and under what name."""
+    """How a function is written down, and under what name: in the folder `kept_in` of the function, if it has one."""
 
     def __init__(self, function: Callable[..., int]):
         # Not by Numba's own search, which an environment variable can turn elsewhere.
-        self._locator = _Locator()
+        self._locator = _Locator(getattr(function, "kept_in", None) or folder())
         self._filename_base = function.__qualname__
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class Cache(FunctionCache):  # type: ignore[misc]
     """Numba's cache of a function, which is compiled whatever is wrong with the disk or with what lies there."""
 
     _impl_class = _Entry

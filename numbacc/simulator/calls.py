@@ -7,7 +7,6 @@ from `SimulatedLaunch`; `launching_as` selects them.
 from __future__ import annotations
 
 import copy
-import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..base._numba import DeviceNDArray, cuda, simulator_kernel
-from ..errors import ArgumentsError
 from . import interrupts
 from .blocks import Block, Runners, Thread, indices
+from .compiled.launches import check_arguments
 from .module import KernelArray, KernelModule
 
-__all__ = ["Index", "SimulatedLaunch", "install", "launching_as", "running"]
+__all__ = ["Index", "SimulatedLaunch", "install", "is_watched", "launching_as", "running"]
 
 Index = tuple[int, ...]
 
@@ -144,22 +143,12 @@ def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
     return strict
 
 
-def check_arguments(kernel: Callable[..., Any], args: Sequence[Any]) -> None:
-    """Raise ArgumentsError unless a kernel takes as many arguments as it was given."""
-    code = kernel.__code__
-    if len(args) == code.co_argcount and not code.co_kwonlyargcount:
-        return
-    parameters = inspect.signature(kernel)
-    try:
-        parameters.bind(*args)
-    except TypeError:
-        wanted = len(parameters.parameters)
-        raise ArgumentsError(
-            f"{kernel.__name__}{parameters} takes {wanted} argument{'s' * (wanted != 1)}, and was given {len(args)}"
-        ) from None
-
-
 _way: type[SimulatedLaunch] = SimulatedLaunch
+
+
+def is_watched() -> bool:
+    """Whether a tracer or a debugger runs launches now."""
+    return _way is not SimulatedLaunch
 
 
 @contextmanager

@@ -9,9 +9,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from ..base._numba import cuda
+from ..base._numba import cuda, simulator_kernel
 from ..base.casts import quiet
 from ..runtime import kernel_code
+from .compiled.launches import follow_interpreter
 
 __all__ = ["install", "kernel", "run"]
 
@@ -20,13 +21,20 @@ HAS_GREENLETS = find_spec("greenlet") is not None
 _alone = nullcontext() if HAS_GREENLETS else threading.RLock()
 
 
-def install() -> None:
-    """Let numbacc run the simulator's kernels. Without greenlets Numba's simulator does as it always did."""
+def install(before: dict[tuple[str, str], Any]) -> None:
+    """Let numbacc run the simulator's kernels. Without greenlets Numba's simulator does as it always did.
+
+    Args:
+        before: (class, method) -> Numba's own.
+    """
+    kernels = simulator_kernel.FakeCUDAKernel
     if HAS_GREENLETS:
         from . import calls
 
         calls.install()
+        follow_interpreter(kernels, kernels.__call__, calls.is_watched)
     else:
+        follow_interpreter(kernels, before["FakeCUDAKernel", "__call__"], lambda: False)
         warnings.warn(
             "greenlet is not installed, so simulated kernels run on Numba's own scheduler, which is 6 to 200 times "
             "slower and has no shuffles and votes; numbacc.trace and numbacc.debug do not work: pip install greenlet",

@@ -28,7 +28,7 @@ FLOORS = (
     FAMILIES - {"attention"},
     # Its unfused path is made of products.
     {"attention"},
-    {"tracing"},
+    {"cuda", "tracing"},
     {"__init__"},
     {"numpy_ufuncs"},
     {"array_api"},
@@ -192,7 +192,7 @@ def test_imports_name_modules_that_exist():
 def test_few_import_by_name():
     """Where no test sees it: what brings Numba, what is imported late, and modules that users' kernels name."""
     allowed = numbacc_modules(
-        "__init__", "__main__", "base._numba", "base.dispatch", "runtime.kernel_code", "tracing.compiler"
+        "__init__", "__main__", "base._numba", "base.dispatch", "cuda", "runtime.kernel_code", "tracing.compiler"
     )
     by_name = {m for m, text in TEXTS.items() if re.search(r"\bimport_module\b|\b__import__\b", text)}
     assert by_name == {*allowed}
@@ -204,20 +204,24 @@ def test_dispatch_names_a_real_and_a_simulated_module():
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
         assert real.startswith(("runtime.", "libraries.")) and simulated.startswith("simulator.")
-    assert {folder_of(module) for module in importers("numbacc.simulator")} == {"simulator", "tracing"}
+    users = {folder_of(module) for module in importers("numbacc.simulator")}
+    assert users == {"simulator", "tracing", "cuda", "__init__"}
 
 
 # ---------------------------------------------------------------- who knows what else
 
 
 def test_one_door_to_numba_cuda():
-    assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler")}
+    assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler", "cuda")}
     assert importers("numbacc.base._compiler") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "base._compiler", "runtime.builtin", "runtime.host_cache",
+        "base._numba", "base._compiler", "cuda", "runtime.builtin", "runtime.host_cache",
         "runtime.native", "runtime.native_graphs", "reference.c_library",
     )  # fmt: skip
-    assert importers("numba", "llvmlite") <= {*allowed}
+    # The compiled simulator compiles by Numba for the CPU, and knows no CUDA.
+    compiled = {module for module in IMPORTS if module.startswith("numbacc.simulator.compiled.")}
+    assert importers("numba", "llvmlite") - compiled <= {*allowed}
+    assert not importers("cuda", "numba_cuda", "numbacc_bindings", "numbacc.base._numba") & compiled
 
 
 def generated(source):
@@ -344,6 +348,8 @@ SMALL = {
     "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
     "kernels.fft.spec": "as kernels.attention.spec",
     "runtime.kernel_code": "launchers of GPUs and of the simulator share it",
+    "simulator.compiled.functions": "a table that kernels look functions up in",
+    "simulator.compiled.inference": "a step of the compiler, as its neighbours are",
     "simulator.launches": "works without greenlet, which simulator.calls needs",
     "tracing.simulators": "says what to do where the rest of tracing cannot be imported",
 }
@@ -363,6 +369,7 @@ def test_small_files_have_a_reason():
 #: Names that two classes have, and why.
 TWINS = {
     "Borrowed": "the runtime's and the simulator's: `runtime()` is either",
+    "Kernel": "elementwise's, which users see, and the compiled simulator's",
     "Launcher": "as Borrowed",
     "Recording": "as Borrowed",
     "Storage": "as Borrowed",
@@ -380,7 +387,7 @@ def test_a_class_name_is_defined_once():
             places[name].append(module)
     twice = {name: modules for name, modules in places.items() if len(modules) > 1 and name not in TWINS}
     assert twice == {}
-    assert len(TWINS) <= 8 and all(len(places[name]) > 1 for name in TWINS)
+    assert len(TWINS) <= 9 and all(len(places[name]) > 1 for name in TWINS)
 
 
 def test_a_test_file_imports_helpers_only():

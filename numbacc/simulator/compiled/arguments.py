@@ -1,0 +1,223 @@
+"""Pass a launch's arguments to the compiled simulator, in host memory, and copy results back to where they came from.
+
+NumPy arrays, portable arrays and arrays of Numba's simulator are in host memory: kernels work on them in place. Arrays
+on a GPU are copied to the host and back. Arrays that share memory on the GPU share it on the host, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import operands
+from ...arrays.creation import asarray, asnumpy
+from ...arrays.portable import PortableArray
+from ...base.layout import row_major_strides
+from ...errors import DTypeError, shown
+
+__all__ = ["cast", "on_host"]
+
+#: A kernel's arguments of these types are numbers, to be passed as they are.
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def cast(given: Sequence[Any], signature: Sequence[Any] | None) -> Sequence[Any]:
+    """Return arguments with numbers of the types that a kernel's only signature declares, as a GPU gets them."""
+    if signature is None or len(signature) != len(given):
+        return given
+    return [_number(each, str(kind)) for each, kind in zip(given, signature, strict=True)]
+
+
+def _number(value: Any, kind: str) -> Any:
+    if not isinstance(value, _NUMBERS) or isinstance(value, np.void):
+        return value
+    try:
+        return np.dtype(kind).type(value)
+    except TypeError:  # not the name of a number's type
+        return value
+
+
+@contextmanager
+def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    """Give a kernel's arguments in host memory. Afterwards, unless an error was raised, results are copied back.
+
+    Raises:
+        DTypeError: an argument is nothing that a kernel takes.
+    """
+    after: list[Any] = []
+    prepared = [_prepared(each, list(extensions), after) for each in given]
+    gpu = _GPUArrays()
+    for each in prepared:
+        gpu.find(each)
+    gpu.copy_to_host()
+    yield tuple(_converted(each, f"argument {k}", gpu, after) for k, each in enumerate(prepared))
+    gpu.copy_back()
+    for work in after:
+        work()
+
+
+def _prepared(value: Any, extensions: Sequence[Any], after: list[Any]) -> Any:
+    """An argument as the user's extensions prepare it, in Numba's order."""
+    kind = None
+    for extension in reversed(extensions):
+        kind, value = extension.prepare_args(kind, value, stream=0, retr=after)
+    return value
+
+
+def _converted(value: Any, name: str, gpu: _GPUArrays, after: list[Any]) -> Any:
+    """One argument in host memory; `after` gets what copies results back."""
+    if isinstance(value, (np.ndarray, *_NUMBERS)) or value is None:
+        return value
+    if isinstance(value, tuple):
+        parts = [_converted(each, f"{name}[{k}]", gpu, after) for k, each in enumerate(value)]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, PortableArray):
+        return value.host
+    if (hint := _hint(value)) is not None:
+        return _hinted(value.value, hint, name, gpu, after)
+    if id(value) in gpu:
+        return gpu.host(value)
+    own = getattr(value, "_ary", None)  # of Numba's simulator
+    if isinstance(own, (np.ndarray, np.void)):
+        return own
+    if hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    if isinstance(value, (str, bytes, list, dict, set)) or callable(value):
+        raise DTypeError(
+            f"{name} is {shown(value)}, a {type(value).__name__}; a kernel takes arrays, numbers, records and tuples "
+            "of these: np.array(...) makes an array"
+        )
+    return value  # Numba knows it, or raises an error
+
+
+def _hint(value: Any) -> str | None:
+    """ "In", "Out" or "InOut", for what `cuda.In(x)` and the like return."""
+    name = type(value).__name__
+    return name if name in ("In", "Out", "InOut") and hasattr(value, "value") else None
+
+
+def _hinted(value: Any, hint: str, name: str, gpu: _GPUArrays, after: list[Any]) -> Any:
+    host = _converted(value, name, gpu, after)
+    if hint == "InOut" or host is not value or not isinstance(host, np.ndarray):
+        return host  # in device memory, a hint changes nothing
+    if hint == "In":
+        return host.copy("K")
+    # The GPU's memory is uninitialized, too: bytes of 255 are NaN and -1.
+    made = np.empty_like(host)
+    made.reshape(-1, order="A").view(np.uint8)[...] = 255
+    after.append(lambda: np.copyto(host, made))
+    return made
+
+
+class _Span:
+    """Bytes of a GPU's memory, and their copy on the host."""
+
+    def __init__(self, begin: int, end: int):
+        self.begin, self.end = begin, end
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        shape = (self.end - self.begin,)
+        return {"data": (self.begin, False), "shape": shape, "strides": None, "typestr": "|u1", "version": 3}
+
+    def copy_to_host(self) -> None:
+        self._device = asarray(self)
+        self.host = asnumpy(self._device)
+
+    def copy_back(self) -> None:
+        self._device.copy_to_device(self.host)
+
+
+class _Memory(NamedTuple):
+    """Where an array's elements are."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    readonly: bool
+
+    def extent(self) -> tuple[int, int]:
+        """The first byte, and the one after the last."""
+        if 0 in self.shape:
+            return self.address, self.address
+        reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        end = self.address + sum(each for each in reach if each > 0) + self.dtype.itemsize
+        return self.address + sum(each for each in reach if each < 0), end
+
+
+def _memory_of(value: Any) -> _Memory:
+    try:
+        array = operands.as_array(value, "an argument", 0)
+    except DTypeError:  # records, and other dtypes that numbacc does not compute with
+        return _of_interface(value)
+    return _Memory(array._address, array.shape, array.strides, array.dtype, array._readonly)
+
+
+def _of_interface(value: Any) -> _Memory:
+    found = value.__cuda_array_interface__
+    dtype, shape = np.dtype(getattr(value, "dtype", found["typestr"])), tuple(found["shape"])
+    strides = found.get("strides") or row_major_strides(shape, dtype.itemsize)
+    return _Memory(int(found["data"][0] or 0), shape, tuple(strides), dtype, bool(found["data"][1]))
+
+
+class _GPUArrays:
+    """The arguments that are arrays on a GPU, and copies of their memory."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[int, _Memory] = {}
+        self._spans: list[_Span] = []
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._arrays
+
+    def find(self, value: Any) -> None:
+        """Note an argument, or the parts of one."""
+        if isinstance(value, tuple):
+            for each in value:
+                self.find(each)
+        elif _hint(value) is not None:
+            self.find(value.value)
+        elif _is_on_gpu(value):
+            self._arrays[id(value)] = _memory_of(value)
+
+    def copy_to_host(self) -> None:
+        # No two GPUs have the same addresses.
+        for begin, end in sorted(each.extent() for each in self._arrays.values()):
+            if self._spans and begin < self._spans[-1].end:
+                self._spans[-1].end = max(self._spans[-1].end, end)
+            elif end > begin:
+                self._spans.append(_Span(begin, end))
+        for span in self._spans:
+            span.copy_to_host()
+
+    def copy_back(self) -> None:
+        for span in self._spans:
+            span.copy_back()
+
+    def host(self, value: Any) -> np.ndarray[Any, Any]:
+        """The copy of an argument's memory, with its shape and strides."""
+        own = self._arrays[id(value)]
+        made: np.ndarray[Any, Any] = np.empty(own.shape, own.dtype)  # without elements
+        for span in self._spans:
+            if span.begin <= own.address < span.end and made.size:
+                made = np.ndarray(own.shape, own.dtype, span.host.data, own.address - span.begin, own.strides)
+        made.flags.writeable = not own.readonly
+        return made
+
+
+def _is_on_gpu(value: Any) -> bool:
+    """Whether an argument is an array on a GPU, of any library."""
+    if isinstance(value, (np.ndarray, PortableArray, *_NUMBERS)) or hasattr(value, "_ary"):
+        return False
+    try:
+        if hasattr(value, "__cuda_array_interface__"):
+            return True
+        return hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (2, 13)
+    except Exception:  # another library's error, for what it cannot export
+        return False

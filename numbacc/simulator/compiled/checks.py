@@ -1,0 +1,588 @@
+"""The checked mode: index expressions check themselves, and errors say where.
+
+Each element of an array that the kernel writes has two stamps, of who wrote it last and of who read it last. A stamp
+holds an era, which grows at each barrier and with each block, the number of the access in the kernel, and the thread.
+`sites` finds phases that need no checks.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, register_jitable
+
+from .analysis import Facts
+from .normalize import Normalize
+from .sites import Sites, array_of, indices
+from .source import Source
+from .syntax import BARRIER, assignment, called, expression, named, statements
+
+#: Kinds of errors, in the first element of the array of errors.
+OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
+#: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
+#: of indices, indices.
+ERRORS = 16
+#: How an access uses an element; an atomic operation whose result is used can tell what other blocks have done.
+READ, WRITE, BOTH, ATOMIC, EXCHANGE, ACQUIRE = 1, 2, 3, 4, 5, 6
+# The bits of a stamp: thread, flag, flag, access, era.
+_THREAD, _WARP, _MANY, _BLOCKS, _SITE, _ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
+_ATOMIC = _MANY
+
+
+def _era_bits(blocks: int) -> int:
+    """Return the number of bits that an era has for the barriers of a block."""
+    return 43 - (blocks + 1).bit_length()
+
+
+@intrinsic
+def _load(typingctx: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], args[0].type.as_pointer()))
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def _store(typingctx: Any, address: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
+# The functions below are compiled once, for int64 only: an address stands for an array.
+
+
+def _note(error, line, name, t, b, code, other, stamp, count, i0, i1, i2, i3):  # type: ignore[no-untyped-def]
+    """Note an error."""
+    old = _load(error)
+    if old == 0 or (old == UNINITIALIZED and code != UNINITIALIZED):  # a race explains the other
+        _store(error, code)
+        _store(error + 8, line)
+        _store(error + 16, name)
+        _store(error + 24, t)
+        _store(error + 32, b)
+        _store(error + 48, other)
+        _store(error + 56, stamp)
+        _store(error + 64, count)
+        _store(error + 72, i0)
+        _store(error + 80, i1)
+        _store(error + 88, i2)
+        _store(error + 96, i3)
+    return 0
+
+
+def _is_race_of_blocks(stamp, mode, did):  # type: ignore[no-untyped-def]
+    """Whether an access of another block is a race: no atomic operation tells that this one comes after it."""
+    if did == 2 or (mode >= ATOMIC and stamp & _ATOMIC):
+        return False
+    return not (did == 1 and stamp & _ATOMIC)
+
+
+_is_race_of_blocks = register_jitable(_is_race_of_blocks)
+
+
+def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  # type: ignore[no-untyped-def]
+    """Note an access in the stamps of its element, at `wrote` and `read`.
+
+    Args:
+        state: the address of what the block did: atomic operations on global arrays (2: used a result); elements
+            written, for a shared array. Behind it, the stamp that a race was found by.
+        era: since the last barrier; since: since the last barrier of the block; start: of this block; end: of the next.
+
+    Returns:
+        The code of an error, and 16 times what explain() needs; 0 where there is none.
+    """
+    me = era | (site << _SITE) | t
+    w = _load(wrote)
+    found = 0
+    stamps = True
+    if since <= w < end:
+        other = (w ^ me) & _THREAD != 0 and (w >= era or (w ^ me) & _WARP != 0)
+        if other and not (mode >= ATOMIC and w & _ATOMIC):
+            found = RACE | mode << 4
+            _store(state + 8, w)
+    elif w < start or w >= end:
+        if shared:
+            if mode != WRITE and mode != EXCHANGE:
+                found = UNINITIALIZED
+            if mode != READ:
+                _store(state, _load(state) + 1)
+        elif w != 0 and _is_race_of_blocks(w, mode, _load(state)):
+            found = RACE | mode << 4
+            _store(state + 8, w)
+    if mode != READ:
+        r = _load(read)
+        if r != 0:
+            here = start <= r < end
+            others = (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP
+            if found & 15 != RACE and here and r >= since and others:
+                found = RACE | (mode | 8) << 4
+                _store(state + 8, r)
+            far = not shared and (r & _BLOCKS or not here)
+            if found & 15 != RACE and far and _is_race_of_blocks(0, mode, _load(state)):
+                found = RACE | (mode | (24 if here else 8)) << 4
+                _store(state + 8, r)
+        _store(wrote, me | _ATOMIC if mode >= ATOMIC else me)
+    if not shared and mode == READ and _load(state) != 0:
+        stamps = _load(state) == 1 and w & _ATOMIC == 0  # what comes after an atomic operation is no race
+    if mode in (READ, BOTH) and stamps:
+        r = _load(read)
+        flags = 0
+        if start <= r < end:
+            flags = r & _BLOCKS
+            if r >= era and (r & _MANY or (r ^ me) & _THREAD):
+                flags |= _MANY
+        elif r != 0 and not shared:
+            flags = _BLOCKS
+        _store(read, me | flags)
+    if mode >= ATOMIC and not shared:
+        _store(state, max(_load(state), 2 if mode == ACQUIRE else 1))
+    return found
+
+
+def _compiled(context: Any, builder: Any, function: Any, args: list[Any]) -> Any:
+    """Call a function of this module in generated code; it is not inlined, which would take long to compile."""
+    signature = types.int64(*[types.int64] * len(args))
+    made = context.compile_subroutine(builder, function, signature)
+    callee = context.declare_function(builder.module, made.fndesc)
+    _, result = context.call_conv.call_function(builder, callee, types.int64, signature.args, args, attrs=("noinline",))
+    return result
+
+
+def _integers(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
+    """Return the elements of a tuple as int64."""
+    parts = cgutils.unpack_tuple(builder, value)
+    return [context.cast(builder, p, k, types.int64) for p, k in zip(parts, kind, strict=True)]
+
+
+def _address(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    return builder.ptrtoint(context.make_array(kind)(context, builder, value).data, context.get_value_type(types.int64))
+
+
+def _check(context: Any, builder: Any, kinds: Any, args: Any, where: list[Any], inner: Any) -> Any:
+    """Return an index, or zeros where it is out of bounds; `inner(index)` checks more where it is not.
+
+    Args:
+        kinds, args: the types and values of (shape, index, error).
+        where: line, number of the array, thread, block.
+    """
+    shape = _integers(context, builder, kinds[0], args[0])
+    index = _integers(context, builder, kinds[1], args[1])
+    error = _address(context, builder, kinds[2], args[2])
+    zero = context.get_constant(types.int64, 0)
+    wrapped, good, axis = [], cgutils.true_bit, context.get_constant(types.int64, 0)
+    for d, (i, n) in enumerate(zip(index, shape, strict=False)):
+        wrapped.append(builder.select(builder.icmp_signed("<", i, zero), builder.add(i, n), i))
+        fits = builder.icmp_unsigned("<", wrapped[-1], n)
+        axis = builder.select(builder.and_(good, builder.not_(fits)), context.get_constant(types.int64, d), axis)
+        good = builder.and_(good, fits)
+
+    def four(values: list[Any]) -> list[Any]:
+        return [context.get_constant(types.int64, len(values)), *(values + [zero] * 4)[:4]]
+
+    with builder.if_else(good, likely=True) as (yes, no):
+        with yes:
+            inner(wrapped, error, four(wrapped))
+        with no:
+            code = context.get_constant(types.int64, OUT)
+            _compiled(context, builder, _note, [error, *where, code, axis, zero, *four(index)])
+            for n in shape[: len(index)]:
+                with builder.if_then(builder.icmp_signed("==", n, zero), likely=False):
+                    context.call_conv.return_user_exc(builder, IndexError, ("an empty array",))
+    kept = [builder.select(good, i, zero) for i in wrapped]
+    return context.make_tuple(builder, types.UniTuple(types.int64, len(kept)), kept)
+
+
+@intrinsic
+def inside(typingctx: Any, shape: Any, index: Any, error: Any, where: Any) -> Any:
+    """Return the index, or zeros where it is out of bounds. `where`: line, number of the array, thread, block."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        numbers = _integers(context, builder, signature.args[3], args[3])
+        return _check(context, builder, signature.args, args, numbers, lambda *_: None)
+
+    return types.UniTuple(types.int64, len(index))(shape, index, error, where), codegen
+
+
+@intrinsic
+def access(
+    typingctx: Any, shape: Any, index: Any, error: Any, where: Any, wrote: Any, read: Any, state: Any, how: Any
+) -> Any:
+    """Return the index, or zeros where it is out of bounds; also look for races and uninitialized elements.
+
+    `how`: the last arguments of `_touch`, from `mode` to `site`.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        where_values = _integers(context, builder, kinds[3], args[3])
+        numbers = _integers(context, builder, kinds[7], args[7])
+
+        def more(wrapped: list[Any], error_address: Any, four: list[Any]) -> None:
+            word = context.get_value_type(types.int64)
+            addresses = []
+            for k in (4, 5):
+                made = context.make_array(kinds[k])(context, builder, args[k])
+                pointer = cgutils.get_item_pointer(context, builder, kinds[k], made, wrapped)
+                addresses.append(builder.ptrtoint(pointer, word))
+            held = _address(context, builder, kinds[6], args[6])
+            found = _compiled(context, builder, _touch, [*addresses, held, *numbers, where_values[2]])
+            with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
+                code, other = builder.and_(found, word(15)), builder.ashr(found, word(4))
+                behind = builder.inttoptr(builder.add(held, word(8)), word.as_pointer())
+                stamp = builder.load(behind)
+                _compiled(context, builder, _note, [error_address, *where_values, code, other, stamp, *four])
+
+        return _check(context, builder, kinds, args, where_values, more)
+
+    result = types.UniTuple(types.int64, len(index))
+    return result(shape, index, error, where, wrote, read, state, how), codegen
+
+
+def _is_injective(c0, c1, c2, c3, c4, c5, c6, c7, e0, e1, e2, e3, e4, e5, e6, e7):  # type: ignore[no-untyped-def]
+    """Whether a sum of coefficients times counters has another value for each choice of the counters."""
+    coefficients, extents = (c0, c1, c2, c3, c4, c5, c6, c7), (e0, e1, e2, e3, e4, e5, e6, e7)
+    reach, last = 0, 0
+    for _ in range(8):
+        best, size, several = 0, 0, 0
+        for k in range(8):
+            c = abs(coefficients[k])
+            if extents[k] > 1:
+                if c == 0:
+                    return 0
+                if c > last and (best == 0 or c < best):
+                    best, size, several = c, extents[k], 0
+                elif c == best:
+                    several = 1
+        if best == 0:
+            return 1
+        if best <= reach or several:
+            return 0
+        reach = reach + best * (size - 1) if size < (1 << 30) else 1 << 62
+        last = best
+    return 1
+
+
+@intrinsic
+def injective(typingctx: Any, coefficients: Any, extents: Any) -> Any:
+    """Whether a sum of coefficients times counters has another value for each choice of the counters."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        given = [v for k in (0, 1) for v in _integers(context, builder, signature.args[k], args[k])]
+        return builder.trunc(_compiled(context, builder, _is_injective, given), context.get_value_type(types.boolean))
+
+    return types.boolean(coefficients, extents), codegen
+
+
+class Checks:
+    """The checks of one kernel for given types of arguments.
+
+    Attributes:
+        arrays: names of arrays, by the number that an error has.
+        tracked: the parameters that the kernel writes, which have stamps.
+    """
+
+    def __init__(self, source: Source, normal: Normalize, facts: Facts, body: list[ast.stmt], arrays: list[str]):
+        self.source, self.normal, self.facts = source, normal, facts
+        self.parameter_arrays = arrays
+        self.arrays: list[str] = []
+        self.lines: list[tuple[str, int]] = []
+        self.sites = Sites(normal, facts, body, arrays)
+        self.tracked = [] if normal.grid else [a for a in arrays if a in self.sites.written]
+        self.shared = [] if normal.grid else [*normal.shared]
+
+    def space(self) -> dict[str, Any]:
+        """Return the values of the names that the statements use."""
+        return {"_nb_access": access, "_nb_inside": inside, "_nb_injective": injective}
+
+    def parameters(self) -> list[str]:
+        """Return the parameters that the compiled function takes in addition."""
+        return ["_nb_era_bits", *(f"_nb_{k}_{p}" for p in self.parameter_arrays for k in ("wrote", "read"))]
+
+    @staticmethod
+    def kinds(arrays: list[Any]) -> list[types.Type]:
+        """Return the types of `parameters`, given those of the kernel's arrays."""
+        return [types.int64, *(types.Array(types.int64, a.ndim, "C") for a in arrays for _ in range(2))]
+
+    @staticmethod
+    def arguments(arrays: list[Any], blocks: int) -> list[Any]:
+        """Return the arguments for `parameters`, given the kernel's arrays. Untouched memory costs nothing."""
+        return [_era_bits(blocks), *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2))]
+
+    def head(self, line: int) -> list[ast.stmt]:
+        """Return statements at the start of the compiled function."""
+        out = statements(
+            "_nb_state = _nb_np.zeros(2, _nb_np.int64)\n_nb_era = _nb_since = _nb_start = _nb_end = 0", line
+        )
+        out += statements(
+            """
+            _nb_places_x = _nb_np.zeros(_nb_T, _nb_np.int64)
+            _nb_places_y = _nb_np.zeros(_nb_T, _nb_np.int64)
+            _nb_places_z = _nb_np.zeros(_nb_T, _nb_np.int64)
+            for _nb_t in range(_nb_T):
+                _nb_places_x[_nb_t] = _nb_t % _nb_Dx
+                _nb_places_y[_nb_t] = _nb_t // _nb_Dx % _nb_Dy
+                _nb_places_z[_nb_t] = _nb_t // (_nb_Dx * _nb_Dy)
+            """,
+            line,
+        )
+        for n in self.shared:
+            out += statements(
+                f"""
+                _nb_wrote_{n} = _nb_np.zeros({n}.shape, _nb_np.int64)
+                _nb_read_{n} = _nb_np.zeros({n}.shape, _nb_np.int64)
+                _nb_filled_{n} = _nb_np.zeros(2, _nb_np.int64)
+                """,
+                line,
+            )
+        for n in self.tracked:
+            out += statements(f"_nb_private_{n} = TEST", line, TEST=self.sites.private(n))
+        return out
+
+    def start(self, line: int) -> list[ast.stmt]:
+        """Return statements at the start of a block."""
+        if self.normal.grid:
+            return []
+        text = f"""
+            _nb_start = (_nb_block + 1) << (_nb_era_bits + {_ERA})
+            _nb_end = (_nb_block + 2) << (_nb_era_bits + {_ERA})
+            _nb_era = _nb_start
+            _nb_since = _nb_start
+            _nb_state[0] = 0
+            """
+        return statements(text + "".join(f"\n            _nb_filled_{n}[0] = 0" for n in self.shared), line)
+
+    def barrier(self, emit: Any, kind: str = BARRIER) -> list[ast.stmt]:
+        """Return the statements where a phase ends."""
+        since = "\n_nb_since = _nb_era" if kind == BARRIER else ""
+        return statements(f"_nb_era += {1 << _ERA}{since}", emit.line)
+
+    def body(self, body: list[ast.stmt], emit: Any) -> list[ast.stmt]:
+        """Return the statements of a phase with checks."""
+        check = _Check(self, emit)
+        out: list[ast.stmt] = []
+        mentioned = named(body)
+        again = self.facts.again
+        for v, value in reversed(again.items()):
+            if v in mentioned:
+                mentioned |= named(value)
+        for v, value in again.items():  # views that are made again in each phase
+            if v in mentioned and isinstance(self.facts.kinds.get(v), types.Array):
+                out += check.shadows(v, value, emit.line)
+        return [*out, *check.block(body)]
+
+    def clean(self, body: list[ast.stmt], emit: Any) -> tuple[list[ast.stmt], ast.expr] | None:
+        """Return statements and a condition: where it holds, a phase needs no checks; None where it never does."""
+        return None if self.normal.grid else self.sites.clean(body, emit, self.tracked)
+
+    def number(self, array: str) -> int:
+        if array not in self.arrays:
+            self.arrays.append(array)
+        return self.arrays.index(array)
+
+    def site(self, node: ast.AST) -> int:
+        """Return a number for the accesses of a node's line."""
+        line = getattr(node, "nb_file", self.source.file), node.lineno  # type: ignore[attr-defined]
+        if line not in self.lines:
+            self.lines.append(line)
+        return self.lines.index(line)
+
+
+class _Check(ast.NodeTransformer):
+    """Index expressions that check themselves, in the statements of one phase."""
+
+    def __init__(self, checks: Checks, emit: Any):
+        self.checks, self.emit = checks, emit
+        self.shadowed = {*checks.tracked, *checks.shared}
+        self.carried: set[str] = {*(emit.carried or ())}
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for s in body:
+            for part in ("body", "orelse"):
+                inner = getattr(s, part, None)
+                if inner and isinstance(s, (ast.If, ast.For, ast.While)):
+                    setattr(s, part, self.block(inner))
+            if isinstance(s, (ast.If, ast.While)):
+                s.test = self.visit(s.test)
+                out.append(s)
+            elif isinstance(s, ast.For):
+                s.iter = self.visit(s.iter)
+                out.append(s)
+            else:
+                before: list[ast.stmt] = []
+                if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name):
+                    before = self.shadows(s.targets[0].id, s.value, s.lineno)
+                out += [*before, self.visit(s)]
+        return out
+
+    def shadows(self, name: str, value: ast.expr, line: int) -> list[ast.stmt]:
+        """Return the statements that make the stamps of a view."""
+        root = array_of(value)
+        kind = self.emit.kinds.get(name)
+        base = self.checks.sites.bases.get(root, root)
+        if root not in self.shadowed or not isinstance(kind, types.Array) or name in self.carried or not base:
+            return []
+        if name in self.checks.sites.mixed:
+            return []
+        self.shadowed.add(name)
+        out: list[ast.stmt] = []
+        for k in ("wrote", "read"):
+            made = _Rooted(root, f"_nb_{k}_{root}").visit(expression("A", line, A=value))
+            out.append(assignment(f"_nb_{k}_{name}", made, line))
+        return out
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if called(node.value).startswith("_nb_atomic_"):
+            node.value = self.atomic(node.value, ATOMIC)  # type: ignore[arg-type]
+            return node
+        return self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        node.value = self.visit(node.value)
+        if isinstance(node.target, ast.Subscript):
+            node.target = self.access(node.target, BOTH)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        return self.access(node, READ if isinstance(node.ctx, ast.Load) else WRITE)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        if called(node).startswith("_nb_atomic_"):
+            return self.atomic(node, ACQUIRE)
+        return self.generic_visit(node)
+
+    def atomic(self, node: ast.Call, mode: int) -> Any:
+        if "_exch_" in called(node):
+            mode = EXCHANGE
+        if isinstance(node.args[0], ast.Name):
+            element = ast.copy_location(ast.Subscript(node.args[0], node.args[1], ast.Load()), node)
+            element.nb_file = getattr(node, "nb_file", self.checks.source.file)  # type: ignore[attr-defined]
+            index = self.access(element, mode).slice
+            if isinstance(index, ast.Call):
+                node.args[1] = index
+        node.args[2:] = [self.visit(a) for a in node.args[2:]]
+        return node
+
+    def access(self, node: ast.Subscript, mode: int) -> Any:
+        array, parts = indices(node)
+        kind = self.emit.kinds.get(array)
+        plain = isinstance(kind, types.Array) and not any(isinstance(p, ast.Slice) for p in parts)
+        if not plain or not 0 < len(parts) <= kind.ndim or not all(self.whole_number(p) for p in parts):
+            return self.generic_visit(node)
+        parts = [self.visit(p) for p in parts]
+        node.value = ast.copy_location(ast.Name(array, ast.Load()), node)
+        line, site = node.lineno, self.checks.site(node)
+        index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
+        where = f"{array}.shape, INDEX, _nb_error, ({site}, {self.checks.number(array)}, _nb_t, _nb_block)"
+        base = self.checks.sites.bases.get(array, array)
+        if len(parts) == kind.ndim and array in self.shadowed:
+            shared = base in self.checks.shared
+            state = f"_nb_filled_{base}" if shared else "_nb_state"
+            text = (
+                f"_nb_access({where}, _nb_wrote_{array}, _nb_read_{array}, {state}, ({mode}, {int(shared)}, _nb_era, "
+                f"_nb_since, _nb_start, _nb_end, {min(site, 255)}))"
+            )
+        else:
+            text = f"_nb_inside({where})"
+        node.slice = expression(text, line, INDEX=ast.copy_location(index, node))
+        return node
+
+    def whole_number(self, node: ast.expr) -> bool:
+        """Whether an index is a number: not a tuple in a variable, nor a record's field."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, int)
+        if isinstance(node, ast.Name):
+            return not isinstance(self.emit.kinds.get(node.id), (types.BaseTuple, types.Array))
+        return not isinstance(node, ast.Tuple)
+
+
+class _Rooted(ast.NodeTransformer):
+    """Put another array in the place of the one that a view is made of."""
+
+    def __init__(self, root: str, name: str):
+        self.root, self.name = root, name
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        node.value = self.at(node.value)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        node.value = self.at(node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        node.func = self.at(node.func)
+        return node
+
+    def at(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Name):
+            return ast.copy_location(ast.Name(self.name if node.id == self.root else node.id, ast.Load()), node)
+        return self.visit(node)
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, ast.Name):
+            return self.at(node)
+        return super().visit(node)
+
+
+def explain(
+    error: Any, arrays: list[str], lines: list[tuple[str, int]], source: Source, block: Any, grid: Any
+) -> dict[str, Any]:
+    """Return the message and the attributes of a KernelError."""
+    kind, line, name, t, b, count, other, stamp = (int(e) for e in error[:8])
+    index = tuple(int(i) for i in error[9 : 9 + int(error[8])])
+    element = str(index[0]) if len(index) == 1 else str(index)
+
+    def place(k: int, dims: Any) -> tuple[int, int, int]:
+        return k % dims[0], k // dims[0] % dims[1], k // (dims[0] * dims[1])
+
+    file = source.file
+    if kind != DIVERGENT:
+        file, line = lines[line]
+    where = f"{os.path.basename(file)}:{line}"
+    at = place(b, grid)
+    thread = f"thread {place(t, block)} of block {at}"
+    array = arrays[name] if name < len(arrays) else "?"
+    if kind == DIVERGENT:
+        text = (
+            f"{where}: only {t} of {count} threads of block {at} reach this barrier: the branch or loop in line "
+            f"{other} parts them"
+        )
+        return {"message": text, "file": file, "line": line, "block": at, "thread": None}
+    if kind == OUT:
+        text = f"{where}: index {element} is out of bounds of axis {other} of {array}, in {thread}"
+    elif kind == UNINITIALIZED:
+        text = f"{where}: {array}, shared memory, is read at element {element} before it is written, in {thread}"
+    else:
+        text = f"{where}: a race on element {element} of {array}: {thread} {_VERBS[other & 7]} it, and "
+        site = (stamp >> _SITE) & 255
+        there = "elsewhere"
+        if site < min(len(lines), 255):
+            there = f"in line {lines[site][1]}" + ("" if lines[site][0] == file else f" of {lines[site][0]}")
+        verb = "reads" if other & 8 else "changes" if stamp & _ATOMIC else "writes"
+        writer = (stamp >> (_ERA + _era_bits(math.prod(grid)))) - 1
+        first = place(stamp & _THREAD, block)
+        if other & 16:
+            text += f"a thread of another block {verb} it, too"
+        elif writer != b:
+            text += f"thread {first} of block {place(writer, grid)} {verb} it {there}; blocks run in any order"
+        elif other & 8 and stamp & _MANY and first == place(t, block):
+            text += f"another thread {verb} it {there}; no barrier is between them"
+        else:
+            text += f"thread {first} {verb} it {there}; no barrier is between them"
+    return {"message": text, "file": file, "line": line, "block": at, "thread": place(t, block)}
+
+
+_VERBS = {READ: "reads", WRITE: "writes", BOTH: "changes", ATOMIC: "changes", EXCHANGE: "changes", ACQUIRE: "changes"}

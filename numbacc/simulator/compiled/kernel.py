@@ -1,0 +1,349 @@
+"""Compile a kernel for the CPU, and run it over a pool of threads."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import hashlib
+import itertools
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba import njit, types
+from numba.core.errors import NumbaError
+
+from ...errors import KernelError
+from ...runtime import disk_cache, host_cache
+from . import half
+from .analysis import Facts
+from .checks import ERRORS, Checks, explain
+from .inference import infer
+from .normalize import Normalize, constants
+from .phases import Masks, Phases
+from .source import Source
+from .syntax import SHAPE, assignment, function, named, returns, statements, walk
+
+#: Launches of fewer threads than this run on the calling thread.
+_SMALL = 1 << 14
+#: Pieces that a launch is divided into, for each worker.
+_PIECES = 8
+
+
+@dataclass
+class _Compiled:
+    """A kernel for given types of arguments.
+
+    Attributes:
+        run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, shadows ..., arguments ...)
+        dispatcher: keeps the machine code alive.
+        checks: returns what errors name by numbers.
+        serial: whether one call must run all blocks.
+        shadowed: the arguments that have shadows in checked mode.
+    """
+
+    run: Callable[..., None]
+    dispatcher: Any
+    checks: Callable[[], Checks | None]
+    serial: bool
+    shadowed: list[int]
+
+
+class Kernel:
+    """A kernel for the CPU.
+
+    Attributes:
+        checked: whether accesses are checked.
+        contract: whether a product and a sum may become one operation, as on a GPU.
+        seconds: how long the last compilation took.
+    """
+
+    def __init__(self, kernel: Any, *, checked: bool = False, contract: bool = True):
+        self.checked, self.contract = checked, contract
+        self.seconds = 0.0
+        self.source = Source(kernel)
+        self.name = self.source.name
+        self._options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        self._options["fastmath"] = {"contract"} if contract else False
+        self._compiled: dict[Any, _Compiled] = {}
+        self._lock = threading.Lock()
+        self._normal: Normalize | None = None
+        self._body: list[ast.stmt] = []
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        dynamic_bytes: int,
+        arguments: tuple[Any, ...],
+        workers: int | None = None,
+    ) -> None:
+        """Run the kernel.
+
+        Args:
+            grid: the number of blocks along x, y and z.
+            block: the number of threads of a block along x, y and z.
+            dynamic_bytes: the bytes of dynamic shared memory.
+            arguments: NumPy arrays, scalars, records and tuples of these.
+            workers: the number of threads of the CPU; all cores by default.
+
+        Raises:
+            KernelError: the kernel made a mistake.
+            UnsupportedError: the kernel cannot be compiled.
+        """
+        key = tuple(map(_fingerprint, arguments))
+        arguments = tuple(map(half.argument, arguments))
+        compiled = self._compiled.get(key) or self._build_once(key, arguments)
+        error = np.zeros(ERRORS, np.int64)
+        blocks = math.prod(grid)
+        shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks) if self.checked else ()
+        tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
+        workers = workers or _cores()
+        if compiled.serial or workers == 1 or blocks == 1 or blocks * math.prod(block) < _SMALL:
+            run = functools.partial(compiled.run, 0, blocks, *tail)
+        else:
+            run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
+        try:
+            run()
+        except IndexError:  # an empty array
+            if not error[0]:
+                raise
+        if error[0]:
+            with self._lock:
+                checks = compiled.checks()
+            names, lines = (checks.arrays, checks.lines) if checks else ([], [])
+            found = explain(error, names, lines, self.source, block, grid)
+            raise KernelError(found.pop("message"), **found)
+
+    # ------------------------------------------------------------ compilation
+
+    def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
+        with self._lock:
+            if key not in self._compiled:
+                started = time.perf_counter()
+                try:
+                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                except NumbaError as error:
+                    raise self.source.uncompiled(error) from error
+                self.seconds = time.perf_counter() - started
+            return self._compiled[key]
+
+    def text(self, kinds: tuple[types.Type, ...]) -> str:
+        """Return the Python code that a kernel becomes, for reading."""
+        return ast.unparse(self._tree(kinds)[0])
+
+    def _function(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
+        """Return the function of a tree. It has the line numbers of the kernel, so that errors name them."""
+        # Numba imports the module of a cached function by name; a generated function has no module, so name this one.
+        names = {"_nb_np": np, **space, "__name__": __name__}
+        exec(compile(tree, source.file, "exec"), names)
+        return names[name]
+
+    def _device(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
+        return njit(forceinline=True, **self._options)(self._function(tree, name, space, source))
+
+    def _normalized(self) -> Normalize:
+        if self._normal is None:
+            normal = Normalize(self.source, self._device, inlines=self.checked)
+            self._body = normal.block(copy.deepcopy(self.source.body))
+            self._normal = normal
+        return self._normal
+
+    def _build(self, kinds: tuple[types.Type, ...]) -> _Compiled:
+        if len(kinds) != len(self.source.parameters):
+            raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments; {len(kinds)} were given")
+        normal = self._normalized()
+        shadowed = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
+        shadows = Checks.kinds([kinds[k] for k in shadowed]) if self.checked else []
+        numbers = [types.int64] * (2 + len(SHAPE) + 1)
+        signature = (*numbers, types.Array(types.int64, 1, "C"), *shadows, *kinds)
+
+        @functools.cache
+        def checks() -> Checks | None:
+            return self._tree(kinds)[1]
+
+        return _Compiled(*self._run(kinds, signature), checks, normal.grid, shadowed)
+
+    def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
+        """Return the function that runs blocks, from the disk cache if it has an entry.
+
+        Its name holds a digest of all that decides its machine code: Numba's own key has neither constants nor globals,
+        and the machine code of several kernels is linked together. The cache is asked for a function without a body,
+        since types need not be inferred for that.
+        """
+        normal = self._normalized()
+        parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
+        if self.checked:  # errors have the lines of accesses
+            parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
+        parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self._options))]
+        name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
+        empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
+        cache = None
+        try:
+            empty.kept_in = disk_cache.directory() / "simulate" / _versions()[:16]
+            cache = host_cache.Cache(empty)
+        except OSError as error:
+            disk_cache.warn_of(error)
+        dispatcher = njit(**self._options)(empty)
+        kept = cache.load_overload(signature, dispatcher.targetctx) if cache else None
+        if kept is not None:
+            dispatcher.add_overload(kept)
+            return kept.entry_point, dispatcher
+        tree, _ = self._tree(kinds)
+        tree.body[0].name = name  # type: ignore[attr-defined]
+        dispatcher = njit(**self._options)(self._function(tree, name, normal.space, self.source))
+        if cache:
+            dispatcher._cache = cache
+        return dispatcher.compile(signature), dispatcher
+
+    def _tree(self, kinds: tuple[types.Type, ...]) -> tuple[ast.Module, Checks | None]:
+        """Return the tree of the function that runs blocks, for types of arguments."""
+        normal, source = self._normalized(), self.source
+        found = infer(normal, source.parameters, self._body, kinds, self._function)
+        facts = Facts(normal, self._body, found)
+        arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
+        checks = Checks(source, normal, facts, self._body, arrays) if self.checked else None
+        shadows = checks.parameters() if checks else []
+        carried: set[str] | None = None
+        several = dead = True
+        leaves = returns(self._body)
+        while True:
+            emit = Phases(normal, facts, leaves and dead, checks, carried, several)
+            body = emit.block(copy.deepcopy(self._body), Masks())
+            needed = (emit.needed & facts.assigned) - {*facts.again}
+            if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
+                break
+            carried, several, dead = needed, emit.runs > 1, emit.dead
+        emit.line = source.line
+        whole = self._whole(emit, body, carried or set(), checks)
+        names = ["_nb_first", "_nb_last", *SHAPE, "_nb_bytes", "_nb_error", *shadows, *source.parameters]
+        if checks:
+            normal.space.update(checks.space())
+        return function("_nb_run", names, whole), checks
+
+    def _whole(self, emit: Phases, body: list[ast.stmt], carried: set[str], checks: Checks | None) -> list[ast.stmt]:
+        """Return the body of the function that runs blocks, given that of a block."""
+        normal, facts, line = emit.normal, emit.facts, emit.line
+        head = list(emit.heads)
+        for name in sorted(carried):
+            head += emit.variable(name).head(line, normal.space)
+        for name, (shape, dtype) in normal.shared.items():
+            blocks = "(_nb_last, " if normal.grid else "("
+            target = f"_nb_all_{name}" if normal.grid else name
+            if 0 in shape:
+                size = dtype.itemsize
+                whole = f"_nb_bytes // {size} * {size}"
+                part = f"_nb_dynamic[:, :{whole}]" if normal.grid else f"_nb_dynamic[:{whole}]"
+                head += emit.make(f"{target} = {part}.view(_nb_dtype_{name})")
+            else:
+                sizes = ", ".join(map(str, shape))
+                head += emit.make(f"{target} = _nb_np.empty({blocks}{sizes},), _nb_dtype_{name})")
+        for name, (shape, _) in normal.local.items():
+            sizes = ", ".join(map(str, shape))
+            threads = "_nb_slots" if emit.several else "1"
+            head += emit.make(f"_nb_all_{name} = _nb_np.empty(({threads}, {sizes},), _nb_dtype_{name})")
+        start: list[ast.stmt] = []
+        if emit.returning:
+            head += emit.make("_nb_alive = _nb_np.ones(_nb_slots, _nb_np.uint8)")
+            start += emit.make("_nb_alive[:] = 1\n_nb_living = _nb_slots")
+        if checks:
+            head += checks.head(line)
+            start += checks.start(line)
+        for name, value in facts.again.items():
+            if facts.uniform(value):
+                start.append(assignment(name, copy.deepcopy(value)))
+        slots = "_nb_T * _nb_last" if normal.grid else "_nb_T"
+        dynamic = "(_nb_last, _nb_bytes)" if normal.grid else "_nb_bytes"
+        frame = f"""
+            _nb_T = _nb_Dx * _nb_Dy * _nb_Dz
+            _nb_slots = {slots}
+            _nb_dynamic = _nb_np.empty({dynamic}, _nb_np.uint8)
+            HEAD
+            """
+        if normal.grid:  # one turn for all blocks
+            frame += """
+            for _nb_once in range(1):
+                START
+                BODY
+            """
+        else:
+            frame += """
+            for _nb_block in range(_nb_first, _nb_last):
+                _nb_bx = _nb_block % _nb_Gx
+                _nb_by = _nb_block // _nb_Gx % _nb_Gy
+                _nb_bz = _nb_block // (_nb_Gx * _nb_Gy)
+                START
+                BODY
+                if _nb_error[0] != 0: return
+            """
+        return statements(frame, line, HEAD=head, START=start, BODY=body)
+
+
+@functools.cache
+def _versions() -> str:
+    """Return a digest of the simulator's own sources, of Python, Numba and NumPy."""
+    digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__} {np.__version__}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _fingerprint(argument: Any) -> Any:
+    """Return what decides an argument's type in compiled code."""
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return argument.dtype, argument.ndim, layout, flags.writeable, flags.aligned
+    if isinstance(argument, tuple):
+        return type(argument), *map(_fingerprint, argument)
+    if isinstance(argument, np.generic):
+        return argument.dtype
+    if type(argument) in (int, float, complex, bool):
+        return type(argument)
+    return numba.typeof(argument)
+
+
+def _share(run: Callable[..., None], blocks: int, workers: int, tail: tuple[Any, ...]) -> None:
+    """Let several threads run the pieces of a launch; the calling thread is one of them."""
+    pieces = min(blocks, _PIECES * workers)
+    bounds = [blocks * k // pieces for k in range(pieces + 1)]
+    todo = itertools.count()
+
+    def work() -> None:
+        while (k := next(todo)) < pieces:
+            run(bounds[k], bounds[k + 1], *tail)
+
+    others = [_pool().submit(work) for _ in range(workers - 1)]
+    try:
+        work()
+    finally:
+        for each in others:
+            each.result()
+
+
+@functools.cache
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows
+        return os.cpu_count() or 1
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), "numbacc-simulate")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork

@@ -1,0 +1,553 @@
+"""Simplify a kernel's syntax: step 1 of the compiled simulator.
+
+Names of CUDA become generated names and calls of helpers. A device function with barriers
+or shuffles is inlined; another becomes a CPU function that gets the thread's indices. Each barrier, shuffle or vote
+becomes a separate statement.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import hashlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from . import atomics, functions, half, warps
+from .source import Source, is_device, own
+from .syntax import (
+    BARRIER,
+    CONTEXT,
+    EXCHANGE,
+    GRID_BARRIER,
+    WARP_BARRIER,
+    assignment,
+    called,
+    expression,
+    function,
+    meets,
+    named,
+    returns,
+    statements,
+    stored,
+    walk,
+)
+
+#: Votes of a whole block.
+BLOCK_VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
+#: Calls where threads wait for each other.
+_MEETING = {*BLOCK_VOTES, "syncthreads", "syncwarp", "sync"}
+_INDICES = {"threadIdx": "t", "blockIdx": "b", "blockDim": "D", "gridDim": "G"}
+_IGNORED = ("threadfence", "threadfence_block", "threadfence_system", "nanosleep")
+
+
+_SIMPLE = (
+    ast.Assign,
+    ast.AugAssign,
+    ast.AnnAssign,
+    ast.Expr,
+    ast.Return,
+    ast.Break,
+    ast.Continue,
+    ast.Pass,
+    ast.Assert,
+    ast.Raise,
+)
+
+
+class Normalize(ast.NodeTransformer):
+    """Rewrite the statements of a kernel.
+
+    Attributes:
+        space: the values of names that the result uses.
+        shared, local: shape and dtype of arrays by name; a shape with a zero is dynamic shared memory.
+        pure: names of functions that read no memory.
+        texts: the text of device functions, for the key of the disk cache.
+        grid: whether the kernel synchronizes the grid.
+        inlines: whether all device functions are inlined, so that their accesses can be checked.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        compile_: Callable[[ast.Module, str, dict[str, Any], Source], Any],
+        *,
+        inlines: bool = False,
+    ):
+        self.source, self.compile, self.inlines = source, compile_, inlines
+        self.space: dict[str, Any] = dict(source.names)
+        self.shared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        self.local: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        self.pure: set[str] = set()
+        self.texts: list[str] = []
+        self.grid = False
+        self.hoisted: list[ast.stmt] = []
+        self.grids: set[str] = set()
+        self._count = [0]
+        self._locals = {*source.parameters, *stored(source.body)}
+        self._inside: list[Any] = [source.function]
+        self._devices: dict[int, tuple[str, list[str]]] = {}
+
+    def fresh(self, stem: str) -> str:
+        """Return a new name."""
+        self._count[0] += 1
+        return f"_nb_{stem}_{self._count[0]}"
+
+    def global_(self, value: Any, stem: str) -> str:
+        """Return a new name for a value."""
+        name = self.fresh(stem)
+        self.space[name] = value
+        return name
+
+    # ------------------------------------------------------------ statements
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the simplified statements."""
+        out: list[ast.stmt] = []
+        for s in body:
+            outer, self.hoisted = self.hoisted, []
+            new = self.statement(s)
+            out += self.hoisted + new
+            self.hoisted = outer
+        return out
+
+    def statement(self, s: ast.stmt) -> list[ast.stmt]:
+        if isinstance(s, (ast.If, ast.While, ast.For)):
+            return self.compound(s)
+        if not isinstance(s, _SIMPLE):
+            raise self.source.unsupported(s.lineno, f"`{ast.unparse(s).splitlines()[0][:60]}`")
+        if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and isinstance(s.targets[0], ast.Name):
+            path = self.source.path(s.value.func)
+            if path in ("cuda.shared.array", "cuda.local.array"):
+                self.array(s.targets[0].id, s.value, path)
+                return []
+            if path == "cuda.cg.this_grid":
+                self.grids.add(s.targets[0].id)
+                return []
+        if isinstance(s, ast.AnnAssign) and s.value is not None:
+            s = ast.copy_location(ast.Assign([s.target], s.value), s)
+        if isinstance(s, ast.AnnAssign) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)):
+            return []
+        s = self.visit(s)
+        if isinstance(s, ast.Expr) and isinstance(s.value, (ast.Constant, ast.Name)):
+            return []  # its call was hoisted
+        if isinstance(s, ast.Assign) and len(s.targets) > 1:
+            return self.chained(s)
+        if isinstance(s, ast.Assign) and isinstance(s.targets[0], (ast.Tuple, ast.List)):
+            return self.unpacked(s, s.targets[0].elts, s.value)
+        return [s]
+
+    def compound(self, s: ast.If | ast.While | ast.For) -> list[ast.stmt]:
+        if isinstance(s, ast.For):
+            s.iter = self.visit(s.iter)
+        else:
+            s.test = self.visit(s.test)
+        hoisted, self.hoisted = self.hoisted, []
+        s.body, s.orelse = self.block(s.body), self.block(s.orelse)
+        if isinstance(s, (ast.While, ast.For)) and s.orelse and meets(s):
+            raise self.source.unsupported(s.lineno, "`else` after a loop with a barrier", "use a flag")
+        if hoisted and isinstance(s, ast.While):  # threads meet in the condition: test it in the body
+            s.body = [*hoisted, *statements("if not TEST: break", s.lineno, TEST=s.test), *s.body]
+            hoisted, s.test = [], ast.copy_location(ast.Constant(True), s)
+        self.hoisted = hoisted
+        if isinstance(s, ast.For) and not isinstance(s.target, ast.Name):  # `for a, b in ...`
+            target = ast.copy_location(ast.Name(self.fresh("item"), ast.Store()), s)
+            value = ast.copy_location(ast.Name(target.id, ast.Load()), s)
+            s.body = [ast.copy_location(ast.Assign([s.target], value), s), *s.body]
+            s.target = target
+        return [s]
+
+    def chained(self, s: ast.Assign) -> list[ast.stmt]:
+        """`a = b = value`."""
+        name = self.fresh("value")
+        out: list[ast.stmt] = [assignment(name, s.value)]
+        for target in s.targets:
+            each = ast.copy_location(ast.Assign([target], expression(name, s.lineno)), s)
+            out += self.unpacked(each, target.elts, each.value) if isinstance(target, ast.Tuple) else [each]
+        return out
+
+    def unpacked(self, s: ast.Assign, targets: list[ast.expr], value: ast.expr) -> list[ast.stmt]:
+        """Split an assignment to several targets into one assignment for each."""
+        if any(isinstance(t, ast.Starred) for t in targets):
+            raise self.source.unsupported(s.lineno, "an assignment with *", "name each element")
+        if isinstance(value, ast.Attribute) and value.attr == "shape":
+            parts = [expression(f"a[{k}]", s.lineno, a=value) for k in range(len(targets))]
+        elif isinstance(value, ast.Tuple) and len(value.elts) == len(targets):
+            parts = value.elts
+            simple = all(isinstance(t, ast.Name) for t in targets)
+            if not simple or named(value) & stored(targets):  # all are computed before the first is assigned
+                names = [self.fresh("part") for _ in parts]
+                out: list[ast.stmt] = [assignment(n, p, s.lineno) for n, p in zip(names, parts, strict=True)]
+                for t, n in zip(targets, names, strict=True):
+                    out.append(ast.copy_location(ast.Assign([t], expression(n, s.lineno)), s))
+                return out
+        else:
+            name = self.fresh("tuple")
+            out = [assignment(name, value, s.lineno)]
+            for k, t in enumerate(targets):
+                each = ast.copy_location(ast.Assign([t], expression(f"{name}[{k}]", s.lineno)), s)
+                out += self.unpacked(each, t.elts, each.value) if isinstance(t, ast.Tuple) else [each]
+            return out
+        return [ast.copy_location(ast.Assign([t], p), s) for t, p in zip(targets, parts, strict=True)]
+
+    def array(self, name: str, call: ast.Call, path: str) -> None:
+        """Note a shared or local array."""
+        given = dict(zip(("shape", "dtype"), call.args, strict=False)) | {k.arg or "": k.value for k in call.keywords}
+        if not {"shape", "dtype"} <= given.keys():
+            raise self.source.unsupported(call.lineno, f"`{ast.unparse(call)}`", "give its shape and dtype")
+        shape = self.source.value(given["shape"])
+        dtype = self.source.value(given["dtype"])
+        table = self.shared if path == "cuda.shared.array" else self.local
+        if name in self.shared or name in self.local:
+            raise self.source.unsupported(call.lineno, f"a second array named {name}", "give it another name")
+        kept = half.as_dtype(dtype)
+        table[name] = (tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),), kept)
+        self.space[f"_nb_dtype_{name}"] = kept
+
+    # ------------------------------------------------------------ expressions
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """`a and b`; as statements where threads meet in a part that may be skipped."""
+        parts = []
+        for k, each in enumerate(node.values):
+            outer, self.hoisted = self.hoisted, []
+            value = self.visit(each)
+            mine, self.hoisted = self.hoisted, outer
+            parts.append((value, mine))
+            if k == 0:
+                self.hoisted += mine
+        if not any(mine for _, mine in parts[1:]):
+            node.values = [value for value, _ in parts]
+            return node
+        name, line = self.fresh("logic"), node.lineno
+        test = name if isinstance(node.op, ast.And) else f"not {name}"
+        inner: list[ast.stmt] = []
+        for k, (value, mine) in reversed([*enumerate(parts)]):
+            here: list[ast.stmt] = [assignment(name, value, line), *inner]
+            if k == 0:
+                self.hoisted += here
+            else:
+                inner = statements(f"if {test}:\n BODY", line, BODY=[*mine, *here])
+        return expression(name, line)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        """`a if c else b`; as statements where threads meet in a or b."""
+        node.test = self.visit(node.test)
+        sides = []
+        for part in (node.body, node.orelse):
+            outer, self.hoisted = self.hoisted, []
+            sides.append((self.visit(part), self.hoisted))
+            self.hoisted = outer
+        (a, first), (b, second) = sides
+        if not first and not second:
+            node.body, node.orelse = a, b
+            return node
+        name, line = self.fresh("choice"), node.lineno
+        self.hoisted += statements(
+            "if TEST:\n FIRST\nelse:\n SECOND", line, TEST=node.test,
+            FIRST=[*first, assignment(name, a, line)], SECOND=[*second, assignment(name, b, line)],
+        )  # fmt: skip
+        return expression(name, line)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        """`(n := value)`: an assignment in front."""
+        self.hoisted.append(assignment(node.target.id, self.visit(node.value), node.lineno))
+        return expression(node.target.id, node.lineno)
+
+    def visit_Lambda(self, node: ast.expr) -> Any:
+        raise self.source.unsupported(node.lineno, f"`{ast.unparse(node)[:60]}`", "write a loop or a device function")
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if isinstance(node.ctx, ast.Load) and self.source.path(node):
+            return self.visit_Attribute(node)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute | ast.Name) -> Any:
+        path, line = self.source.path(node), node.lineno
+        if not path:
+            return self.generic_visit(node)
+        _, *rest = path.split(".")
+        if rest and rest[0] in _INDICES and rest[1:]:
+            return expression(f"_nb_{_INDICES[rest[0]]}{rest[1]}", line)
+        if path == "cuda.laneid":
+            return expression("_nb_t % 32", line)
+        if path == "cuda.warpsize":
+            return expression("32", line)
+        if path in functions.FUNCTIONS:
+            name = "_nb_f_" + path.replace(".", "_")
+            self.space[name] = functions.FUNCTIONS[path]
+            self.pure.add(name)
+            return expression(name, line)
+        value = own(self.source.value(node))
+        if isinstance(value, (types.Type, int, float, np.generic)):
+            return expression(self.global_(value, "constant"), line)
+        raise self.source.unsupported(line, path)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        path, line = self.source.path(node.func), node.lineno
+        if not path:
+            return self.other_call(node)
+        name = path.split(".")[-1]
+        if path in ("cuda.shared.array", "cuda.local.array"):
+            made = self.fresh("array")
+            self.array(made, node, path)
+            return expression(made, line)
+        if path == "cuda.const.array_like":
+            return self.constant(node)
+        arguments = [self.visit(a) for a in node.args]
+        if path == "cuda.syncthreads" or path == "cuda.syncwarp":
+            self.hoisted += statements(f"{BARRIER if name == 'syncthreads' else WARP_BARRIER}()", line)
+            return expression("None", line)
+        if path.startswith("cuda.") and name in _IGNORED:
+            return expression("None", line)
+        if path == "cuda.lanemask_lt":
+            return expression("_nb_np.uint32((1 << (_nb_t & 31)) - 1)", line)
+        if path in ("cuda.grid", "cuda.gridsize"):
+            each = "_nb_b{0} * _nb_D{0} + _nb_t{0}" if name == "grid" else "_nb_G{0} * _nb_D{0}"
+            parts = [each.format(a) for a in "xyz"[: self.source.value(node.args[0])]]
+            return expression(parts[0] if len(parts) == 1 else f"({', '.join(parts)})", line)
+        if path.startswith("cuda.atomic."):
+            return self.atomic(name, arguments, node)
+        exchange = name.removesuffix("_sync")
+        if name in BLOCK_VOTES or exchange in warps.EXCHANGES:
+            result = self.fresh("met")
+            self.hoisted += statements(f"{result} = {EXCHANGE}({exchange!r}, ARGUMENTS)", line)
+            made_call = self.hoisted[-1].value  # type: ignore[attr-defined]
+            given = [*arguments, *(self.visit(k.value) for k in node.keywords)]
+            made_call.args[1:] = given
+            return expression(result, line)
+        node.func, node.args = self.visit(node.func), arguments
+        return node
+
+    def other_call(self, node: ast.Call) -> Any:
+        """A call of something that is not CUDA's."""
+        func, line = node.func, node.lineno
+        if is_device(target := self.known(func)):
+            return self.device(node, target)
+        if isinstance(func, ast.Attribute) and func.attr == "sync":
+            owner = func.value
+            if self.source.path(getattr(owner, "func", owner)) == "cuda.cg.this_grid" or (
+                isinstance(owner, ast.Name) and owner.id in self.grids
+            ):
+                self.grid = True
+                self.hoisted += statements(f"{GRID_BARRIER}()", line)
+                return expression("None", line)
+        made = half.constructor(self.known(func))
+        if made is not None:
+            name = self.global_(made, "convert")
+            self.pure.add(name)
+            node.func = expression(name, line)
+            node.args = [self.visit(a) for a in node.args]
+            return node
+        return self.generic_visit(node)
+
+    def known(self, node: ast.expr) -> Any:
+        """The value of a global name, or of an attribute of a module; None for others."""
+        if isinstance(node, ast.Name):
+            return self.source.names.get(node.id)
+        if isinstance(node, ast.Attribute) and inspect.ismodule(owner := self.known(node.value)):
+            return getattr(owner, node.attr, None)
+        return None
+
+    def constant(self, node: ast.Call) -> Any:
+        """`cuda.const.array_like(array)`: the array as a constant."""
+        value = np.ascontiguousarray(self.source.value(node.args[0]))
+        return expression(self.global_(value, "constant"), node.lineno)
+
+    def atomic(self, name: str, arguments: list[ast.expr], node: ast.Call) -> Any:
+        array = arguments[0]
+        mine = isinstance(array, ast.Name) and array.id in self.shared
+        table = atomics.SHARED if mine else atomics.GLOBAL
+        if name not in table:
+            raise self.source.unsupported(node.lineno, f"cuda.atomic.{name}")
+        made = f"_nb_atomic_{name}_{'shared' if mine else 'global'}"
+        self.space[made] = table[name]
+        return ast.copy_location(ast.Call(ast.Name(made, ast.Load()), arguments, []), node)
+
+    # ------------------------------------------------------------ device functions
+
+    def bound(self, node: ast.Call, inner: Source) -> list[ast.expr]:
+        """The arguments of a call in the order of the function's parameters."""
+        try:
+            given = inspect.signature(inner.function).bind(
+                *node.args, **{k.arg or "**": k.value for k in node.keywords}
+            )
+        except TypeError as error:
+            raise self.source.unsupported(node.lineno, f"the call `{ast.unparse(node)}` ({error})") from None
+        out = []
+        for name, parameter in inspect.signature(inner.function).parameters.items():
+            if name in given.arguments:
+                out.append(self.visit(given.arguments[name]))
+            else:
+                value = own(parameter.default)
+                out.append(expression(self.global_(value, "default"), node.lineno))
+        return out
+
+    def device(self, node: ast.Call, target: Any) -> Any:
+        """A call of a device function."""
+        inner = Source(target)
+        if inner.function in self._inside:
+            raise self.source.unsupported(node.lineno, f"recursion ({inner.name} calls itself)", "write it as a loop")
+        if self.must_inline(inner, [inner.function]) or self.inlines:
+            return self.inline(node, inner)
+        name, context = self.device_function(inner)
+        arguments = [*self.bound(node, inner), *(ast.Name(c, ast.Load()) for c in context)]
+        call = ast.copy_location(ast.Call(ast.Name(name, ast.Load()), arguments, []), node)
+        return ast.fix_missing_locations(call)
+
+    def must_inline(self, inner: Source, stack: list[Any]) -> bool:
+        """Whether threads meet in a device function, or it has arrays of its block or thread."""
+        for n in walk(inner.body):
+            if isinstance(n, ast.Attribute) and n.attr == "sync":
+                return True
+            path = inner.path(n) if isinstance(n, (ast.Attribute, ast.Name)) else ""
+            last = path.split(".")[-1]
+            if path and (last in _MEETING or last.removesuffix("_sync") in warps.EXCHANGES):
+                return True
+            if path in ("cuda.shared.array", "cuda.local.array"):
+                return True
+            value = inner.names.get(n.id) if isinstance(n, ast.Name) else None
+            if is_device(value):
+                below, value_line = Source(value), getattr(n, "lineno", inner.line)
+                if below.function in stack:
+                    raise inner.unsupported(value_line, f"recursion ({below.name} calls itself)", "write it as a loop")
+                if self.must_inline(below, [*stack, below.function]):
+                    return True
+        return False
+
+    def device_function(self, inner: Source) -> tuple[str, list[str]]:
+        """A device function as a function for the CPU: its name, and the generated names that it takes as well."""
+        if id(inner.function) not in self._devices:
+            normal = Normalize(inner, self.compile)
+            normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts
+            normal._inside = [*self._inside, inner.function]
+            body = normal.block(copy.deepcopy(inner.body))
+            used = named(body)
+            context = [c for c in CONTEXT if c in used]
+            tree = function("_nb_device", [*inner.parameters, *context], body)
+            text = ast.unparse(tree) + constants(used, normal.space)
+            self.texts.append(text)
+            # The name is unique, because the machine code of several kernels is linked together.
+            name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+            tree.body[0].name = name  # type: ignore[attr-defined]
+            normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
+            self.space.update({n: v for n, v in normal.space.items() if n.startswith("_nb_")})
+            self.space[name] = self.compile(tree, name, normal.space, inner)
+            self._devices[id(inner.function)] = (name, context)
+            called_names = {called(n) for n in walk(body)}
+            if not any(isinstance(n, ast.Subscript) for n in walk(body)) and not any(
+                "_nb_atomic" in n or ("_nb_device" in n and n not in self.pure) for n in called_names
+            ):
+                self.pure.add(name)
+        return self._devices[id(inner.function)]
+
+    def inline(self, node: ast.Call, inner: Source) -> Any:
+        """Put the statements of a device function in front of the statement that calls it."""
+        suffix = self.fresh(inner.name)
+        assigned = stored(inner.body)
+        local = {n: f"{suffix}_{n}" for n in {*inner.parameters, *assigned}}
+        body: list[ast.stmt] = []
+        renamed: dict[str, ast.expr] = {}
+        for parameter, value in zip(inner.parameters, self.bound(node, inner), strict=True):
+            if parameter not in assigned and isinstance(value, (ast.Name, ast.Constant)):
+                renamed[parameter] = value
+            else:
+                body.append(assignment(local[parameter], value, node.lineno))
+        statements_ = copy.deepcopy(inner.body)
+        for each in walk(statements_):
+            each.nb_file = inner.file  # type: ignore[attr-defined]
+        source = _Inlined(inner)
+        for n in sorted(named(statements_) & inner.names.keys() - local.keys()):
+            if n in self._locals or (n in self.space and self.space[n] is not inner.names[n]):
+                # The kernel has a variable or another global of this name.
+                other = self.global_(inner.names[n], f"global_{n}")
+                statements_ = [_Rename({n: other}, {}).visit(s) for s in statements_]
+                source.names[other] = inner.names[n]
+            else:
+                self.space[n] = inner.names[n]
+        result = f"{suffix}_result"
+        statements_ = _Returns(self, result).whole(statements_, node.lineno)
+        statements_ = [_Rename(local, renamed).visit(s) for s in statements_]
+        outer, outer_inside = self.source, self._inside
+        self.source, self._inside = source, [*outer_inside, inner.function]
+        body += self.block(statements_)
+        self.source, self._inside = outer, outer_inside
+        self.hoisted += body
+        if result not in stored(body):
+            return expression("None", node.lineno)
+        return expression(result, node.lineno)
+
+
+def constants(names: set[str], space: dict[str, Any]) -> str:
+    """Return a text of the values that these names have, for the key of the disk cache."""
+    found = []
+    for name in sorted(names & space.keys()):
+        value = space[name]
+        if isinstance(value, np.ndarray):
+            value = (value.dtype, value.shape, hashlib.sha256(value.tobytes()).hexdigest())
+        elif inspect.ismodule(value) or (callable(value) and not isinstance(value, types.Type)):
+            value = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__name__))
+        found.append(f"{name}={value!r}")
+    return "\n".join(found)
+
+
+class _Inlined(Source):
+    """A device function's source while it is inlined: some of its globals have other names."""
+
+    def __init__(self, inner: Source):
+        self.__dict__.update(inner.__dict__)
+        self.names = dict(inner.names)
+
+
+class _Rename(ast.NodeTransformer):
+    """Rename variables, and replace parameters by expressions."""
+
+    def __init__(self, names: dict[str, str], values: dict[str, ast.expr]):
+        self.names, self.values = names, values
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id in self.values:
+            return ast.copy_location(copy.deepcopy(self.values[node.id]), node)
+        node.id = self.names.get(node.id, node.id)
+        return node
+
+
+class _Returns:
+    """Turn `return value` into an assignment of the result, and a jump to the end where others follow."""
+
+    def __init__(self, normal: Normalize, result: str):
+        self.normal, self.result = normal, result
+
+    def whole(self, body: list[ast.stmt], line: int) -> list[ast.stmt]:
+        if not returns(body):
+            return body
+        if isinstance(body[-1], ast.Return) and not returns(body[:-1]):
+            return [*body[:-1], *self.assigned(body[-1])]
+        return statements(f"for {self.normal.fresh('once')} in range(1):\n BODY", line, BODY=self.block(body, 0))
+
+    def assigned(self, s: ast.Return) -> list[ast.stmt]:
+        return [] if s.value is None else [assignment(self.result, s.value, s.lineno)]
+
+    def block(self, body: list[ast.stmt], depth: int) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for s in body:
+            if isinstance(s, ast.Return):
+                flag = statements(f"{self.result}_back = True", s.lineno) if depth else []
+                return [*out, *self.assigned(s), *flag, ast.copy_location(ast.Break(), s)]
+            had = returns(s)
+            deeper = depth + isinstance(s, (ast.For, ast.While))
+            for part in ("body", "orelse"):
+                if getattr(s, part, None):
+                    setattr(s, part, self.block(getattr(s, part), deeper))
+            if had and isinstance(s, (ast.For, ast.While)):
+                out += [*statements(f"{self.result}_back = False", s.lineno), s]
+                out += statements(f"if {self.result}_back: break", s.lineno)
+            else:
+                out.append(s)
+        return out

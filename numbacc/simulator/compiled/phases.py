@@ -1,0 +1,558 @@
+"""Emit a kernel as phases: step 4 of the compiled simulator.
+
+A phase is a loop over the threads of a block, between two places where threads meet. A branch or loop that contains
+a barrier stays outside of these loops if its condition is uniform. Else it becomes masks: for each thread, a byte that
+says whether it takes part.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numba import types
+
+from . import half, warps
+from .analysis import Facts, factor
+from .normalize import BLOCK_VOTES, Normalize
+from .syntax import (
+    BARRIER,
+    EXCHANGE,
+    MEETINGS,
+    WARP_BARRIER,
+    assignment,
+    called,
+    exposed,
+    expression,
+    jumps,
+    meets,
+    named,
+    returns,
+    statements,
+    stored,
+)
+from .variables import Carried
+
+
+class Checker(Protocol):
+    """The statements that checked mode adds to phases."""
+
+    def body(self, body: list[ast.stmt], emit: Phases) -> list[ast.stmt]:
+        """Return the statements of a phase with checks."""
+
+    def barrier(self, emit: Phases, kind: str) -> list[ast.stmt]:
+        """Return the statements where a phase ends."""
+
+    def clean(self, body: list[ast.stmt], emit: Phases) -> tuple[list[ast.stmt], ast.expr] | None:
+        """Return statements and a condition: where it holds, a phase needs no checks."""
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The masks of a statement: of the innermost loop that has one, and of the innermost branch in it.
+
+    Attributes:
+        line: the line of the branch or loop that parted the threads.
+    """
+
+    loop: tuple[str, ...] = ()
+    side: tuple[str, ...] = ()
+    line: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.loop + self.side
+
+
+@dataclass
+class _Loop:
+    """A loop around the statement at hand: masks, or none where it is a plain loop of the block."""
+
+    runs: str = ""
+    turn: str = ""
+
+
+@dataclass
+class Phases:
+    """Emit blocks of statements for all threads. The first pass (`carried` is None) only finds the
+    variables that are carried.
+
+    Attributes:
+        returning: whether threads that returned must be known in later phases.
+        carried: the variables that live from one phase to another.
+        several: whether there are several phases.
+        needed, runs, dead: found: the values for the next pass.
+    """
+
+    normal: Normalize
+    facts: Facts
+    returning: bool
+    checker: Checker | None = None
+    carried: set[str] | None = None
+    several: bool = True
+    needed: set[str] = field(default_factory=set)
+    runs: int = 0
+    heads: list[ast.stmt] = field(default_factory=list)
+    line: int = 1
+    loops: list[_Loop] = field(default_factory=list)
+    count: int = 0
+    died: bool = False
+    dead: bool = False
+
+    @property
+    def kinds(self) -> dict[str, types.Type]:
+        return self.facts.kinds
+
+    def make(self, text: str, **parts: Any) -> list[ast.stmt]:
+        return statements(text, self.line, **parts)
+
+    def fresh(self, stem: str, dtype: str = "_nb_np.uint8") -> str:
+        """Return the name of a new array with an element for each thread; of a scalar where `dtype` is empty."""
+        self.count += 1
+        name = f"_nb_{stem}_{self.count}"
+        if dtype:
+            self.heads += self.make(f"{name} = _nb_np.zeros(_nb_slots, {dtype})")
+        return name
+
+    @property
+    def slot(self) -> str:
+        """The name of a thread's place in arrays by thread."""
+        return "_nb_slot" if self.normal.grid else "_nb_t"
+
+    def variable(self, name: str) -> Carried:
+        return Carried(name, self.kinds[name], name not in self.facts.divergent, self.normal.source, self.slot)
+
+    # ------------------------------------------------------------ blocks
+
+    def block(self, body: list[ast.stmt], masks: Masks) -> list[ast.stmt]:
+        """Return statements for all threads, given the statements of one thread."""
+        out: list[ast.stmt] = []
+        run: list[ast.stmt] = []
+
+        def flush() -> list[ast.stmt]:
+            done = run[:]
+            run.clear()
+            return self.phase(done, masks) if done else []
+
+        for s in body:
+            self.line = s.lineno
+            value = getattr(s, "value", None)
+            if not self.splits(s):
+                run.append(s)
+            elif called(value) == EXCHANGE:
+                assert isinstance(s, ast.Assign)
+                exchange = self.exchange(s, masks)
+                self.line = s.lineno
+                run += exchange.before
+                out += self.phase(run[:], masks, exchange.first)
+                run.clear()
+                self.line = s.lineno
+                out += self.barrier(masks, BARRIER if exchange.uniform else WARP_BARRIER) + exchange.between
+                run += exchange.after
+            else:
+                out += flush()
+                self.line = s.lineno
+                out += self.split(s, masks)
+        return out + flush()
+
+    def splits(self, s: ast.stmt) -> bool:
+        """Whether a statement cannot be inside a loop over threads."""
+        return meets(s) or (bool(self.loops) and any(jumps(s))) or self.strided(s)
+
+    def split(self, s: ast.stmt, masks: Masks) -> list[ast.stmt]:
+        value = getattr(s, "value", None)
+        if called(value) in MEETINGS:
+            return self.barrier(masks, called(value))
+        if isinstance(s, ast.If):
+            return self.branch(s, masks)
+        if isinstance(s, ast.For) and self.strided(s):
+            return self.in_step(s, masks)
+        if isinstance(s, (ast.For, ast.While)):
+            return self.loop(s, masks)
+        if isinstance(s, (ast.Break, ast.Continue)):
+            return self.leave(s, masks)
+        raise self.normal.source.unsupported(s.lineno, f"`{ast.unparse(s)[:60]}` with a barrier in it")
+
+    # ------------------------------------------------------------ phases
+
+    def phase(self, body: list[ast.stmt], masks: Masks, first: list[ast.stmt] | None = None) -> list[ast.stmt]:
+        """Return a loop over all threads. `first` comes before the masks."""
+        self.runs += 1
+        self.dead |= self.died
+        exposed(body, set(), self.needed)
+        body = copy.deepcopy(body)
+        dies = returns(body)
+        if dies:
+            body = self.returned(body, 0)
+            self.died, self.dead = True, self.dead or bool(self.loops) or bool(masks.names)
+        mentioned = named(body)
+        again: list[ast.stmt] = []
+        for name, value in reversed(self.facts.again.items()):
+            if name in mentioned:
+                mentioned |= named(value)
+                if not self.facts.uniform(value):
+                    again.insert(0, assignment(name, copy.deepcopy(value)))
+        body = [s for s in body if not self.repeated(s)] or [*self.make("pass")]
+        loads: list[ast.stmt] = []
+        stores: list[ast.stmt] = []
+        before: list[ast.stmt] = []
+        after: list[ast.stmt] = []
+        writes = stored(body)
+        for name in sorted((self.carried or set()) & mentioned):
+            v = self.variable(name)
+            loads += v.load(self.line)
+            if name in writes:
+                stores += v.store(self.line)
+                before += v.before(self.line)
+                after += v.after(self.line)
+        for name in self.normal.local:
+            if name in mentioned:
+                place = self.slot if self.several else "0"
+                loads += self.make(f"{name} = _nb_all_{name}[{place}]")
+        if self.normal.grid:
+            for name in self.normal.shared:
+                if name in mentioned:
+                    loads += self.make(f"{name} = _nb_all_{name}[_nb_block]")
+        clean, unchecked = None, body
+        if self.checker:
+            clean = self.checker.clean(body, self)
+            unchecked = copy.deepcopy(body) if clean else body
+            body = self.checker.body(body, self)
+        guards = [f"{m}[{self.slot}] == 0" for m in [*(["_nb_alive"] if self.returning else []), *masks.names]]
+        guard = self.make(f"if {' or '.join(guards)}: continue") if guards else []
+        inner = [*(first or []), *guard, *again, *loads, *body, *stores]
+        run = self.threads_one_by_one(inner) if clean else self.threads(inner)
+        if clean:
+            inner = copy.deepcopy([*(first or []), *guard, *again, *loads, *unchecked, *stores])
+            parts = {"CLEAN": self.threads(inner), "CHECKED": run}
+            run = [*clean[0], *self.make("if TEST:\n CLEAN\nelse:\n CHECKED", TEST=clean[1], **parts)]
+        out = [*before, *run, *after]
+        if dies and self.returning:
+            out += self.make(f"if _nb_living == 0: {self.out_of_here}")
+        return out
+
+    @property
+    def out_of_here(self) -> str:
+        """The jump out of the innermost loop of the block, or to the next block."""
+        return "break" if self.loops or self.normal.grid else "continue"
+
+    def threads(self, inner: list[ast.stmt]) -> list[ast.stmt]:
+        """Return loops over all threads."""
+        loops = self.make(
+            """
+            for _nb_tz in range(_nb_Dz):
+                for _nb_ty in range(_nb_Dy):
+                    for _nb_tx in range(_nb_Dx):
+                        _nb_t = _nb_tx + _nb_Dx * (_nb_ty + _nb_Dy * _nb_tz)
+                        INNER
+            """,
+            INNER=[*(self.make("_nb_slot = _nb_block * _nb_T + _nb_t") if self.normal.grid else []), *inner],
+        )
+        return self.blocks(loops) if self.normal.grid else loops
+
+    def threads_one_by_one(self, inner: list[ast.stmt]) -> list[ast.stmt]:
+        """Return one loop over all threads of a block: slower than `threads` where there are no checks, but compiled
+        faster."""
+        used = named(inner)
+        text = "\n".join(f"_nb_t{a} = _nb_places_{a}[_nb_t]" for a in "xyz" if f"_nb_t{a}" in used) or "pass"
+        return self.make("for _nb_t in range(_nb_T):\n PLACES\n INNER", PLACES=self.make(text), INNER=inner)
+
+    def blocks(self, inner: list[ast.stmt]) -> list[ast.stmt]:
+        """Return a loop over the blocks of a grid that synchronizes."""
+        return self.make(
+            """
+            for _nb_block in range(_nb_first, _nb_last):
+                _nb_bx = _nb_block % _nb_Gx
+                _nb_by = _nb_block // _nb_Gx % _nb_Gy
+                _nb_bz = _nb_block // (_nb_Gx * _nb_Gy)
+                INNER
+            """,
+            INNER=inner,
+        )
+
+    def repeated(self, s: ast.stmt) -> bool:
+        return isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and s.targets[0].id in self.facts.again
+
+    def returned(self, body: list[ast.stmt], depth: int) -> list[ast.stmt]:
+        """Return statements without `return`: a thread that returns goes to the end of the phase, and is dead."""
+        out: list[ast.stmt] = []
+        for s in body:
+            if isinstance(s, ast.Return):
+                dead = f"_nb_alive[{self.slot}] = 0\n_nb_living -= 1\n" if self.returning else ""
+                text = dead + ("_nb_back = True" if depth else "pass")
+                jump: ast.stmt = ast.Break() if depth else ast.Continue()
+                return [*out, *statements(text, s.lineno), ast.copy_location(jump, s)]
+            had = returns(s)
+            deeper = depth + isinstance(s, (ast.For, ast.While))
+            for part in ("body", "orelse"):
+                if getattr(s, part, None):
+                    setattr(s, part, self.returned(getattr(s, part), deeper))
+            if had and isinstance(s, (ast.For, ast.While)):
+                jump = ast.copy_location(ast.Break() if depth else ast.Continue(), s)
+                out += [*statements("_nb_back = False", s.lineno), s]
+                out += statements("if _nb_back:\n JUMP", s.lineno, JUMP=[jump])
+            else:
+                out.append(s)
+        return out
+
+    # ------------------------------------------------------------ where threads meet
+
+    def barrier(self, masks: Masks, kind: str) -> list[ast.stmt]:
+        """Return the statements at a barrier: with masks, count the threads that come."""
+        step = self.checker.barrier(self, kind) if self.checker else []
+        if kind == WARP_BARRIER or not masks.names:
+            return step
+        alive = f"_nb_alive[{self.slot}] != 0" if self.returning else "True"
+        here = " and ".join(f"{m}[{self.slot}] != 0" for m in masks.names)
+        slot = "_nb_slot = _nb_block * _nb_T + _nb_t" if self.normal.grid else "pass"
+        count = self.make(
+            f"""
+            _nb_come, _nb_all = 0, 0
+            for _nb_t in range(_nb_T):
+                {slot}
+                if {alive}:
+                    _nb_all += 1
+                    if {here}: _nb_come += 1
+            if _nb_come != 0 and _nb_come != _nb_all:
+                _nb_error[0], _nb_error[1], _nb_error[3] = 4, {self.line}, _nb_come
+                _nb_error[4], _nb_error[5], _nb_error[6] = _nb_block, _nb_all, {masks.line}
+                return
+            """
+        )
+        return [*(self.blocks(count) if self.normal.grid else count), *step]
+
+    def exchange(self, s: ast.Assign, masks: Masks) -> _Exchange:
+        """Return the statements of a shuffle or vote."""
+        assert isinstance(s.value, ast.Call) and isinstance(s.targets[0], ast.Name)
+        kind_node, *given = s.value.args
+        kind: str = kind_node.value  # type: ignore[attr-defined]
+        result = s.targets[0].id
+        board, came = f"_nb_board{result}", f"_nb_came{result}"
+        guards = [*(["_nb_alive"] if self.returning else []), *masks.names]
+        whole, own = not guards, len(guards) > 1  # all threads come; several masks are combined on a board
+        if len(guards) == 1:
+            came = guards[0]
+        value = given[0] if kind in BLOCK_VOTES else given[1] if len(given) > 1 else None
+        if self.carried is not None:
+            dtype: Any = np.dtype(np.int64)
+            if kind in BLOCK_VOTES or kind in warps.VOTES:
+                dtype = np.dtype(np.uint8)
+            elif kind.startswith("shfl"):
+                dtype = half.as_dtype(self.kinds[result])
+            elif value is not None:
+                dtype = np.dtype(np.float64 if self._real(value) else np.int64)
+            self.normal.space[f"_nb_dtype{board}"] = dtype
+            self.heads += self.make(f"{board} = _nb_np.zeros(_nb_slots, _nb_dtype{board})")
+            if own:
+                self.heads += self.make(f"{came} = _nb_np.zeros(_nb_slots, _nb_np.uint8)")
+        if value is not None and (kind in BLOCK_VOTES or kind in warps.VOTES):
+            value = expression("1 if VALUE else 0", s.lineno, VALUE=value)
+        slot = self.slot
+        first = self.make(f"{came}[{slot}] = 0") if own else []
+        before = self.make(f"{came}[{slot}] = 1") if own else []
+        if value is not None:
+            before += self.make(f"{board}[{slot}] = VALUE", VALUE=value)
+        if kind in BLOCK_VOTES:
+            return self.vote(kind, result, board, "" if whole else came, first, before)
+        helper = f"_nb_exchange_{kind}"
+        self.normal.space[helper] = warps.EXCHANGES[kind]
+        part = "[_nb_block * _nb_T:(_nb_block + 1) * _nb_T]" if self.normal.grid else ""
+        boards = f"{board}{part}, {'None' if whole else came + part}"
+        call = expression(f"{helper}({boards}, _nb_t, _nb_T)", s.lineno)
+        mask = given[:1]
+        rest = given[2:] if kind.startswith("shfl") else []
+        call.args += [copy.deepcopy(a) for a in (*mask, *rest)]
+        return _Exchange(first, before, [], [assignment(result, call, s.lineno)], False)
+
+    def _real(self, value: ast.expr) -> bool:
+        kinds = [self.kinds.get(n) for n in named(value)]
+        if any(isinstance(k, types.Array) and isinstance(k.dtype, types.Float) for k in kinds):
+            return True
+        return any(isinstance(k, types.Float) for k in kinds)
+
+    def vote(
+        self, kind: str, result: str, board: str, came: str, first: list[ast.stmt], before: list[ast.stmt]
+    ) -> _Exchange:
+        """A vote of the whole block: its result is uniform, but where the grid is one."""
+        total = {
+            "syncthreads_count": "_nb_total",
+            "syncthreads_and": "1 if _nb_total == _nb_voters else 0",
+            "syncthreads_or": "1 if _nb_total != 0 else 0",
+        }[kind]
+        slot = "_nb_slot = _nb_block * _nb_T + _nb_t" if self.normal.grid else "pass"
+        here = f"{came}[{self.slot}] != 0" if came else "True"
+        target = f"_nb_result{board}[_nb_block]" if self.normal.grid else f"_nb_u_{result}"
+        count = self.make(
+            f"""
+            _nb_total, _nb_voters = 0, 0
+            for _nb_t in range(_nb_T):
+                {slot}
+                if {here}:
+                    _nb_voters += 1
+                    _nb_total += {board}[{self.slot}]
+            {target} = {total}
+            """
+        )
+        if not self.normal.grid:
+            return _Exchange(first, before, count, [], True)
+        if self.carried is not None:
+            self.heads += self.make(f"_nb_result{board} = _nb_np.zeros(_nb_last, _nb_np.int64)")
+        return _Exchange(first, before, self.blocks(count), self.make(f"{result} = _nb_result{board}[_nb_block]"), True)
+
+    # ------------------------------------------------------------ branches and loops
+
+    def at_block(self, node: ast.expr) -> ast.expr:
+        """Return a uniform expression at the level of the block."""
+        self.needed |= named(node)
+        node = copy.deepcopy(node)
+        carried = {n for n in (self.carried or ()) if n not in self.facts.divergent}
+        whole: ast.expr = _Whole({n: self.variable(n).whole() for n in named(node) & carried}).visit(node)
+        return whole
+
+    def branch(self, s: ast.If, masks: Masks) -> list[ast.stmt]:
+        if self.facts.uniform(s.test):
+            test = self.at_block(s.test)
+            parts = [self.block(part, masks) for part in (s.body, s.orelse)]
+            return statements("if TEST:\n BODY\nelse:\n OTHER", s.lineno, TEST=test, BODY=parts[0], OTHER=parts[1])
+        line, slot = s.lineno, self.slot
+        yes, no = self.fresh("if"), self.fresh("else")
+        any_yes, any_no = self.fresh("any", ""), self.fresh("any", "")
+        first = self.make(f"{yes}[{slot}] = 0\n{no}[{slot}] = 0")
+        body = self.make(
+            f"if TEST:\n {yes}[{slot}] = 1\n {any_yes} = 1\nelse:\n {no}[{slot}] = 1\n {any_no} = 1", TEST=s.test
+        )
+        out = self.make(f"{any_yes} = 0\n{any_no} = 0") + self.phase(body, masks, first)
+        for part, side, any_ in ((s.body, yes, any_yes), (s.orelse, no, any_no)):
+            if part:
+                inner = self.block(part, replace(masks, side=(side,), line=line))
+                out += statements(f"if {any_} != 0:\n BODY", line, BODY=inner)
+        return out
+
+    def loop(self, s: ast.For | ast.While, masks: Masks) -> list[ast.stmt]:
+        condition = s.iter if isinstance(s, ast.For) else s.test
+        if self.facts.uniform(condition) and not self.facts.torn(s):
+            out = self.plain_loop(s, condition, masks)
+        else:
+            out = self.masked_loop(s, masks)
+        if returns(s) and self.returning:
+            out += self.make(f"if _nb_living == 0: {self.out_of_here}")
+        return out
+
+    def plain_loop(self, s: ast.For | ast.While, condition: ast.expr, masks: Masks) -> list[ast.stmt]:
+        line = s.lineno
+        test = self.at_block(condition)
+        self.loops.append(_Loop())
+        body = self.block(s.body, masks)
+        self.loops.pop()
+        if isinstance(s, ast.While):
+            return statements("while TEST:\n BODY", line, TEST=test, BODY=body)
+        assert isinstance(s.target, ast.Name)
+        if s.target.id in self.facts.divergent or not self.variable(s.target.id).plain:
+            item = self.fresh("item", "")
+            self.line = line
+            text = f"for {item} in TEST:\n SET\n BODY"
+            put = self.phase(self.make(f"{s.target.id} = {item}"), masks)
+            return statements(text, line, TEST=test, SET=put, BODY=body)
+        return statements(f"for _nb_u_{s.target.id} in TEST:\n BODY", line, TEST=test, BODY=body)
+
+    def masked_loop(self, s: ast.For | ast.While, masks: Masks) -> list[ast.stmt]:
+        line, slot = s.lineno, self.slot
+        runs, turn, any_ = self.fresh("loop"), self.fresh("turn"), self.fresh("any", "")
+        enter = self.phase(self.make(f"{runs}[{slot}] = 1"), masks, self.make(f"{runs}[{slot}] = 0"))
+        begin: list[ast.stmt] = []
+        if isinstance(s, ast.For):
+            assert isinstance(s.target, ast.Name)
+            if called(s.iter) != "range":
+                raise self.normal.source.unsupported(
+                    line, "a loop with a barrier over anything but a range, where threads differ,", "use range"
+                )
+            at = [self.fresh(n, "_nb_np.int64") for n in ("at", "stop", "step")]
+            given: list[ast.expr] = list(s.iter.args)  # type: ignore[attr-defined]
+            given = given if len(given) > 1 else [expression("0", line), *given]
+            given = given if len(given) == 3 else [*given, expression("1", line)]
+            text = "\n".join(f"{a}[{slot}] = {'ABC'[k]}" for k, a in enumerate(at))
+            enter += self.phase(self.make(text, **dict(zip("ABC", given, strict=True))), masks)
+            a, b, c = (f"{n}[{slot}]" for n in at)
+            test = expression(f"{a} < {b} if {c} > 0 else {a} > {b}", line)
+            begin = self.make(f"{s.target.id} = {a}\n{a} += {c}")
+        else:
+            test = s.test
+        step = self.make(
+            f"if TEST:\n {turn}[{slot}] = 1\n {any_} = 1\n BEGIN\nelse: {runs}[{slot}] = 0", TEST=test, BEGIN=begin
+        )
+        self.loops.append(_Loop(runs, turn))
+        start = self.phase(step, replace(masks, side=(runs,)), self.make(f"{turn}[{slot}] = 0"))
+        body = self.block(s.body, Masks((turn,), (), line))
+        self.loops.pop()
+        text = f"while True:\n {any_} = 0\n BEGIN\n if {any_} == 0: break\n BODY"
+        return enter + statements(text, line, BEGIN=start, BODY=body)
+
+    def leave(self, s: ast.Break | ast.Continue, masks: Masks) -> list[ast.stmt]:
+        """`break` or `continue` of a loop around phases."""
+        loop = self.loops[-1]
+        if not loop.runs:
+            return [s]
+        text = f"{loop.turn}[{self.slot}] = 0" + (f"\n{loop.runs}[{self.slot}] = 0" if isinstance(s, ast.Break) else "")
+        return self.phase(self.make(text), masks)
+
+    # ------------------------------------------------------------ loops in step
+
+    def strided(self, s: ast.stmt) -> bool:
+        """Whether threads stride through memory together: one iteration of all threads after the other is faster, as
+        neighbouring threads touch neighbouring elements."""
+        if not (isinstance(s, ast.For) and called(s.iter) == "range" and isinstance(s.target, ast.Name)) or meets(s):
+            return False
+        given: list[ast.expr] = s.iter.args  # type: ignore[attr-defined]
+        if len(given) != 3 or s.orelse:
+            return False
+        start, stop, step = given
+        facts = self.facts
+        return (
+            factor(step, facts)
+            and facts.pure(start)
+            and facts.uniform(stop)
+            and not named(start) & (facts.assigned - {*facts.again})
+            and not named(stop) & stored(s)
+            and s.target.id not in stored(s.body)
+            and not any(isinstance(n, (ast.Return, ast.Break, ast.Continue)) for n in ast.walk(s))
+        )
+
+    def in_step(self, s: ast.For, masks: Masks) -> list[ast.stmt]:
+        start, stop, step = s.iter.args  # type: ignore[attr-defined]
+        assert isinstance(s.target, ast.Name)
+        trips, trip, i = self.fresh("trips", ""), self.fresh("trip", ""), s.target.id
+        parts = {"START": start, "STOP": stop, "STEP": step}
+        count = self.make(f"{trips} = max({trips}, (STOP - START + STEP - 1) // STEP)", **parts)
+        turns = self.phase(count, masks)
+        first = self.fresh("start", "")
+        one = self.make(
+            f"{first} = START + {trip} * STEP\nif {first} < STOP:\n {i} = {first}\n BODY", BODY=s.body, **parts
+        )
+        self.loops.append(_Loop())
+        body = self.phase(one, masks)
+        self.loops.pop()
+        return statements(f"{trips} = 0\nCOUNT\nfor {trip} in range({trips}):\n BODY", s.lineno, COUNT=turns, BODY=body)
+
+
+class _Whole(ast.NodeTransformer):
+    """Replace names by expressions."""
+
+    def __init__(self, parts: dict[str, ast.expr]):
+        self.parts = parts
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return self.parts.get(node.id, node)
+
+
+@dataclass
+class _Exchange:
+    """The statements of a shuffle or vote: before the masks, of a thread before and after, and of the block between."""
+
+    first: list[ast.stmt]
+    before: list[ast.stmt]
+    between: list[ast.stmt]
+    after: list[ast.stmt]
+    uniform: bool

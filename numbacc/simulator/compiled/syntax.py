@@ -1,0 +1,160 @@
+"""Make statements from templates, and ask questions about syntax trees.
+
+All names that the simulator generates begin with `_nb_`; `source` rejects kernels that use such names.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+Nodes = ast.AST | Sequence[ast.AST]
+
+#: The prefix of generated names.
+PREFIX = "_nb_"
+#: A thread's indices, and its number in the block.
+THREAD = ("_nb_tx", "_nb_ty", "_nb_tz", "_nb_t")
+#: A block's indices.
+BLOCK = ("_nb_bx", "_nb_by", "_nb_bz")
+#: The shape of a block and of the grid.
+SHAPE = ("_nb_Dx", "_nb_Dy", "_nb_Dz", "_nb_Gx", "_nb_Gy", "_nb_Gz")
+CONTEXT = (*THREAD, *BLOCK, *SHAPE)
+
+#: Calls that stand for a barrier of the grid, the block or the warp, and for an exchange between threads.
+GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE = "_nb_syncgrid", "_nb_syncthreads", "_nb_syncwarp", "_nb_exchange"
+MEETINGS = (GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE)
+
+
+class _Put(ast.NodeTransformer):
+    """Replace names by expressions and statements."""
+
+    def __init__(self, parts: dict[str, Any]):
+        self.parts = parts
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return copy.deepcopy(self.parts[node.id]) if node.id in self.parts else node
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if isinstance(node.value, ast.Name) and isinstance(self.parts.get(node.value.id), list):
+            return self.parts[node.value.id] or ast.Pass()
+        return self.generic_visit(node)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(textwrap.dedent(text))
+
+
+def statements(text: str, line: int = 1, **parts: Any) -> list[ast.stmt]:
+    """Return the statements of a template, all with one line number.
+
+    A name that is a keyword argument becomes the given expression; alone in a line, the given list of statements.
+    """
+    tree = copy.deepcopy(_parsed(text))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.expr)):
+            node.lineno = node.end_lineno = line
+            node.col_offset = node.end_col_offset = 0
+    body: list[ast.stmt] = _Put(parts).visit(tree).body
+    for each in body:
+        ast.fix_missing_locations(each)
+    return body
+
+
+def expression(text: str, line: int = 1, **parts: Any) -> Any:
+    """Return the expression of a template."""
+    (made,) = statements(text, line, **parts)
+    assert isinstance(made, ast.Expr)
+    return made.value
+
+
+def assignment(name: str, value: ast.expr, line: int | None = None) -> ast.Assign:
+    """Return `name = value`, at the value's line."""
+    made = ast.Assign([ast.Name(name, ast.Store())], value)
+    made.lineno = made.end_lineno = value.lineno if line is None else line
+    made.col_offset = made.end_col_offset = 0
+    return ast.fix_missing_locations(made)
+
+
+def function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast.Module:
+    """Return the tree of a function."""
+    tree = ast.parse(f"def {name}({', '.join(parameters)}): pass")
+    tree.body[0].body = body or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.fix_missing_locations(tree)
+
+
+def called(node: Any) -> str:
+    """Return the name of the function that a call names; "" for anything else."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+
+
+def walk(nodes: Nodes) -> Iterator[ast.AST]:
+    """Return all nodes below these."""
+    for node in [nodes] if isinstance(nodes, ast.AST) else nodes:
+        yield from ast.walk(node)
+
+
+def stored(nodes: Nodes) -> set[str]:
+    """Return the names that statements assign."""
+    return {n.id for n in walk(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def named(nodes: Nodes) -> set[str]:
+    """Return all names in statements or expressions."""
+    return {n.id for n in walk(nodes) if isinstance(n, ast.Name)}
+
+
+def jumps(nodes: Nodes) -> Iterator[ast.AST]:
+    """Return the breaks and continues that belong to a loop outside of these statements."""
+    for node in [nodes] if isinstance(nodes, ast.AST) else nodes:
+        if isinstance(node, (ast.Break, ast.Continue)):
+            yield node
+        elif not isinstance(node, (ast.For, ast.While, ast.expr)):
+            yield from jumps(list(ast.iter_child_nodes(node)))
+
+
+def returns(nodes: Nodes) -> bool:
+    """Return whether there is a `return`."""
+    return any(isinstance(n, ast.Return) for n in walk(nodes))
+
+
+def meets(nodes: Nodes) -> bool:
+    """Return whether threads meet there: at a barrier, a shuffle or a vote."""
+    return any(called(n) in MEETINGS for n in walk(nodes))
+
+
+def exposed(body: Sequence[ast.stmt], known: set[str], found: set[str]) -> set[str] | None:
+    """Add to `found` what the statements may read before they assign it.
+
+    Returns:
+        The names that they surely assign, with `known`; None if control never reaches their end.
+    """
+    for s in body:
+        if isinstance(s, ast.If):
+            found |= named(s.test) - known
+            ways = [exposed(part, set(known), found) for part in (s.body, s.orelse)]
+            ends = [way for way in ways if way is not None]
+            if not ends:
+                return None
+            known = set.intersection(*ends)
+        elif isinstance(s, ast.For):
+            found |= named(s.iter) - known
+            exposed(s.body, known | stored(s.target), found)
+            exposed(s.orelse, set(known), found)
+        elif isinstance(s, ast.While):
+            found |= named(s.test) - known
+            exposed(s.body, set(known), found)
+            exposed(s.orelse, set(known), found)
+        elif isinstance(s, (ast.Return, ast.Break, ast.Continue)):
+            return None
+        else:
+            loads = {n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+            if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
+                loads.add(s.target.id)
+            found |= loads - known
+            known = known | stored(s)
+    return known

@@ -1,0 +1,174 @@
+"""Keep variables between phases: in scalars of the block, or in arrays by thread.
+
+A variable is stored as numbers: a tuple as its elements, an array as its address, shape and strides.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from .half import as_dtype
+from .source import Source
+from .syntax import assignment, expression, statements
+
+
+@intrinsic
+def address(typingctx: Any, value: Any) -> Any:
+    """Return the address of an array's first element, or of a record."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (kind,) = signature.args
+        pointer = args[0]
+        if isinstance(kind, types.Array):
+            pointer = context.make_array(kind)(context, builder, args[0]).data
+        return builder.ptrtoint(pointer, context.get_value_type(types.intp))
+
+    return types.intp(value), codegen
+
+
+@functools.cache
+def rebuilder(kind: types.Type) -> Any:
+    """Return a function that makes an array of this type from (address, shape, strides); a record from (address,)."""
+
+    @intrinsic
+    def rebuild(typingctx: Any, parts: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers = cgutils.unpack_tuple(builder, args[0])
+            if isinstance(kind, types.Record):
+                return builder.inttoptr(numbers[0], context.get_value_type(kind))
+            made = context.make_array(kind)(context, builder)
+            n = kind.ndim
+            data = builder.inttoptr(numbers[0], made.data.type)
+            size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+            arrayobj.populate_array(
+                made, data=data, shape=numbers[1 : 1 + n], strides=numbers[1 + n :], itemsize=size, meminfo=None
+            )
+            return made._getvalue()
+
+        return kind(parts), codegen
+
+    return rebuild
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A variable that lives from one phase to another.
+
+    Attributes:
+        uniform: whether one value serves the whole block.
+        slot: the name of a thread's place in arrays by thread.
+    """
+
+    name: str
+    kind: types.Type
+    uniform: bool
+    source: Source
+    slot: str
+
+    def leaves(self) -> list[tuple[str, Any]]:
+        """Return the numbers that a variable consists of: how to read each, and its dtype."""
+        return [*self._leaves(self.name, self.kind)]
+
+    def _leaves(self, text: str, kind: types.Type) -> Iterator[tuple[str, Any]]:
+        if isinstance(kind, types.BaseTuple):
+            for k, inner in enumerate(kind):
+                yield from self._leaves(f"{text}[{k}]", inner)
+        elif isinstance(kind, (types.Array, types.Record)):
+            yield f"_nb_address({text})", np.dtype(np.int64)
+            for part in ("shape", "strides"):
+                for axis in range(getattr(kind, "ndim", 0)):
+                    yield f"{text}.{part}[{axis}]", np.dtype(np.int64)
+        elif not isinstance(kind, types.NoneType):
+            try:
+                yield text, as_dtype(kind)
+            except NotImplementedError:
+                raise self.source.unsupported(
+                    self.source.line, f"{self.name}, which has the type {kind} and lives across a barrier,"
+                ) from None
+
+    def _whole(self, kind: types.Type, parts: Iterator[str]) -> str:
+        """Return the expression of the variable, made of its numbers."""
+        if isinstance(kind, types.BaseTuple):
+            return f"({', '.join(self._whole(inner, parts) for inner in kind)},)" if len(kind) else "()"
+        if isinstance(kind, (types.Array, types.Record)):
+            numbers = [next(parts) for _ in range(1 + 2 * getattr(kind, "ndim", 0))]
+            return f"{self.rebuild_name(kind)}(({', '.join(numbers)},))"
+        return "None" if isinstance(kind, types.NoneType) else next(parts)
+
+    @staticmethod
+    def rebuild_name(kind: types.Type) -> str:
+        """Return the name of the function that makes values of a type."""
+        return f"_nb_rebuild_{hashlib.sha256(str(kind).encode()).hexdigest()[:12]}"
+
+    def helpers(self) -> dict[str, Any]:
+        """Return the functions that `load` and `store` call, by name."""
+        found: dict[str, Any] = {"_nb_address": address}
+
+        def look(kind: types.Type) -> None:
+            for inner in kind if isinstance(kind, types.BaseTuple) else ():
+                look(inner)
+            if isinstance(kind, (types.Array, types.Record)):
+                found[self.rebuild_name(kind)] = rebuilder(kind)
+
+        look(self.kind)
+        return found
+
+    def names(self) -> list[str]:
+        """Return the names of the scalars or arrays that hold the numbers."""
+        if self.uniform:
+            several = not self.plain
+            return [f"_nb_u_{self.name}" + (f"_{k}" if several else "") for k in range(len(self.leaves()))]
+        return [f"_nb_b_{self.name}_{k}" for k in range(len(self.leaves()))]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the variable is one number."""
+        return not isinstance(self.kind, (types.BaseTuple, types.Array, types.Record))
+
+    def head(self, line: int, space: dict[str, Any]) -> list[ast.stmt]:
+        """Return the statements that make the scalars or arrays."""
+        out = []
+        space.update(self.helpers())
+        for name, (_, dtype) in zip(self.names(), self.leaves(), strict=True):
+            space[f"_nb_dtype{name}"] = dtype
+            if self.uniform:
+                out += statements(f"{name} = _nb_np.zeros(1, _nb_dtype{name})[0]", line)
+            else:
+                out += statements(f"{name} = _nb_np.zeros(_nb_slots, _nb_dtype{name})", line)
+        return out
+
+    def whole(self, line: int = 1) -> Any:
+        """Return the expression of the variable, made of its numbers."""
+        parts = (n if self.uniform else f"{n}[{self.slot}]" for n in self.names())
+        return expression(self._whole(self.kind, parts), line)
+
+    def load(self, line: int) -> list[ast.stmt]:
+        """Return the statements at the start of a phase."""
+        return [assignment(self.name, self.whole(line), line)]
+
+    def before(self, line: int) -> list[ast.stmt]:
+        """Return the statements before a phase that assigns the variable."""
+        return statements("\n".join(f"_nb_n{n} = {n}" for n in self.names()), line) if self.uniform else []
+
+    def store(self, line: int) -> list[ast.stmt]:
+        """Return the statements at the end of such a phase."""
+        out = []
+        for name, (text, _) in zip(self.names(), self.leaves(), strict=True):
+            target = f"_nb_n{name}" if self.uniform else f"{name}[{self.slot}]"
+            out += statements(f"{target} = {text}", line)
+        return out
+
+    def after(self, line: int) -> list[ast.stmt]:
+        """Return the statements after such a phase."""
+        return statements("\n".join(f"{n} = _nb_n{n}" for n in self.names()), line) if self.uniform else []

@@ -1,0 +1,143 @@
+"""Exchanges between the threads of a warp: shuffles, votes and matches.
+
+Each thread writes its value on a board and notes that it came. Then each thread calls a function of `EXCHANGES` with
+(board, came, thread, threads of the block, mask, ...): the values of all threads of the block, who came, and the other
+arguments of the call, without the value. `came` is None where all threads of the block come. Results have the types
+that they have on a GPU.
+
+A lane that did not come takes no part even if the mask names it. A shuffle from a lane that does not exist or did not
+come gives the thread's own value (on a GPU it is undefined).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+#: Exchanges whose board holds truth values, as bytes.
+VOTES = ("ballot", "any", "all", "eq", "activemask")
+
+
+@intrinsic
+def _same_bits(typingctx: Any, a: Any, b: Any) -> Any:
+    """Return whether two numbers of one type have the same bits: matches compare NaN and zeros so."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(8 * context.get_abi_sizeof(args[0].type))
+        return builder.icmp_unsigned("==", *[builder.bitcast(v, word) for v in args])
+
+    return types.boolean(a, b), codegen
+
+
+@njit(forceinline=True, **OPTIONS)
+def _lane(board, came, t, threads, source):  # type: ignore[no-untyped-def]
+    """Return the value of a lane of the thread's warp."""
+    other = (t & ~31) + source
+    other = other if other < threads else t
+    if came is not None:  # else all threads of the block came
+        other = other if came[other] != 0 else t
+    return board[other]
+
+
+@njit(forceinline=True, **OPTIONS)
+def _shfl(board, came, t, threads, mask, source, width=32):  # type: ignore[no-untyped-def]
+    lane = t & 31
+    return _lane(board, came, t, threads, (lane & ~(width - 1)) | (source & (width - 1)))
+
+
+@njit(forceinline=True, **OPTIONS)
+def _shfl_up(board, came, t, threads, mask, delta, width=32):  # type: ignore[no-untyped-def]
+    lane = t & 31
+    source = lane - (delta & 31)
+    return _lane(board, came, t, threads, source if source >= lane & ~(width - 1) else lane)
+
+
+@njit(forceinline=True, **OPTIONS)
+def _shfl_down(board, came, t, threads, mask, delta, width=32):  # type: ignore[no-untyped-def]
+    lane = t & 31
+    source = lane + (delta & 31)
+    return _lane(board, came, t, threads, source if source <= (lane | (width - 1)) else lane)
+
+
+@njit(forceinline=True, **OPTIONS)
+def _shfl_xor(board, came, t, threads, mask, bits, width=32):  # type: ignore[no-untyped-def]
+    lane = t & 31
+    source = lane ^ (bits & 31)
+    return _lane(board, came, t, threads, source if source <= (lane | (width - 1)) else lane)
+
+
+@njit(forceinline=True, **OPTIONS)
+def _bits(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
+    """Return the lanes of a mask that came and whose truth value holds."""
+    first, bits = t & ~31, 0
+    if board is None:
+        return ((1 << min(32, threads - first)) - 1) & mask
+    if came is None:
+        for lane in range(min(32, threads - first)):
+            bits |= (1 if board[first + lane] != 0 else 0) << lane
+        return bits & mask
+    for lane in range(min(32, threads - first)):
+        bits |= (1 if board[first + lane] != 0 and came[first + lane] != 0 else 0) << lane
+    return bits & mask
+
+
+@njit(forceinline=True, **OPTIONS)
+def _ballot(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
+    return types.int32(_bits(board, came, t, threads, mask))
+
+
+@njit(forceinline=True, **OPTIONS)
+def _active(board, came, t, threads):  # type: ignore[no-untyped-def]
+    return types.uint32(_bits(came, came, t, threads, 0xFFFFFFFF))
+
+
+@njit(forceinline=True, **OPTIONS)
+def _any(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
+    return _bits(board, came, t, threads, mask) != 0
+
+
+@njit(forceinline=True, **OPTIONS)
+def _all(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
+    return _bits(board, came, t, threads, mask) == _bits(came, came, t, threads, mask)
+
+
+@njit(forceinline=True, **OPTIONS)
+def _eq(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
+    bits = _bits(board, came, t, threads, mask)
+    return bits == 0 or bits == _bits(came, came, t, threads, mask)
+
+
+@njit(forceinline=True, **OPTIONS)
+def _match(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
+    """Return the lanes of a mask that came and have the thread's value."""
+    first, bits, mine = t & ~31, 0, board[t]
+    if came is None:
+        for lane in range(min(32, threads - first)):
+            bits |= (1 if _same_bits(board[first + lane], mine) else 0) << lane
+        return bits & mask
+    for lane in range(min(32, threads - first)):
+        bits |= (1 if came[first + lane] != 0 and _same_bits(board[first + lane], mine) else 0) << lane
+    return bits & mask
+
+
+@njit(forceinline=True, **OPTIONS)
+def _match_any(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
+    return types.int32(_match(board, came, t, threads, mask))
+
+
+@njit(forceinline=True, **OPTIONS)
+def _match_all(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
+    same, here = _match(board, came, t, threads, mask), _bits(came, came, t, threads, mask)
+    return types.int32(here if same == here else 0), same == here
+
+
+#: Name of a call without `_sync` -> its function.
+EXCHANGES: dict[str, Any] = {
+    "shfl": _shfl, "shfl_up": _shfl_up, "shfl_down": _shfl_down, "shfl_xor": _shfl_xor, "ballot": _ballot, "any": _any,
+    "all": _all, "eq": _eq, "match_any": _match_any, "match_all": _match_all, "activemask": _active,
+}  # fmt: skip

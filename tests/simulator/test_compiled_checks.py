@@ -1,0 +1,326 @@
+"""The checked mode of the compiled simulator: mistakes that it finds, and right kernels in which it finds none."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from compiled_kernels import three
+from numba import cuda, float32, int32
+
+from numbacc.errors import KernelError
+from numbacc.simulator.compiled.kernel import Kernel
+
+N = 64
+
+
+@cuda.jit
+def out_of_bounds(x, y):
+    i = cuda.grid(1)
+    y[i] = x[i] + 1  # here
+
+
+@cuda.jit
+def out_of_bounds_2d(x, y):
+    i = cuda.grid(1)
+    local = cuda.local.array((2, 2), float32)
+    local[0, i // 32 + 1] = x[i]  # here
+    y[i] = local[0, 1]
+
+
+@cuda.jit
+def race(x, y):
+    s = cuda.shared.array(64, float32)
+    k = cuda.threadIdx.x
+    s[k] = x[k]
+    y[k] = s[63 - k]  # here
+
+
+@cuda.jit
+def race_after_reading(x, y):
+    s = cuda.shared.array(64, float32)
+    k = cuda.threadIdx.x
+    s[k] = x[k]
+    cuda.syncthreads()
+    value = s[(k + 1) % 64]
+    s[k] = value  # here
+
+
+@cuda.jit
+def race_of_writers(x, y):
+    y[cuda.threadIdx.x // 2] = x[cuda.threadIdx.x]  # here
+
+
+@cuda.jit
+def race_between_blocks(x, y):
+    y[cuda.threadIdx.x] += x[cuda.grid(1)]  # here
+
+
+@cuda.jit
+def race_with_an_atomic(x, y):
+    k = cuda.threadIdx.x
+    cuda.atomic.add(y, 0, x[k])
+    if k == 40:
+        y[0] = x[k]  # here
+
+
+@cuda.jit(device=True)
+def reversed_of(s, k):
+    return s[63 - k]  # here
+
+
+@cuda.jit
+def race_in_a_device_function(x, y):
+    s = cuda.shared.array(64, float32)
+    k = cuda.threadIdx.x
+    s[k] = x[k]
+    y[k] = reversed_of(s, k)
+
+
+@cuda.jit
+def race_through_a_view(x, y):
+    k = cuda.threadIdx.x
+    half = y[1:]
+    y[k] = x[k]
+    half[k] = x[k]  # here
+
+
+@cuda.jit
+def warps_in_step(x, y):
+    """A reduction by two warps whose last steps miss a barrier between them."""
+    s = cuda.shared.array(64, float32)
+    k = cuda.threadIdx.x
+    s[k] = x[k]
+    cuda.syncthreads()
+    half = 32
+    while half:
+        if k < half:
+            s[k] += s[k + half]
+        cuda.syncwarp()
+        half //= 2
+    y[k] = s[0]  # here
+
+
+@cuda.jit
+def divergent(x, y):
+    k = cuda.threadIdx.x
+    if k < 40:
+        y[k] = x[k]
+        cuda.syncthreads()  # here
+
+
+@cuda.jit
+def divergent_loop(x, y):
+    k = cuda.threadIdx.x
+    for _ in range(k, 100, 64):
+        y[k] += x[k]
+        cuda.syncthreads()  # here
+
+
+@cuda.jit
+def unwritten(x, y):
+    s = cuda.shared.array(64, float32)
+    k = cuda.threadIdx.x
+    if k != 5:
+        s[k] = x[k]
+    cuda.syncthreads()
+    y[k] = s[63 - k]  # here
+
+
+@cuda.jit
+def unwritten_counter(x, y):
+    s = cuda.shared.array(1, float32)
+    cuda.atomic.add(s, 0, x[cuda.threadIdx.x])  # here
+    cuda.syncthreads()
+    y[cuda.threadIdx.x] = s[0]
+
+
+MISTAKES = {
+    out_of_bounds: (2, r"index 100 is out of bounds of axis 0 of y, in thread \(36, 0, 0\) of block \(1, 0, 0\)"),
+    out_of_bounds_2d: (1, r"index \(0, 2\) is out of bounds of axis 1 of \w+, in thread \(32, 0, 0\)"),
+    race: (1, r"a race on element 32 of s: thread \(32, 0, 0\) .* thread \(31, 0, 0\) reads it in line \d+; no"),
+    race_after_reading: (1, r"a race on element 1 of s: thread \(1, 0, 0\) .* writes it, and thread \(0, 0, 0\) reads"),
+    race_of_writers: (1, r"a race on element 0 of y: thread \(1, 0, 0\) .* writes it, and thread \(0, 0, 0\) writes"),
+    race_between_blocks: (2, r"a race on element 0 of y: .*thread \(0, 0, 0\) of block \(0, 0, 0\) writes it in line"),
+    race_with_an_atomic: (1, r"a race on element 0 of y: thread \(41, 0, 0\) .* changes it, and .*40, 0, 0\) writes"),
+    race_in_a_device_function: (1, r"a race on element \d+ of s"),
+    race_through_a_view: (1, r"a race on element \d+ of \w+: thread"),
+    warps_in_step: (1, r"a race on element 0 of s"),
+    divergent: (1, r"only 40 of 64 threads of block \(0, 0, 0\) reach this barrier: the branch or loop in line \d+"),
+    divergent_loop: (1, r"only 36 of 64 threads of block \(0, 0, 0\) reach this barrier"),
+    unwritten: (1, r"s, shared memory, is read at element 5 before it is written, in thread \(58, 0, 0\)"),
+    unwritten_counter: (1, r"s, shared memory, is read at element 0 before it is written"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", MISTAKES, ids=lambda k: k.py_func.__name__)
+def test_a_mistake_is_found(kernel):
+    grid, message = MISTAKES[kernel]
+    x, y = np.ones(128, np.float32), np.zeros(100, np.float32)
+    with pytest.raises(KernelError, match=message) as raised:
+        Kernel(kernel, checked=True).launch(three(grid), three(N), 0, (x, y))
+    found = raised.value
+    assert f"test_compiled_checks.py:{found.line}: " in str(found)
+    with open(__file__) as file:
+        lines = file.read().splitlines()
+    either = (race, race_with_an_atomic, race_after_reading, warps_in_step)
+    if kernel not in (*either, race_in_a_device_function, race_through_a_view):
+        assert lines[found.line - 1].endswith("# here")
+
+
+@cuda.jit
+def double_buffer(x, y):
+    s = cuda.shared.array((2, 64), float32)
+    k = cuda.threadIdx.x
+    s[0, k] = x[cuda.grid(1)]
+    now = 0
+    distance = 1
+    while distance < 64:
+        cuda.syncthreads()
+        value = s[now, k]
+        if k >= distance:
+            value += s[now, k - distance]
+        s[1 - now, k] = value
+        now = 1 - now
+        distance *= 2
+    y[cuda.grid(1)] = s[now, k]
+
+
+@cuda.jit
+def warp_scan(x, y):
+    """Each warp works on its own part of shared memory, with `syncwarp` only."""
+    s = cuda.shared.array(64, float32)
+    k = cuda.threadIdx.x
+    lane = k % 32
+    s[k] = x[cuda.grid(1)]
+    cuda.syncwarp()
+    distance = 1
+    while distance < 32:
+        value = s[k - distance] if lane >= distance else float32(0)
+        cuda.syncwarp()
+        s[k] += value
+        cuda.syncwarp()
+        distance *= 2
+    y[cuda.grid(1)] = s[k]
+
+
+@cuda.jit
+def histogram_and_flag(x, y):
+    """The block that counts last adds the parts of all: what it reads, others wrote before their atomic operation."""
+    parts = y[4:]
+    last = cuda.shared.array(1, int32)
+    s = cuda.shared.array(4, int32)
+    k = cuda.threadIdx.x
+    if k < 4:
+        s[k] = 0
+    cuda.syncthreads()
+    cuda.atomic.add(s, int(x[cuda.grid(1)]) % 4, 1)
+    cuda.syncthreads()
+    if k < 4:
+        parts[1 + 4 * cuda.blockIdx.x + k] = s[k]
+    cuda.threadfence()
+    cuda.syncthreads()
+    if k == 0:
+        last[0] = cuda.atomic.add(y, 4, 1) == cuda.gridDim.x - 1
+    cuda.syncthreads()
+    if last[0] and k < 4:
+        total = float32(0)
+        for b in range(cuda.gridDim.x):
+            total += parts[1 + 4 * b + k]
+        y[k] = total
+
+
+@cuda.jit
+def atomics_then_a_flag(x, y):
+    i = cuda.grid(1)
+    cuda.atomic.max(y, 0, x[i])
+    cuda.syncthreads()
+    if y[0] >= x[i]:
+        y[i + 1] = x[i]
+
+
+@cuda.jit(device=True)
+def swap(a, i, j):
+    kept = a[i]
+    a[i] = a[j]
+    a[j] = kept
+
+
+@cuda.jit
+def views_and_functions(x, y):
+    k = cuda.threadIdx.x
+    row = y[2 * cuda.grid(1) : 2 * cuda.grid(1) + 2]
+    row[0] = x[cuda.grid(1)]
+    row[1] = -x[cuda.grid(1)]
+    swap(row, 0, 1)
+    cuda.syncthreads()
+    if k < 32:
+        swap(y[128 * cuda.blockIdx.x : 128 * cuda.blockIdx.x + 128], 2 * k, 2 * k + 1)
+
+
+@cuda.jit
+def in_place(x, y):
+    i = cuda.grid(1)
+    if i > 0 and i < x.size - 1:
+        y[i - 1] = x[i] - x[i - 1]
+    if i % 2 == 0:
+        x[i] = x[i] * 2 if i == cuda.grid(1) - 200 else x[i]
+
+
+def _inputs(n):
+    return np.arange(1, 4 * N + 1, dtype=np.float32), np.full(n, np.nan, np.float32)
+
+
+def test_no_false_alarm_double_buffer():
+    x, y = _inputs(4 * N)
+    Kernel(double_buffer, checked=True).launch((4, 1, 1), (N, 1, 1), 0, (x, y))
+    np.testing.assert_allclose(y, np.cumsum(x.reshape(4, N), axis=1).ravel())
+
+
+def test_no_false_alarm_warps():
+    x, y = _inputs(4 * N)
+    Kernel(warp_scan, checked=True).launch((4, 1, 1), (N, 1, 1), 0, (x, y))
+    np.testing.assert_allclose(y, np.cumsum(x.reshape(8, 32), axis=1).ravel())
+
+
+@pytest.mark.parametrize("blocks", [4, 512])
+def test_no_false_alarm_last_block(blocks):
+    x = np.arange(blocks * N, dtype=np.float32)
+    y = np.zeros(5 + 4 * blocks, np.float32)
+    Kernel(histogram_and_flag, checked=True).launch((blocks, 1, 1), (N, 1, 1), 0, (x, y))
+    np.testing.assert_array_equal(y[:4], np.bincount(x.astype(int) % 4))
+
+
+def test_no_false_alarm_flag_of_another_block():
+    x, y = _inputs(4 * N + 1)
+    y[0] = 0
+    Kernel(atomics_then_a_flag, checked=True).launch((4, 1, 1), (N, 1, 1), 0, (x, y))
+    np.testing.assert_array_equal(y[1:], x)
+
+
+def test_no_false_alarm_views():
+    x, y = _inputs(8 * N)
+    Kernel(views_and_functions, checked=True).launch((4, 1, 1), (N, 1, 1), 0, (x, y))
+    answer = np.stack([-x, x], axis=1).reshape(4, N, 2)
+    answer[:, :32] = answer[:, :32, ::-1]
+    np.testing.assert_array_equal(y, answer.ravel())
+
+
+def test_neighbours_that_are_written_are_a_race():
+    x, y = _inputs(4 * N)
+    with pytest.raises(KernelError, match=r"a race on element .* of x") as raised:
+        Kernel(in_place, checked=True).launch((4, 1, 1), (N, 1, 1), 0, (x, y))
+    assert re.search(r"in line \d+", str(raised.value))
+
+
+def test_blocks_in_parallel_find_a_race():
+    x, y = np.ones(1 << 16, np.float32), np.zeros(1 << 16, np.float32)
+    with pytest.raises(KernelError, match="a race on element"):
+        Kernel(race_between_blocks, checked=True).launch((1024, 1, 1), (N, 1, 1), 0, (x, y), workers=2)
+
+
+def test_an_empty_array():
+    with pytest.raises(KernelError, match="index 0 is out of bounds of axis 0 of y"):
+        x, y = np.ones(64, np.float32), np.zeros(0, np.float32)
+        Kernel(out_of_bounds, checked=True).launch((1, 1, 1), (N, 1, 1), 0, (x, y))

@@ -1,0 +1,193 @@
+"""Where kernels come from, and where compiled ones are kept."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compiled_kernels import saxpy, three
+from numba import cuda
+
+import numbacc
+import numbacc.errors
+from numbacc.simulator.compiled.kernel import Kernel
+
+TEXT = """
+from numba import cuda
+
+@cuda.jit
+def add_one(x):
+    k = cuda.threadIdx.x
+    cuda.syncthreads()
+    x[k] += {n}
+"""
+
+
+@pytest.fixture
+def cell():
+    """Define a kernel as IPython does."""
+
+    def define(n, name):
+        text = TEXT.format(n=n)
+        linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+        names = {"__name__": "__main__"}
+        exec(compile(text, name, "exec"), names)
+        return names["add_one"]
+
+    return define
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_kernels_of_notebook_cells(cell, n):
+    x = np.zeros(8, np.int64)
+    Kernel(cell(n, f"<ipython-input-{n}-abc>")).launch(three(1), three(8), 0, (x,))
+    assert (x == n).all()
+
+
+def test_kernels_of_generated_files(tmp_path):
+    path = tmp_path / "made.py"
+    path.write_text(TEXT.format(n=7))
+    names = {"__name__": "made"}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    x = np.zeros(8, np.int64)
+    Kernel(names["add_one"]).launch(three(1), three(8), 0, (x,))
+    assert (x == 7).all()
+
+
+def test_kernels_without_source():
+    names = {}
+    exec(TEXT.format(n=1), names)
+    with pytest.raises(numbacc.UnsupportedError, match="source of add_one cannot be found"):
+        Kernel(names["add_one"])
+
+
+def test_plain_functions_and_lambdas():
+    def kernel(x):
+        x[cuda.grid(1)] = 3
+
+    x = np.zeros(4)
+    Kernel(kernel).launch(three(1), three(4), 0, (x,))
+    assert (x == 3).all()
+    with pytest.raises(numbacc.UnsupportedError, match="write it with `def`"):
+        Kernel(lambda x: None)
+
+
+def test_types_of_arguments_are_compiled_once_each():
+    kernel = Kernel(saxpy)
+    for dtype in ("f4", "f8", "f4", "i8"):
+        x, y = np.arange(9, dtype=dtype), np.ones(9, dtype)
+        kernel.launch(three(1), three(32), 0, (2, x, y))
+        np.testing.assert_array_equal(y, 2 * x + 1)
+    kernel.launch(three(1), three(32), 0, (2, np.arange(18.0)[::2], y))
+    assert len(kernel._compiled) == 4
+
+
+LAUNCH = """
+import sys, time
+import numpy as np
+from numbacc.simulator.compiled import kernel as compiled
+sys.path.insert(0, {folder!r})
+from compiled_kernels import block_sum, launch
+x, y = np.ones(1000, "f4"), np.full(4, 77, "f4")
+made = compiled.Kernel(block_sum)
+if {found}:
+    made._tree = None  # neither inferred nor compiled
+launch(made, (4, 256), (x, y))
+assert y.tolist() == [256, 256, 256, 232], y
+"""
+
+
+def run(found, **environment):
+    text = LAUNCH.format(folder=str(Path(__file__).parent), found=found)
+    return subprocess.run(
+        [sys.executable, "-W", "always", "-c", text], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+
+
+def test_compiled_kernels_are_kept_on_disk(tmp_path):
+    first = run(False, NUMBACC_CACHE_DIR=str(tmp_path))
+    assert first.returncode == 0, first.stderr
+    again = run(True, NUMBACC_CACHE_DIR=str(tmp_path))
+    assert again.returncode == 0, again.stderr
+    for path in tmp_path.rglob("*.nbc"):
+        path.write_bytes(b"damaged")
+    damaged = run(False, NUMBACC_CACHE_DIR=str(tmp_path))
+    assert damaged.returncode == 0, damaged.stderr
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    found = run(False, NUMBACC_CACHE_DIR=str(path))
+    assert found.returncode == 0, found.stderr
+    assert "CacheWarning" in found.stderr
+
+
+def test_constants_are_part_of_the_key(cell, tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+
+    def made(scale, table):
+        @cuda.jit(device=True)
+        def inner(v):
+            return v * scale + table[0]
+
+        @cuda.jit
+        def kernel(x):
+            x[0] = inner(1) + table[1]
+
+        return kernel
+
+    for scale, table in ((2, (3, 4)), (5, (3, 4)), (5, (8, 9)), (2, (3, 4))):
+        for kind in (tuple, np.array):
+            x = np.zeros(1, np.int64)
+            Kernel(made(scale, kind(table))).launch(three(1), three(1), 0, (x,))
+            assert x[0] == scale + sum(table)
+
+
+def test_eight_threads(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    kernel = Kernel(saxpy)
+    wrong = []
+
+    def work(k):
+        x, y = np.arange(50_000, dtype="f4"), np.ones(50_000, "f4")
+        for _ in range(20):
+            y[:] = 1
+            kernel.launch(three(200), three(256), 0, (np.float32(k), x, y), workers=2)
+            if not np.array_equal(y, np.float32(k) * x + 1):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert not wrong and len(kernel._compiled) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_has_threads_of_its_own():
+    kernel = Kernel(saxpy)
+    x, y = np.ones(50_000, "f4"), np.ones(50_000, "f4")
+    arguments = (three(200), three(256), 0, (np.float32(1), x, y))
+    kernel.launch(*arguments, workers=2)
+    if (child := os.fork()) == 0:
+        kernel.launch(*arguments, workers=2)
+        os._exit(0 if (y == 3).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_kernel_errors_can_be_pickled():
+    error = numbacc.errors.KernelError("text", file="a.py", line=3, thread=(1, 0, 0), block=(0, 0, 0))
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == "text" and vars(again) == vars(error)
