@@ -222,7 +222,7 @@ def module(folder, text):
     path.write_text(text)
     found = importlib.util.module_from_spec(importlib.util.spec_from_file_location("own", path))
     sys.modules["own"] = found
-    # Python's cache of compiled files would take a text of the same length, written in the same second, for the old one.
+    # Python keeps compiled files: it would take a text of the same length and second for the old one.
     exec(compile(text, path, "exec"), found.__dict__)
     return found
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from compiled_kernels import saxpy, three
 from numba import cuda
+from skips import skip_if
 
 import numbacc
 import numbacc.errors
@@ -175,7 +176,7 @@ def test_eight_threads(tmp_path, monkeypatch):
     assert not wrong and len(kernel._compiled) == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+@skip_if(not hasattr(os, "fork"), "posix")
 def test_a_forked_process_has_threads_of_its_own():
     kernel = Kernel(saxpy)
     x, y = np.ones(50_000, "f4"), np.ones(50_000, "f4")

@@ -133,7 +133,7 @@ class _Span:
         self._device.copy_to_device(self.host)
 
 
-class _Memory(NamedTuple):
+class _Placement(NamedTuple):
     """Where an array's elements are."""
 
     address: int
@@ -151,26 +151,26 @@ class _Memory(NamedTuple):
         return self.address + sum(each for each in reach if each < 0), end
 
 
-def _memory_of(value: Any) -> _Memory:
+def _memory_of(value: Any) -> _Placement:
     try:
         array = operands.as_array(value, "an argument", 0)
     except DTypeError:  # records, and other dtypes that numbacc does not compute with
         return _of_interface(value)
-    return _Memory(array._address, array.shape, array.strides, array.dtype, array._readonly)
+    return _Placement(array._address, array.shape, array.strides, array.dtype, array._readonly)
 
 
-def _of_interface(value: Any) -> _Memory:
+def _of_interface(value: Any) -> _Placement:
     found = value.__cuda_array_interface__
     dtype, shape = np.dtype(getattr(value, "dtype", found["typestr"])), tuple(found["shape"])
     strides = found.get("strides") or row_major_strides(shape, dtype.itemsize)
-    return _Memory(int(found["data"][0] or 0), shape, tuple(strides), dtype, bool(found["data"][1]))
+    return _Placement(int(found["data"][0] or 0), shape, tuple(strides), dtype, bool(found["data"][1]))
 
 
 class _GPUArrays:
     """The arguments that are arrays on a GPU, and copies of their memory."""
 
     def __init__(self) -> None:
-        self._arrays: dict[int, _Memory] = {}
+        self._arrays: dict[int, _Placement] = {}
         self._spans: list[_Span] = []
 
     def __contains__(self, key: int) -> bool:
