@@ -11,8 +11,7 @@ from benchmarks import __main__ as command
 from benchmarks import harness, simulate, simulate_kernels
 from numbacc.base.dispatch import simulated
 
-PUZZLES = [name for name in simulate_kernels.SUBJECTS if name.startswith("GPU-Puzzles")]
-OTHERS = [name for name in simulate_kernels.SUBJECTS if name not in PUZZLES]
+PUZZLES, OTHERS = simulate_kernels.PUZZLES, simulate_kernels.USUAL
 pytestmark = skip_if(simulated(), "not simulated")
 
 

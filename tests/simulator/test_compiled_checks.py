@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from compiled_kernels import three
+from compiled_launch import three
 from numba import cuda, float32, int32
 
 from numbacc.errors import KernelError
@@ -207,7 +207,7 @@ def warp_scan(x, y):
 
 @cuda.jit
 def histogram_and_flag(x, y):
-    """The block that counts last adds the parts of all: what it reads, others wrote before their atomic operation."""
+    """The block that counts last adds all parts, which other blocks wrote before their atomic operation."""
     parts = y[4:]
     last = cuda.shared.array(1, int32)
     s = cuda.shared.array(4, int32)

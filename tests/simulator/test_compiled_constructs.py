@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiled_constructs import CASES
-from compiled_kernels import three
+from compiled_launch import three
 
 from numbacc.simulator.compiled.kernel import Kernel
 
 
+@pytest.mark.each_alone
 @pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
 @pytest.mark.parametrize("name", CASES)
 def test_constructs_agree_with_numpy(name, checked):

@@ -13,7 +13,7 @@ from numbacc.simulator.compiled import half
 from numbacc.simulator.compiled.functions import FUNCTIONS
 
 DTYPES = pytest.mark.parametrize("dtype", (np.float16, ml_dtypes.bfloat16), ids=("float16", "bfloat16"))
-OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}}  # those of kernels
+OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}}  # as kernels have them
 
 
 def call(function, *arguments):
@@ -50,7 +50,7 @@ def test_arithmetic_of_all_values(dtype):
             out[1, i] = a[i] - b[i]
             out[2, i] = a[i] * b[i]
             out[3, i] = a[i] / b[i]
-            out[4, i] = a[i] * b[i] + a[i]  # rounded twice, whatever is contracted elsewhere
+            out[4, i] = a[i] * b[i] + a[i]  # rounded twice, also under contraction
             out[5, i] = -a[i]
             out[6, i] = abs(a[i])
 

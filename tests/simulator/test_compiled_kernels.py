@@ -1,20 +1,25 @@
-"""The compiled simulator runs thirteen usual kernels, unchecked and checked."""
+"""The compiled simulator runs thirteen usual kernels, unchecked and checked, on one worker and on two."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiled_kernels import CASES, case, launch, right
+from compiled_launch import launch
 
+from benchmarks.simulate_kernels import USUAL
 from numbacc.simulator.compiled.kernel import Kernel
 
 
+@pytest.mark.each_alone
 @pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
-@pytest.mark.parametrize("name", CASES)
-def test_kernels_agree_with_numpy(name, checked):
-    function, configuration, arguments, out, answer = case(name, 2048)
-    kernel = Kernel(function, checked=checked)
+@pytest.mark.parametrize("make", [each.make for each in USUAL.values()], ids=USUAL)
+def test_kernels_agree_with_numpy(make, checked):
+    case = make(2048)
+    kernel = Kernel(case.kernel, checked=checked)
     for workers in (1, 2):
-        fresh = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-        launch(kernel, configuration, fresh, workers=workers)
-        assert right(fresh[out], answer)
+        args = case.fresh()
+        assert not case.is_right(args)
+        launch(kernel, case.launch, args, workers=workers)
+        assert case.is_right(args)
+        for given, left in zip(case.args, args, strict=True):
+            assert given is case.args[case.out] or np.array_equal(given, left)

@@ -302,7 +302,7 @@ def test_hints_say_what_is_copied():
     x, y, z = np.ones(4, np.float32), np.ones(4, np.float32), np.ones(4, np.float32)
     with numbacc.simulate():
         add_one[1, 2](cuda.In(x))
-        add_one[1, 2](cuda.Out(y))  # adds to what is not initialized
+        add_one[1, 2](cuda.Out(y))  # adds to uninitialized memory
         add_one[1, 2](cuda.InOut(z))
     np.testing.assert_array_equal(x, [1, 1, 1, 1])
     assert np.isnan(y).all()

@@ -1,4 +1,4 @@
-"""What the compiled simulator says of kernels that it cannot compile."""
+"""The compiled simulator names the line of a kernel that it cannot compile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from compiled_kernels import three
+from compiled_launch import three
 from numba import cuda, float32
 
 from numbacc import UnsupportedError

@@ -104,7 +104,7 @@ def test_a_script_without_a_gpu(blocked, kernel, tmp_path):
     assert runs(tmp_path, SCRIPT.format(blocked=blocked)) == f"{kernel}\n"
 
 
-#: Numba without numba-cuda has an older target of its own, as on macOS.
+#: Without numba-cuda, as on macOS, Numba uses its older built-in CUDA target.
 BUILT_IN = """
 import sys
 sys.meta_path = [each for each in sys.meta_path if "numba_cuda" not in type(each).__module__]

@@ -6,7 +6,7 @@ import linecache
 
 import numpy as np
 import pytest
-from compiled_kernels import three
+from compiled_launch import three
 from compiled_programs import BLOCKS, THREADS, Program, reference
 from numba import cuda, int64
 

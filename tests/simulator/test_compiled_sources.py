@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled_kernels import saxpy, three
+from compiled_launch import three
 from numba import cuda
+from paths import ROOT
 from skips import skip_if
 
 import numbacc
 import numbacc.errors
+from benchmarks.simulate_kernels import saxpy
 from numbacc.simulator.compiled.kernel import Kernel
 
 TEXT = """
@@ -95,8 +97,9 @@ LAUNCH = """
 import sys, time
 import numpy as np
 from numbacc.simulator.compiled import kernel as compiled
-sys.path.insert(0, {folder!r})
-from compiled_kernels import block_sum, launch
+sys.path[:0] = {folders!r}
+from benchmarks.simulate_kernels import block_sum
+from compiled_launch import launch
 x, y = np.ones(1000, "f4"), np.full(4, 77, "f4")
 made = compiled.Kernel(block_sum)
 if {found}:
@@ -107,7 +110,7 @@ assert y.tolist() == [256, 256, 256, 232], y
 
 
 def run(found, **environment):
-    text = LAUNCH.format(folder=str(Path(__file__).parent), found=found)
+    text = LAUNCH.format(folders=[str(ROOT), str(Path(__file__).parent)], found=found)
     return subprocess.run(
         [sys.executable, "-W", "always", "-c", text], env={**os.environ, **environment}, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""What tests of transformers' blocks share: dtypes and roundings."""
+"""Dtypes and roundings for tests of transformers' blocks."""
 
 from __future__ import annotations
 

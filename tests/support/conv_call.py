@@ -124,7 +124,7 @@ class Call:
 
 
 def without_engines(monkeypatch, refused):
-    """cuDNN has no engine for graphs of which `refused` is true."""
+    """Let cuDNN have no engine for a graph if `refused(graph)` is true."""
     choose = graph_library().choose
 
     def chosen(graph, wants, device):

@@ -121,7 +121,7 @@ def compiled(kernel, capability=(9, 0)):
 
 
 def cubin(kernel, capability):
-    """(entry point, machine code) of a kernel, given its spec; what has been compiled is only assembled."""
+    """(entry point, machine code) of a kernel, given its spec. PTX that exists is not compiled again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "ptx_of", _ptx_of)
         return launch.compile_cubin(kernel, capability)
