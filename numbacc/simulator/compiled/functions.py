@@ -339,14 +339,19 @@ def _of_long(high, low, mode):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
+def _quarter(x):  # type: ignore[no-untyped-def]
+    """Return the quarter of the circle that is nearest to pi x, 0 to 3, and the angle from there; of a finite x."""
+    r = x - 2.0 * _rint(x / 2.0)
+    n = _rint(2.0 * r)
+    return types.int64(n) & 3, math.pi * (r - n / 2.0)
+
+
+@register_jitable
 def _cos_pi(x):  # type: ignore[no-untyped-def]
     """Return cos(pi x) in float64."""
     if not math.isfinite(x):
         return math.nan
-    r = x - 2.0 * _rint(x / 2.0)
-    n = _rint(2.0 * r)
-    t = math.pi * (r - n / 2.0)
-    quarter = types.int64(n) & 3
+    quarter, t = _quarter(x)
     if quarter == 0:
         return math.cos(t)
     if quarter == 1:
@@ -359,10 +364,7 @@ def _sin_pi(x):  # type: ignore[no-untyped-def]
     """Return sin(pi x) in float64."""
     if not math.isfinite(x):
         return math.nan
-    r = x - 2.0 * _rint(x / 2.0)
-    n = _rint(2.0 * r)
-    t = math.pi * (r - n / 2.0)
-    quarter = types.int64(n) & 3
+    quarter, t = _quarter(x)
     if quarter == 0:
         return math.sin(t) if t != 0.0 else math.copysign(0.0, x)
     if quarter == 1:

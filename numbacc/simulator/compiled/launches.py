@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -350,12 +350,9 @@ def follow(module: ModuleType, before: dict[tuple[str, str], Any]) -> None:
 def _configure(package: str, own: Any) -> Any:
     @wraps(own)
     def configure(kernel: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0, **more: Any) -> Any:
+        otherwise = partial(own, kernel, griddim, blockdim, stream, sharedmem)
         if more or current(package) is None:
-            return own(kernel, griddim, blockdim, stream, sharedmem, **more)
-
-        def otherwise() -> Any:
-            return own(kernel, griddim, blockdim, stream, sharedmem)
-
+            return otherwise(**more)
         return Configured(kernel, package, otherwise, griddim, blockdim, stream, sharedmem)
 
     return configure
@@ -364,12 +361,9 @@ def _configure(package: str, own: Any) -> Any:
 def _forall(package: str, own: Any) -> Any:
     @wraps(own)
     def forall(kernel: Any, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Any:
+        otherwise = partial(own, kernel, ntasks, tpb, stream, sharedmem)
         if current(package) is None:
-            return own(kernel, ntasks, tpb, stream, sharedmem)
-
-        def otherwise() -> Any:
-            return own(kernel, ntasks, tpb, stream, sharedmem)
-
+            return otherwise()
         return for_all(kernel, package, otherwise, ntasks, tpb, stream, sharedmem)
 
     return forall
@@ -383,12 +377,8 @@ def _called(package: str, own: Any) -> Any:
         options = entered()
         if options is None:
             return own(made, *args)
-
-        def otherwise() -> Any:
-            return own
-
         return Configured(
-            made.dispatcher, package, otherwise, made.griddim, made.blockdim, made.stream, made.sharedmem
+            made.dispatcher, package, lambda: own, made.griddim, made.blockdim, made.stream, made.sharedmem
         )(*args)
 
     return call
