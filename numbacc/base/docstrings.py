@@ -23,9 +23,8 @@ ERRORS = {
     "LayoutError": "out is read-only, shares memory with an input where it may not, or has elements that share memory.",
     "DeviceError": "arrays on different devices; not enough memory.",
 }
-_ENTRY = re.compile(r"    (\w[\w, ]*):")
-#: Indentation of a docstring -> what finds the names in a section.
-_KEYS = {each: re.compile(f"^{each}{_ENTRY.pattern}", re.MULTILINE) for each in ("", "    ")}
+_ENTRY = re.compile(r"^    (\w[\w, ]*):", re.MULTILINE)
+_TITLE = re.compile(r"^( +)(?:Args|Returns|Raises|Example):$", re.MULTILINE)
 _WIDTH = 120
 
 
@@ -37,28 +36,27 @@ def complete(function: FunctionType, more: Mapping[str, str] = COMMON, has_all: 
         more: an error's name, or the names of parameters -> the text. Its lines after the first have four blanks.
         has_all: whether to add the sections, too, where the docstring lacks them.
     """
-    text = function.__doc__ or ""
-    indent = _indent(text)
+    text = _clean(function)
     if has_all:
-        text = _with_sections(text, indent)
+        text = _with_sections(text)
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    section = _section(text, "Args", indent)
-    known = [name for key in _KEYS[indent].findall(section) for name in key.split(", ")]
+    section = _section(text, "Args")
+    known = [name for key in _ENTRY.findall(section) for name in key.split(", ")]
     added: dict[str, str] = {}
     for key, told in more.items():
         if new := [name for name in key.split(", ") if name in names and name not in known]:
-            added[", ".join(new)] = entry(", ".join(new), told, indent)
+            added[", ".join(new)] = entry(", ".join(new), told)
     if added:
         lines = [section, *added.values()] if section else [*added.values()]
         if list(added) != [names[-1]]:
-            lines = _sorted(_entries(text, "Args", indent) | added, names)
-        text = _replaced(text, "Args", indent, "\n".join(lines))
-    section = _section(text, "Raises", indent)
-    lines = [entry(name, told, indent) for name, told in more.items() if name.endswith("Error") and name not in section]
+            lines = _sorted(_entries(text, "Args") | added, names)
+        text = _replaced(text, "Args", "\n".join(lines))
+    section = _section(text, "Raises")
+    lines = [entry(name, told) for name, told in more.items() if name.endswith("Error") and name not in section]
     if lines:
-        text = _replaced(text, "Raises", indent, "\n".join([section, *lines] if section else lines))
-    function.__doc__ = text
+        text = _replaced(text, "Raises", "\n".join([section, *lines] if section else lines))
+    function.__doc__ = text.rstrip() + "\n"
 
 
 def like(other: Callable[..., object] | Mapping[str, str]) -> Callable[[F], F]:
@@ -67,11 +65,10 @@ def like(other: Callable[..., object] | Mapping[str, str]) -> Callable[[F], F]:
     A mapping, as `complete` takes it, may stand for the other function.
     """
     found = dict(other) if isinstance(other, Mapping) else {}
-    text = "" if found else other.__doc__ or ""
-    indent = _indent(text)
+    text = "" if isinstance(other, Mapping) else _clean(other)
     for title in ("Args", "Raises"):
-        for key, lines in _entries(text, title, indent).items():
-            told = lines.partition(": ")[2].replace(f"\n{indent}    ", "\n")
+        for key, lines in _entries(text, title).items():
+            told = lines.partition(": ")[2].replace("\n    ", "\n")
             if key and key != "return_saved":
                 found[key] = told
 
@@ -93,14 +90,16 @@ def _sorted(arguments: dict[str, str], names: tuple[str, ...]) -> list[str]:
     return [arguments[key] for key in sorted(arguments, key=place.__getitem__)]
 
 
-def _indent(text: str) -> str:
-    """Return the blanks before the titles of sections: none in docstrings that Python 3.13 compiled."""
-    return "    " if "\n    Example:\n" in text or "\n    Args:\n" in text else ""
+def _clean(function: Callable[..., object]) -> str:
+    """Return a docstring without its indentation, which Python 3.13 removes, and with a blank line at its end."""
+    text = (function.__doc__ or "").rstrip() + "\n\n"
+    indented = _TITLE.search(text)
+    return text.replace(f"\n{indented[1]}", "\n") if indented else text
 
 
-def _with_sections(text: str, indent: str) -> str:
+def _with_sections(text: str) -> str:
     """Return the text with sections Args and Raises; add empty ones."""
-    titles = [f"\n{indent}{title}:\n" for title in ("Args", "Returns", "Raises", "Example")]
+    titles = [f"\n{title}:\n" for title in ("Args", "Returns", "Raises", "Example")]
     if titles[0] not in text:
         at = min(text.index(each) for each in titles if each in text)
         text = f"{text[:at]}{titles[0]}\n{text[at:]}"
@@ -111,23 +110,23 @@ def _with_sections(text: str, indent: str) -> str:
     return text
 
 
-def _section(text: str, name: str, indent: str) -> str:
+def _section(text: str, name: str) -> str:
     """Return the lines of a section, without its title; an empty text if it is missing."""
-    return text.partition(f"\n{indent}{name}:\n")[2].partition("\n\n")[0]
+    return text.partition(f"\n{name}:\n")[2].partition("\n\n")[0]
 
 
-def _replaced(text: str, name: str, indent: str, lines: str) -> str:
+def _replaced(text: str, name: str, lines: str) -> str:
     """Return the text with other lines in a section."""
-    before, title, rest = text.partition(f"\n{indent}{name}:\n")
+    before, title, rest = text.partition(f"\n{name}:\n")
     return f"{before}{title}{lines}{rest[rest.index(chr(10) * 2) :]}" if title else text
 
 
-def _entries(text: str, name: str, indent: str) -> dict[str, str]:
+def _entries(text: str, name: str) -> dict[str, str]:
     """Return the entries of a section: the text before the colon -> the lines."""
     found: dict[str, str] = {}
     key = ""
-    for line in _section(text, name, indent).split("\n"):
-        match = _ENTRY.match(line, len(indent))
+    for line in _section(text, name).split("\n"):
+        match = _ENTRY.match(line)
         if match is not None:
             key = match[1]
             found[key] = line
@@ -136,11 +135,11 @@ def _entries(text: str, name: str, indent: str) -> dict[str, str]:
     return found
 
 
-def entry(name: str, told: str, indent: str = "") -> str:
+def entry(name: str, told: str) -> str:
     """Return the lines of an entry."""
-    entry = f"{indent}    {name}: {told}".replace("\n", f"\n{indent}    ")
+    entry = f"    {name}: {told}".replace("\n", "\n    ")
     end = entry.rfind("\n") + 1
     while len(entry) - end > _WIDTH:
         cut = entry.rindex(" ", 0, end + _WIDTH + 1)
-        entry, end = f"{entry[:cut]}\n{indent}        {entry[cut + 1 :]}", cut + 1
+        entry, end = f"{entry[:cut]}\n        {entry[cut + 1 :]}", cut + 1
     return entry

@@ -15,7 +15,7 @@ import numbacc
 import numbacc.arrays
 from numbacc import attention, conv, cudnn, elementwise, fft, gated, gemm
 from numbacc.base.dispatch import has_gpu
-from numbacc.base.docstrings import like
+from numbacc.base.docstrings import COMMON, complete, like
 from numbacc.random import Generator
 
 #: What examples use without importing it.
@@ -104,9 +104,9 @@ def test_docstrings_describe_parameters_that_their_source_leaves_out():
     assert "LayoutError: " in elementwise.softmax.__doc__ and "DeviceError: " in elementwise.softmax.__doc__
 
 
-@pytest.mark.parametrize("dedented", [False, True])
-def test_like_completes_docstrings(dedented):
-    """Python 3.13 removes the indentation of docstrings."""
+@pytest.mark.parametrize("indent", ["", "    ", "        "])
+def test_like_completes_docstrings(indent):
+    """Of Python 3.13, which removes the indentation, of functions and of methods."""
 
     def first(x, n, *, out=None):
         """Do this.
@@ -147,9 +147,8 @@ def test_like_completes_docstrings(dedented):
         """
 
     for each in (first, second, third):
-        # As in a module: the function's own indentation is four blanks.
         text = inspect.cleandoc(each.__doc__)
-        each.__doc__ = f"{text}\n" if dedented else text.replace("\n", "\n    ").replace("\n    \n", "\n\n")
+        each.__doc__ = text.replace("\n", f"\n{indent}").replace(f"\n{indent}\n", "\n\n") + f"\n{indent}"
     like(first)(second)
     like(first)(third)
     assert inspect.cleandoc(second.__doc__) == (
@@ -160,6 +159,16 @@ def test_like_completes_docstrings(dedented):
         "Do it.\n\nArgs:\n    x: an array\n        of two lines.\n    out: another target.\n\n"
         "Raises:\n    ShapeError: x.\n\nExample:\n    >>> third(1)"
     )
+
+
+@pytest.mark.parametrize("indent", ["", "        "])
+def test_a_docstring_that_ends_with_its_arguments_is_completed(indent):
+    def draw(size, *, stream=None):
+        return size, stream
+
+    draw.__doc__ = f"Draw.\n\n{indent}Args:\n{indent}    size: a number.\n{indent}"
+    complete(draw)
+    assert draw.__doc__ == f"Draw.\n\nArgs:\n    size: a number.\n    stream: {COMMON['stream']}\n"
 
 
 @pytest.mark.parametrize("name", LESSONS)
