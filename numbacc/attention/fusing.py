@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,10 +22,15 @@ from . import biases, versions
 from .fused import Drawn, Form, Shape, Sketch, backward, forward
 from .fused import dense as dense_form
 from .problem import OPERANDS, SCALES, AttentionProblem
-from .staging import Array, Stage, bounds, dense, steps_of
+from .staging import Array, Stage, bounds, cropped, dense, steps_of
 
 #: Arrays whose elements are one for each query, by whose heads they go.
 _OF_QUERIES = ("q", "do", "o", "out", "dq")
+
+#: Queries of a tile of cuDNN's kernels for float8.
+_TILE = 128
+#: Four NaNs, of either kind of float8.
+_NANS = b"\x7f" * 4
 
 
 def is_worth_trying(problem: AttentionProblem) -> bool:
@@ -53,6 +59,14 @@ class Fused:
         #: The scale's sign, which q is given: cuDNN's kernels take the largest score of a row before they scale it, so
         #: that only a scale above 0 leaves it the largest. (-scale) (-q) kᵀ is the same; of a scale of 0 q is.
         self._sign = int(np.sign(np.float32(problem.scale)))
+        #: Queries of the graph, and its band. cuDNN 9.19 counts rows of the last tile behind the last query in amax_o
+        #: as if their queries were 0, and has no kernel on a Hopper for one query of float8. So the tile is filled with
+        #: queries of NaN, whose results no maximum counts.
+        self._queries, self._band = found.queries, problem.band
+        is_filled = problem.is_scaled and (problem.options.return_amax or found.queries == 1)
+        if is_filled and not problem.band.shift(found.queries, found.keys):
+            self._queries = -(-found.queries // _TILE) * _TILE
+            self._band = replace(problem.band, bottom_right=False)
         self._place()
 
     # ------------------------------------------------------------ arrays
@@ -114,6 +128,8 @@ class Fused:
         sign = self._sign if name in ("q", "dq") else 1
         if sign != 1 or array.lies.shape[3] != width or not (stage.is_aligned(array) and _fits(array.lies)):
             array = stage.returned(name, width, sign) if is_output else stage.copied(name, width, sign)
+        if name in _OF_QUERIES and self._queries > found.queries:
+            array = stage.returned(name, width, queries=self._queries) if is_output else self._filled(array)
         if not found.is_packed:
             self._take(name, array, _form(array.lies))
             return
@@ -132,6 +148,14 @@ class Fused:
         longest = found.queries if name in _OF_QUERIES else found.keys
         form = Form(array.lies.dtype.name, (found.batch, heads, longest, width), (longest * step, head, step, 1), known)
         self._take(name, array, form)
+
+    def _filled(self, queries: Array) -> Array:
+        """A copy of the queries, with queries of NaN behind them."""
+        stage, (batch, heads, _, width) = self.stage, queries.lies.shape
+        made = stage.part("filled", (batch, heads, self._queries, width), queries.lies.dtype)
+        stage.add(FillWords(_NANS, made.lies.nbytes // len(_NANS), stage.device), made)
+        stage.copy(queries, made)
+        return made
 
     def _plain(self, name: str, own: str, shape: Sequence[int], seen: Shape) -> None:
         """An input without gaps."""
@@ -173,6 +197,7 @@ class Fused:
             self._take("kept", stage.part("factors", found.scores, np.float32), dense_form("float32", *found.scores))
             return
         self._rows("out", True)
+        shape = (*shape[:2], self._queries)
         form = dense_form("float32", *shape, 1)
         own = stage.arrays.get("stats")
         if own is not None and stage.is_aligned(own) and own.lies == dense(shape, np.float32, stage.device):
@@ -181,7 +206,8 @@ class Fused:
             made = stage.part("level", shape, np.float32)
             self._take("stats", made, form)
             if own is not None:
-                stage.behind.append(Step(copy.executable(made.lies, own.lies), (made.number, own.number)))
+                part = cropped(made.lies, own.lies.shape)
+                stage.behind.append(Step(copy.executable(part, own.lies), (made.number, own.number)))
 
     def _outputs_backward(self) -> None:
         stage, found = self.stage, self.problem.geometry
@@ -210,8 +236,8 @@ class Fused:
         count, sequences = heads or found.heads_kv, batches or found.batch
         names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
         sketch = Sketch(
-            scores=(sequences, count * found.group, found.queries, found.keys),
-            band=problem.band,
+            scores=(sequences, count * found.group, self._queries, found.keys),
+            band=self._band,
             arrays=tuple((name, self._of_slice(name, count, sequences)) for name in names),
             scale=abs(problem.scale) if self._sign else 1.0,
             dropout=problem.options.dropout,

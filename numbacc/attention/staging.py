@@ -143,12 +143,14 @@ class Stage:
             self.copy(source, target, sign)
         return target
 
-    def returned(self, name: str, width: int = 0, sign: int = 1, pitch: int = ALIGNED) -> Array:
+    def returned(self, name: str, width: int = 0, sign: int = 1, pitch: int = ALIGNED, queries: int = 0) -> Array:
         """Scratch memory for an output, which is copied to it in the end, times a sign; rows are of a width, and start
-        at multiples of `pitch` bytes.
+        at multiples of `pitch` bytes. It may be of more queries than the output.
         """
         own = self.arrays[name]
         *rest, last = own.lies.shape
+        if queries:
+            rest[2] = queries
         made = self.part(name, (*rest, width or last), own.lies.dtype, pitch)
         if not sign:
             self.behind.append(Step(ZeroBytes(made.lies.high, self.device), (made.number,)))
