@@ -16,7 +16,6 @@ from numbacc import attention, cudnn
 from numbacc.attention.fusing import Fused
 from numbacc.base.dispatch import simulated
 from numbacc.errors import DTypeError, OptionError, ShapeError, UnsupportedError
-from numbacc_bindings.cudnn import cudnn as library
 
 pytestmark = pytest.mark.usefixtures("poison")
 
