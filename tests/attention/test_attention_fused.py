@@ -32,6 +32,7 @@ def planner():
     need_planning()
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("direction", BOTH)
 @pytest.mark.parametrize("name", CASES)
@@ -45,6 +46,7 @@ def test_a_gpu_that_is_too_old(planner):
     assert not found and "fused attention needs compute capability 8.0; Tesla T4 has 7.5" in found.reason
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("heads", [8, 2])
 def test_memory_is_linear_in_the_length(planner, heads, device):
@@ -67,6 +69,7 @@ def test_longer_vectors(planner, device):
         assert bool(backward) is not lacks, backward
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("page", [16, 64, 128])
 def test_pages(planner, page, device):
@@ -86,6 +89,7 @@ def test_deterministic_gradients(planner, device):
     assert bool(dropped) is (device != "B200")
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("direction", BOTH)
 def test_biases_of_float32(planner, direction, device):
@@ -266,6 +270,7 @@ def test_gradients_of_repeated_biases_are_asked_for(bias_shape):
     assert (*(bias_shape or (1, 1))[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("bias_shape", [(2, 8, 128, 255), (1, 8, 128, 255), (2, 1, 1, 255)])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("device", ["A100", "H200"])

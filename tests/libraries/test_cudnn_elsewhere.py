@@ -36,6 +36,7 @@ needs_planner = pytest.mark.usefixtures("planner")
 # ---------------------------------------------------------------- what is supported
 
 
+@pytest.mark.each_alone(paired=True)
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 @pytest.mark.parametrize("name", CASES)
@@ -57,6 +58,7 @@ def test_convolutions_have_plans(name, device):
     assert found.compiled == ("compiled at run time" in found.engine)
 
 
+@pytest.mark.each_alone(paired=True)
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -118,6 +120,7 @@ def test_kernels_that_are_compiled_for_the_occasion():
     assert found and found.compiled and "compiled at run time" in found.engine
 
 
+@pytest.mark.each_alone(paired=True)
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
