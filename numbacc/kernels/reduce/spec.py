@@ -87,6 +87,5 @@ class ReduceSpec(_ReduceFields, Spec):
 
     @property
     def needs_alignment(self) -> bool:
-        """True if arrays must be aligned to accesses; the kernel itself aligns its accesses to rows of a single
-        input."""
+        """True if arrays must be aligned; with a single input, the kernel itself aligns its accesses to the rows."""
         return self.width > 1 and (self.algorithm == "reduce_strided" or len(self.reads) > 1)
