@@ -97,7 +97,8 @@ def ring(
         inside, given the offsets into all inputs for each run; ``fetch_weights(addresses, at, inside, place, tile)``:
         the same for the other inputs;
         ``commit()``: end the copies of one row (or of none); ``wait()``: wait until the next row has arrived;
-        ``take(place, slot, tile)``: that row, as the other functions receive it: the elements of held inputs, and the location of the others;
+        ``take(place, slot, tile)``: that row, as the other functions receive it: the elements of held inputs, and the
+        location of the others;
         ``gathering(stage)``: the function (row, inside, given) -> one thread's partial results of a stage;
         ``some(first, many)``: the function (row) -> the elements of all inputs in `many` runs;
         ``finish(sums, row, addresses, at, inside, results, scalars, ahead)``: store the results of a row's formula, and

@@ -41,8 +41,7 @@ class Allocations(dict[int, "np.ndarray[Any, Any]"]):
         return found
 
     def before(self, address: int) -> int:
-        """Return the address of the last allocation that starts at or before an address; raise IndexError without
-        one."""
+        """Return the start of the last allocation at or before an address; raise IndexError if none exists."""
         state, (known, starts) = self._state, self._sorted
         if known is not state:
             # `sorted` builds the list in one call: during Python code, garbage collection could free an allocation.
@@ -72,8 +71,7 @@ def behind(address: int) -> np.ndarray[Any, Any]:
 def _element(
     address: int, offset: int, dtype: DTypeInfo, count: int, written: bool | None = False
 ) -> np.ndarray[Any, Any]:
-    """Return an access's elements as an array after checking bounds and alignment; `written` is None for a mere
-    check."""
+    """Return an access's elements as an array, checked for bounds and alignment; `written` is None to only check."""
     kind = dtype.numpy
     size = kind.itemsize
     target, nbytes = int(address) + int(offset) * size, count * size

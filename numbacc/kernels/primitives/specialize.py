@@ -28,7 +28,8 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
 
     Numeric constants in it, such as `2` or `2.0`, get the compute dtype: Numba would treat them as 64-bit and promote
     float32 arithmetic. Counting stays integer: indices, shifts, powers and arguments of `range`, and counters until
-    they are combined with an element. The result of a function of integers only is a float64 in `x * inner(k)`.
+    they are combined with an element. A function of integers only returns an integer, so Numba computes `x * inner(k)`
+    in float64.
 
     Args:
         formula: a Python function of scalars; the functions that it calls are specialized with it.

@@ -240,8 +240,7 @@ else:
             return {n: self.builder.icmp_unsigned("<", place, length) for n, place in places.items()}
 
         def _where(self, condition: int, access: str, first: int) -> str:
-            """Return the assembly of an access that runs if operand `condition` is not 0; its words start at
-            `first`."""
+            """Return an access's assembly, predicated by operand `condition`; its words start at operand `first`."""
             names = [f"${first + k}" for k in range(self.words)]
             vector = f"v{self.words}." if self.words > 1 else ""
             words = f"{{{', '.join(names)}}}" if self.words > 1 else names[0]
