@@ -182,8 +182,8 @@ def exchanging_blocks(stage: SimpleNamespace, number: int, stages: int) -> tuple
     Each message raises a signal at its receiver. A cluster barrier would also wait for everything that a thread has in
     flight, such as the last row's results and the next row. `turn` counts a group's rows, which use two signals of each
     stage alternately. `arrived` are cells for each signal, one per block. `rank` is a thread's number in its group, and
-    `side` is the group's number. A group sends for a row only after all its threads have received the messages for the
-    previous row.
+    `side` is the group's number. A group sends for a row only after all its threads have received the previous row's
+    messages.
     """
     joined, most = _joining(stage), ROW_BLOCKS
 
