@@ -6,7 +6,8 @@ The others need the list of all rows sorted (see `sort`): the rows of one elemen
 order. A segment may be the whole list, if one token makes up most of a text. So that no thread adds a million rows, the
 list is also cut into chunks of 64 rows, of 64 chunks, and so on, independent of segments:
 
-    level 2   [                    chunk                    ] level 1   [  chunk  ][  chunk  ][  chunk  ][  chunk  ]...
+    level 2   [                    chunk                    ]
+    level 1   [  chunk  ][  chunk  ][  chunk  ][  chunk  ]...
     rows      ..........aaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbcc
 
 `scatter_chunks` writes the sum of each chunk that belongs to one element alone, level by level; chunks of several
