@@ -23,8 +23,7 @@ from ..specs import Kernel, KernelSpec, map_parameters
 
 
 def _filling(spec: KernelSpec, io: SimpleNamespace, lanes: SimpleNamespace) -> Any:
-    """Return the device function (tile, rank, blocks, more) that builds the table, shared by all blocks of a
-    cluster."""
+    """Return the device function (tile, rank, blocks, more) that builds the table with all blocks of a cluster."""
     assert spec.formula is not None
     formula = specialize(spec.formula.function, spec.compute, spec.narrow)
     map_lanes, width = io.map_lanes, spec.width

@@ -126,7 +126,7 @@ def operands(
 
 
 def accessors(dtype: DTypeInfo, lanes: int, access_bytes: int) -> SimpleNamespace:
-    """`operands` of one dtype, in accesses of `access_bytes`."""
+    """Return the `operands` of one dtype, in accesses of `access_bytes`."""
     return operands((dtype,), lanes, access_bytes // dtype.itemsize)
 
 

@@ -40,7 +40,7 @@ _PARTS_LINE, _PARTS_EACH = 32, 2
 
 
 class ReduceWalk(NamedTuple):
-    """How a kernel steps through its operands: the kept and the reduced dimensions, with strides in elements.
+    """The dimensions that a kernel keeps and reduces, with each operand's strides in elements.
 
     Attributes:
         kept: strides of the inputs, then of the outputs.

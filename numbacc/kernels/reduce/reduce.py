@@ -44,7 +44,7 @@ _REGISTER_BYTES = 16
 
 @lru_cache(maxsize=256)
 def loads(spec: ReduceSpec, width: int, runs: int) -> SimpleNamespace:
-    """The intrinsics that load a kernel's inputs.
+    """Return the intrinsics that load a kernel's inputs.
 
     Args:
         spec: the kernel.

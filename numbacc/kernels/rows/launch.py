@@ -85,7 +85,7 @@ _WALK_HELD = 48
 
 
 class RowLaunch(NamedTuple):
-    """How a kernel of `row_maps` is launched.
+    """The launch parameters of a kernel of `row_maps`.
 
     Attributes:
         form, runs: as in `RowSpec`.
@@ -104,7 +104,7 @@ class RowLaunch(NamedTuple):
 
 
 class SumsLaunch(NamedTuple):
-    """How a kernel of `row_sums` is launched.
+    """The launch parameters of a kernel of `row_sums`.
 
     Attributes:
         launch: the launch of its rows.

@@ -477,7 +477,7 @@ def _block_behind():
 
 
 def insides(runs: int) -> Callable[..., Any]:
-    """The device function (item, step, end) -> for each of `runs` items, `step` apart, whether it is before the end."""
+    """Return the device function (item, step, end) -> whether each of `runs` items, `step` apart, is before the end."""
 
     def is_inside(item, step, end):
         return (item < end,)

@@ -48,7 +48,7 @@ _CHAINED_THREADS, _CHAINED_BYTES, _STRIP_BYTES, _FAN = 256, 61440, (32, 128), 16
 
 
 class Walk(NamedTuple):
-    """How a kernel steps through its operands, inputs first: row and scanned dimensions, with strides in elements.
+    """The row and scanned dimensions of a kernel, with each operand's strides in elements, inputs first.
 
     Attributes:
         outer, inner: the row dimensions, and the scanned dimensions in scan order, from the first element on.
