@@ -127,7 +127,7 @@ def _basic_index(index: Any) -> tuple[Any, ...]:
         ):
             hint = ""
             if getattr(part, "dtype", None) == np.bool_:
-                hint = "; for a boolean mask, use numbacc.elementwise.where(mask, x, other), or where= of the functions there"
+                hint = "; for a mask, use numbacc.elementwise.where(mask, x, other), or where= of the functions there"
             known = part is None or isinstance(part, (bool, float, complex, str, list, tuple, np.generic))
             raise LayoutError(
                 f"index {shown(part) if known else f'of a {type(part).__name__}'} is not supported: device arrays take "
