@@ -78,7 +78,7 @@ def _saturated(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _rounded_to_odd(array: Array) -> Array:
-    """Return numbers as float32 values that can be rounded again without error: see `kernels.primitives.casts`."""
+    """Return float32 values that round to fewer bits as the given numbers do: see `kernels.primitives.casts`."""
     if array.dtype == np.float32:
         return array
     if array.dtype in (np.int64, np.uint64):

@@ -268,7 +268,7 @@ def _task(op: str, inputs: tuple[Layout, ...], out: Layout, names: tuple[str, ..
 class MapExecutable(Launches):
     """An elementwise operation, ready for arrays with the layouts of its task and any alignment."""
 
-    #: As a step of another operation it launches its kernel directly.
+    #: As a step of another operation it has a `launch` for unchecked arrays, as its kernels have.
     workspace_bytes, direct = 0, True
     task: MapTask
 

@@ -29,7 +29,7 @@ def converted(context: Any, builder: Any, number: Any, kind: Any, wanted: Any) -
 
 
 def rounded_to_odd(context: Any, builder: Any, number: Any, kind: Any) -> Any:
-    """Return a number rounded to float32 in such a way that a further rounding to fewer bits is exact.
+    """Return a number as the float32 that rounds to fewer bits in the same way as the number itself.
 
     If it lies between two float32 values, the result is the one whose last bit is set, which is never a midpoint of a
     narrower format.

@@ -76,8 +76,8 @@ def words(seed, group):
 def words_in_turns(seed, group):
     """Return the words of pair number `group` of cuRAND's float64 normals, counted from the sequence's start.
 
-    One of cuRAND's threads makes four of them together, from the words of two turns: the second of two adjacent pairs
-    comes from the same thread's next turn.
+    One of cuRAND's threads makes two adjacent pairs (four normals) from the words of two turns. The second pair uses
+    the words of the same thread's next turn.
     """
     turn = group & _ONE
     thread = group >> _ONE & _THREAD

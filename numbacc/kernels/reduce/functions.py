@@ -494,10 +494,10 @@ class Slope(NamedTuple):
     """The gradient of a reduction with respect to its argument.
 
     Attributes:
-        function: (dy, x, more) -> a tuple with the gradient, all scalars. Its other parameters are, by name: `count`,
-            the number of elements; `y`, the result before rounding to 16 bits; or the result of another reduction.
+        function: (dy, x, more) -> a tuple with the gradient, all scalars. Its other parameters are, by name: `count`, the
+            number of elements; `y`, the result, not rounded to 16 bits; or the result of another reduction.
         says: the formula, for the docstring.
-        example: x, and the gradient if dy is 1.
+        example: x, and the gradient for a dy of 1.
     """
 
     function: Callable[..., tuple[Any, ...]]

@@ -1,4 +1,4 @@
-"""The description of kernels that normalize rows."""
+"""The specs of kernels that normalize rows."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ..elementwise.multi_launch import Passes
 from ..specs import HEAD_BYTES, words_told
 from .spec import ScanSpec
 
-#: Blocks that keep an H200 busy; with a quarter as many or fewer, several share a row, which is then read twice.
+#: Blocks that keep an H200 busy; with fewer than a quarter as many, several share a row, which is then read twice.
 _BLOCKS, _FEW = 1056, 4
 #: The fraction of their threads that is enough to keep it busy.
 _ENOUGH = 0.9

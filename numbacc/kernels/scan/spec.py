@@ -131,7 +131,7 @@ class ScanSpec(_ScanFields, Spec):
 
     @property
     def needs_alignment(self) -> bool:
-        """True if the launch's last constant says whether the arrays are aligned as this kernel's accesses are."""
+        """True if the launch's last constant says whether the arrays are aligned to this kernel's accesses."""
         return self.width > 1
 
     @property
