@@ -494,7 +494,7 @@ class Slope(NamedTuple):
     """The gradient of a reduction with respect to its argument.
 
     Attributes:
-        function: (dy, x, more) -> a tuple with the gradient, all scalars. Its other parameters are, by name: `count`, the
+        function: (dy, x, more) -> a tuple with the gradient, all scalars. Other parameters, by name: `count`, the
             number of elements; `y`, the result, not rounded to 16 bits; or the result of another reduction.
         says: the formula, for the docstring.
         example: x, and the gradient for a dy of 1.
@@ -557,7 +557,7 @@ def function(
 
 _SQUARE, _OTHERS = "np.array([[1.0, 2.0], [3.0, 4.0]])", "np.array([[1.0, 5.0], [3.0, 4.0]])"
 _NAN, _TRUTH = "NaN is the result where there is one.", "NaN is not 0."
-#: In the order in which the public functions are listed.
+#: As the public functions are listed.
 _FUNCTIONS = (
     function("sum", "total", "Σ x, the sum; 0 of nothing.", f"{_SQUARE}, axis=1", "array([3., 7.])",
         map=part, start=(0.0,), merge=add,
