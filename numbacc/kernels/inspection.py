@@ -219,5 +219,5 @@ def _usage(log: str) -> _Usage:
     stack = re.findall(r"(\d+) bytes stack frame", log)
     spilled = re.findall(r"(\d+) bytes spill", log)
     if registers is None or not stack:
-        raise ValueError("its log says nothing of registers")
+        raise ValueError("its log does not mention registers")
     return int(registers.group(1)), sum(map(int, stack)), sum(map(int, spilled))

@@ -176,7 +176,7 @@ def group_lanes(itemsize: int) -> int:
 
 
 def vector_thread_bytes(inputs: int, itemsize: int, is_heavy: bool = False, numbers: int | None = None) -> int:
-    """Return the bytes that one thread of `vector` and `uneven` reads from each input, best measured on an H200.
+    """Return how many bytes one thread of `vector` and `uneven` reads from each input, the best value on an H200.
 
     With up to two inputs a thread makes two loads per input, with three inputs one: more loads in flight cost more
     registers than they gain. A float64 load holds only two elements, so float64 always uses two loads. Compute-bound

@@ -95,7 +95,7 @@ class DepthwiseSpec(_DepthwiseFields, Spec):
         return max(len({place for place, _ in met}) for met in meetings(self, 0).values())
 
     def _words(self, numbers: int) -> int:
-        """Return the registers that this many elements need."""
+        """Return how many registers this many elements need."""
         return numbers * TABLE[self.compute].itemsize // 4
 
     @property

@@ -221,7 +221,7 @@ def _two(merged: Merged) -> Merged:
 def _width(
     columns: int, walked: Sequence[tuple[int, ...]], listed: Sequence[int], size: int, alignments: Sequence[int]
 ) -> int:
-    """Return the elements of an access, if those of dy and dx are adjacent and aligned everywhere; else 1."""
+    """Return how many elements an access has, if they are adjacent and aligned throughout dy and dx; else 1."""
     if any(step[-1] != 1 for step in walked):
         return 1
     distances = (columns, *(n for step in walked for n in step[:-1]), *listed)

@@ -94,7 +94,7 @@ if SIMULATED:
                     found = np.array([next(words)[0] for _ in range(many)])
                     # Blocks run one after the other: words that are missing now would never arrive.
                     if not (found & there).all():
-                        raise RuntimeError("a block waits for one that has not begun")
+                        raise RuntimeError("a block waits for one that has not started")
                     lane.append(found.astype(np.uint32).view(np.uint8)[: dtype.itemsize].view(dtype)[0])
                 numbers.append(tuple(lane))
             return tools.by_part(numbers), True

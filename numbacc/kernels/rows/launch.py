@@ -280,18 +280,18 @@ def _whole_accesses(nbytes: int) -> int:
 
 
 def _most_runs(given: Rows) -> int:
-    """Return the most accesses of each input that a thread has in flight: a power of two."""
+    """Return how many accesses of each input a thread has in flight at most: a power of two."""
     return _runs(given, _REGISTER_BYTES, _NUMBERS, _RUNS)
 
 
 def _reduction_runs(given: Rows, accesses: int, most: int) -> int:
-    """Return the most accesses for rows in registers, if only reduced values are written."""
+    """Return how many accesses a thread has in flight for rows in registers, if only reduced values are written."""
     more = _runs(given, _REDUCTION * _REGISTER_BYTES, _NUMBERS, _RUNS)
     return max(most, min(more, power_of_two(accesses // _NEIGHBOURS)))
 
 
 def _runs(given: Rows, nbytes: int, numbers: int, most: int) -> int:
-    """Return the most accesses, a power of two, within limits of bytes, elements and accesses."""
+    """Return the largest number of accesses, a power of two, within limits of bytes, elements and accesses."""
     most = min(nbytes // (given.nbytes * given.kept), numbers // (given.width * given.inputs), most)
     return 1 << max(most, 1).bit_length() - 1
 
@@ -309,7 +309,8 @@ def _whole_runs(accesses: int, most: int) -> int:
 
 
 def _group(accesses: int, runs: int) -> int:
-    """Return the threads of a row if each makes this many accesses: a power of two up to a warp, else whole warps."""
+    """Return how many threads a row needs if each makes `runs` accesses: a power of two up to a warp, or whole
+    warps."""
     threads = -(-accesses // runs)
     return power_of_two(threads) if threads <= WARP else -(-threads // WARP) * WARP
 
@@ -320,7 +321,7 @@ def _block(group: int, rows: int) -> tuple[int, int]:
 
 
 def _threads(nbytes: int, resident: int, limits: Limits) -> int:
-    """Return the threads of a block that keeps this many bytes, for about `resident` threads per multiprocessor."""
+    """Return how many threads a block with this many bytes needs for about `resident` threads per multiprocessor."""
     together = max((limits.shared + 1024) // (nbytes + _OWN_BYTES // 4), 1)
     threads = _THREADS
     while threads < _MOST_THREADS and 2 * threads * together <= resident:
@@ -396,7 +397,7 @@ class RowExecutable(TaskOperation):
         return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - 1))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
-        """Return the bytes of each access for arrays with this alignment."""
+        """Return how many bytes each access has, for arrays with this alignment."""
         return self._rows(key).nbytes
 
     @cached_property
@@ -485,7 +486,7 @@ class RowExecutable(TaskOperation):
         )
 
     def _width(self, alignments: Sequence[int]) -> int:
-        """Return the elements of an access such that all accesses are complete and aligned."""
+        """Return how many elements an access has, so that all accesses are complete and aligned."""
         task, width = self.task, gcd(VECTOR_BYTES // self._sizes[0], self._columns)
         operands = list(zip(self._sizes, self._inner, self._outer.strides, alignments, strict=True))
         # Arrays with one element per row are read or written element by element.

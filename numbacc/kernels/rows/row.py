@@ -195,7 +195,7 @@ _FEWEST = 4
 
 
 def _write_runs(spec: RowSpec) -> int:
-    """Return the accesses in flight at once while results are written, with all inputs in registers."""
+    """Return how many accesses are in flight while results are written, with all inputs in registers."""
     return 1 << min(max(_WRITE_NUMBERS // (spec.width * len(spec.reads)), 1), spec.runs).bit_length() - 1
 
 

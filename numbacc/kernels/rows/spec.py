@@ -204,6 +204,6 @@ class SumsSpec(_SumsFields, Spec):
 
 
 def word_bytes(spec: RowSpec, blocks: int) -> int:
-    """Return the bytes of zeroed memory that hold the words of this many blocks."""
+    """Return how many bytes of zeroed memory hold the words of this many blocks."""
     assert spec.total is not None
     return HEAD_BYTES + 8 * blocks * words_told((spec.compute,) * len(spec.total.start), 1)

@@ -30,8 +30,8 @@ _ENOUGH = 0.9
 _LOADED_BYTES, _PARTS_BYTES = 64, 128
 #: Bytes of partial results that a thread merges with other threads, for its accesses of a row or for its columns.
 _MERGED_BYTES = 16
-#: Threads of a row, or of adjacent columns, if there are enough of them: a warp needs no barrier, and a thread merges
-#: its elements of a column with nobody else's.
+#: Threads of a row, or of adjacent columns, if there are enough of them: a warp needs no barrier. In columns, a warp
+#: holds one element of each of 32 columns, so its threads have nothing to merge with each other.
 _NEAR = WARP
 #: If there are too few columns to keep a GPU busy that way, blocks process fewer of them, down to this many bytes of a
 #: row, with more threads, up to this many times as many. If that is not enough, several blocks share a column and it is
@@ -116,7 +116,7 @@ def launch_of(walk: Walk, parts: Sequence[str], shares: bool) -> Launch:
 
 
 def _column_access(walk: Walk, width: int) -> int:
-    """Return the columns of an access, at most `width`."""
+    """Return how many columns an access has, at most `width`."""
     outer = walk.outer
     if outer.shape[-1] == 1 or any(step[-1] != 1 for step in outer.strides):
         return 1
@@ -132,14 +132,14 @@ def _runs(walk: Walk, width: int, nbytes: int) -> int:
 
 
 def _aligned(walk: Walk, width: int, fits: Callable[[Walk, int, int], bool]) -> int:
-    """Return the elements of an access, at most `width`, so that each operand's accesses fit."""
+    """Return how many elements an access has, at most `width`, so that each operand's accesses fit."""
     while width > 1 and not all(fits(walk, k, _access(walk, k, width)) for k in range(len(walk.sizes))):
         width //= 2
     return width
 
 
 def _access(walk: Walk, k: int, width: int) -> int:
-    """Return the elements in one of operand k's accesses of at most 16 bytes."""
+    """Return how many elements one of operand k's accesses of at most 16 bytes has."""
     return min(width, VECTOR_BYTES // walk.sizes[k])
 
 
@@ -240,7 +240,7 @@ def _alone(positions: int, x: int, nbytes: int) -> tuple[int, int]:
 
 
 def _piece(items: int, tile: int, blocks: int, most: int) -> int:
-    """Return the elements of a row for each block, in whole tiles, if this many blocks process a row each."""
+    """Return how many elements of a row each block processes, in whole tiles, if `blocks` blocks process a row each."""
     tiles = -(-items // tile)
     shares = min(-(-most // blocks), tiles // _SHARED_ROUNDS) if _FEW * blocks < most else 1
     return -(-tiles // max(shares, 1)) * tile
