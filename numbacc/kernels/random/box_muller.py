@@ -28,7 +28,7 @@ _HALF_OF_THAT = np.float32(2.3283064e-10 * 6.2831855 / 2)
 
 @cuda.jit(device=True)
 def box_muller(x, y):
-    """Return two standard normals from two words, in float32; the square root has an error of one unit."""
+    """Return two float32 standard normals from two words; the square root can be off by a unit in the last place."""
     u = fma(np.float32(x), _TWO_TO_MINUS_32, _HALF_OF_IT)
     angle = fma(np.float32(y), _TWO_PI, _HALF_OF_THAT)
     radius = square_root(np.float32(-2.0) * np.float32(math.log(u)))

@@ -309,8 +309,7 @@ def _whole_runs(accesses: int, most: int) -> int:
 
 
 def _group(accesses: int, runs: int) -> int:
-    """Return how many threads a row needs if each makes `runs` accesses: a power of two up to a warp, or whole
-    warps."""
+    """Return how many threads a row needs for `runs` accesses each: a power of two up to a warp, or whole warps."""
     threads = -(-accesses // runs)
     return power_of_two(threads) if threads <= WARP else -(-threads // WARP) * WARP
 
