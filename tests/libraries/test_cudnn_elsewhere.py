@@ -210,17 +210,17 @@ UNMET = {
     "gelu": (
         convolution(epilogue=("bias", "GELU_FWD"), last=False),
         "H200",
-        "behind a convolution with channels first there is no more than a bias and relu: put the channels last",
+        "after a convolution with channels first cuDNN fuses only a bias and relu: put the channels last",
     ),
     "alpha": (
         convolution(epilogue=("bias", "RELU_FWD"), alpha=2.0),
         "H200",
-        "a convolution with operations behind it has alpha 1 and beta 0",
+        "a convolution with fused operations must have alpha 1 and beta 0",
     ),
     "alignment": (
         convolution("int8", math="int32", out="int32", alignment=1),
         "H200",
-        "int8 with results of 32 bits needs addresses that are multiples of 4",
+        "int8 with 32-bit results needs addresses that are multiples of 4",
     ),
 }
 
@@ -320,7 +320,7 @@ def test_wrong_arguments():
 
 def test_other_systems(monkeypatch):
     monkeypatch.setattr(cudnn_elsewhere.sys, "platform", "darwin")
-    with pytest.raises(numbacc.UnsupportedError, match="on Linux alone"):
+    with pytest.raises(numbacc.UnsupportedError, match="only on Linux"):
         cudnn.supports(CASES["forward-float16"])
 
 
