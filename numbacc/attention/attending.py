@@ -73,11 +73,12 @@ def forward(
 ) -> Array | tuple[Any, ...]:
     """Compute attention for each sequence and head: o = softmax(scale q kᵀ + bias, masked) v.
 
-    In float16 and bfloat16, cuDNN's fused kernels compute it without storing the matrix of all scores.
-
         S[i, j] = scale q[i] · k[j] + bias[i, j] + alibi (j - i)     where query i may see key j, else -inf
         stats[i] = log Σ_j exp S[i, j]
         o[i] = Σ_j M[i, j] exp(S[i, j] - stats[i]) v[j]
+
+    M is 1 without dropout; with it, M is 0 for a dropped weight, else 1 / (1 - dropout). In float16 and bfloat16,
+    cuDNN's fused kernels compute o without storing the matrix of all scores.
 
     Sources: Vaswani et al. 2017 (arXiv:1706.03762); Dao et al. 2022 (arXiv:2205.14135).
 
@@ -94,9 +95,10 @@ def forward(
             -inf masks.
         alibi: (heads,) slopes of float32, or of float64 if q is float64. Slopes add the bias alibi[h] (j - i) (Press
             et al. 2021).
-        scale: factor of the scores; 1/√d if None. It must be finite in float32, or in float64 if q is float64. The
-            plan fixes it.
-        dropout: the probability that a weight becomes 0; the others are divided by 1 - dropout. The plan fixes it.
+        scale: factor of the scores; 1/√d if None. It must be finite in float32, or in float64 if q is float64. A plan
+            is made for one value.
+        dropout: the probability that a weight becomes 0; the others are divided by 1 - dropout. A plan is made for one
+            value.
         seed, offset: select the dropout mask. `backward` generates the same mask from the same numbers, and
             `dropout_mask` returns it. seed is 0 to 2^64 - 1. offset is a multiple of 4 from 0 to 2^62, or an array with
             one such int64 on q's device. An array on a GPU is read when the GPU runs, so its value is not checked: a
@@ -209,8 +211,8 @@ def backward(
         dS[i, j] = P[i, j] (M[i, j] do[i] · v[j] - do[i] · o[i])
         dq[i] = scale Σ_j dS[i, j] k[j]        dk[j] = scale Σ_i dS[i, j] q[i]        dbias = dS
 
-    Each gradient is summed over the heads that share a key or value, and dbias over the scores that share an element
-    of the bias. seed and offset generate M again.
+    dk and dv are summed over the query heads that share a key head, and dbias over the scores that share an element of
+    the bias. seed and offset generate M again.
 
     Args:
         do: of o's shape and dtype.
@@ -226,6 +228,7 @@ def backward(
             heads queries keys bytes, which `backward.plan(...).info.workspace_bytes` reports. If that exceeds
             workspace_limit, heads are processed in slices; with dropout, the call raises UnsupportedError instead.
         out: (dq, dk, dv), or (dq, dk, dv, dbias): where to write the results.
+
     Returns:
         (dq, dk, dv), or (dq, dk, dv, dbias), each with the shape and dtype of the array that it belongs to.
 

@@ -99,6 +99,6 @@ def executable(
         close,
         fits,
         backend="simulator+kernel" if simulated() else "cublasLt+kernel",
-        algorithm="unfused: products, and kernels of ours between them" + (taken and f", {taken}"),
+        algorithm="unfused: products, and numbacc's kernels between them" + (taken and f", {taken}"),
         deterministic=all(getattr(step.executable, "deterministic", True) for step in stage.steps),
     )

@@ -74,14 +74,14 @@ class Sketch:
 
 
 class Drawn(NamedTuple):
-    """A graph, and the numbers that it reads on the host."""
+    """A graph, and the values of the scalars that it reads from host memory."""
 
     graph: CudnnGraph
     values: tuple[float, ...]
 
 
 class _Sheet:
-    """A graph of attention being drawn."""
+    """A builder of a graph of attention."""
 
     def __init__(self, sketch: Sketch, turned: Sequence[str]):
         self.sketch, self.draw = sketch, Drawing("float32")

@@ -213,7 +213,7 @@ class Fused:
         stage, found = self.stage, self.problem.geometry
         for name in ("dq", "dk", "dv"):
             self._rows(name, True)
-            # Packed ones are filled with zeros already.
+            # Packed gradients are zeroed already.
             if self.problem.has_lengths and not found.is_packed:
                 # cuDNN 9.19 does not write the gradients of a sequence without queries or keys.
                 stage.clear(self._arrays[name])

@@ -134,7 +134,7 @@ def geometry(
     if k_sizes[:-1] != v_sizes[:-1]:
         raise ShapeError(f"k has shape {k.shape} and v {v.shape}; all but the last length must be the same")
     if k_sizes[-1] != width:
-        raise ShapeError(f"q has shape {q.shape} and k {k.shape}; their vectors must be of one length")
+        raise ShapeError(f"q has shape {q.shape} and k {k.shape}; their vectors must have the same length")
     # A packed batch may be empty; then it does not have tokens, either.
     batch = _packed_batch(starts) if name == "THD" else q_sizes[0]
     tokens = ((queries, "q"), (keys, "k")) if name != "THD" or batch else ()
@@ -182,7 +182,7 @@ def _packed_batch(starts: tuple[Layout | None, Layout | None]) -> int:
         if each.ndim != 1 or each.size < 1 or each.size != one.size:
             raise ShapeError(
                 f'{name} has shape {each.shape}; with layout="THD" it and seq_len_{"kv" if each is one else "q"} have '
-                "one number more than there are sequences"
+                "one element more than there are sequences"
             )
     return one.size - 1
 

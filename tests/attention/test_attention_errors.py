@@ -41,7 +41,7 @@ Q, K = (2, 4, 5, 8), (2, 2, 7, 8)
         ((Q[1:], K, K), ("q has shape (4, 5, 8)", "rank 4")),
         ((Q, K[1:], K[1:]), ("k has shape (2, 7, 8)", "rank 4")),
         ((Q, K, (2, 2, 6, 8)), ("k has shape (2, 2, 7, 8) and v (2, 2, 6, 8)",)),
-        ((Q, (2, 2, 7, 9), K), ("vectors must be of one length",)),
+        ((Q, (2, 2, 7, 9), K), ("vectors must have the same length",)),
         ((Q, (3, 2, 7, 8), (3, 2, 7, 8)), ("same batch size",)),
         ((Q, (2, 3, 7, 8), (2, 3, 7, 8)), ("q has 4 heads and k 3", "multiple")),
         ((Q, (2, 0, 7, 8), (2, 0, 7, 8)), ("only the batch may be empty",)),
