@@ -115,7 +115,7 @@ def forward(
         stride, padding, dilation, groups, layout: as in `output_shape`.
         flip: whether kernels are flipped along all spatial dimensions.
         alpha, beta: scalars; a beta other than 0 needs `out`. If one of them is 0, the array that it scales is not
-            read. Each value gets a plan. For int8, beta must be 0; for int32 results, alpha must be 1.
+            read. A plan is made for one value. For int8, beta must be 0; for int32 results, alpha must be 1.
         out_dtype: dtype of the result. By default it is x's. For int8 it is "int32" or "float32", by default the dtype
             of out, or int32.
         compute: "tf32" lets tensor cores round float32 inputs to 10 bits of mantissa; "float32_fft" allows Fourier

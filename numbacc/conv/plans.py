@@ -167,7 +167,7 @@ class ConvPlan(Plan):
     def _copied(
         self, copies: Sequence[tuple[int, Layout]], made: Copies, scratch: Scratch
     ) -> tuple[list[int], list[Step], list[Step]]:
-        """Return (number of each operand or its copy, inputs first; steps that copy inputs; steps that copy back)."""
+        """Return the numbers of the operands or their copies, inputs first, and the steps that copy in and back."""
         last = len(self.inputs)
         numbers, into, back = list(range(last + 1)), [], []
         for number, dense in copies:
