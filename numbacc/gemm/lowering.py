@@ -2,7 +2,7 @@
 
 cuBLASLt's matrices are column-major. It sees row-major memory as the transpose, and (A B)ᵀ = Bᵀ Aᵀ. So for a row-major
 result A and B are swapped, and no data moves. What cuBLASLt calls the rows of D are then numbacc's columns: it adds a
-bias along the rows of D, which is our last axis, and its BGRADA is our bgradb.
+bias along the rows of D, which is numbacc's last axis, and its BGRADA is numbacc's bgradb.
 """
 
 from __future__ import annotations
