@@ -103,7 +103,7 @@ class Descriptors:
                 self._put(mode, ctypes.c_int32(lt.MatrixScale.OUTER_VEC_32F))
         if product.fast:
             self._put(attribute.FAST_ACCUM, ctypes.c_int8(1))
-        #: (number of the array, attribute that holds its address)
+        #: Pairs of an array's number and the attribute that holds its address.
         self.pointers: list[tuple[int, int]] = []
         if product.bias_dtype:
             self.pointers.append((_BIAS, attribute.BIAS_POINTER))
@@ -314,7 +314,7 @@ class Runner:
         self._checked = self._template(self._descriptors, driver.address("cuStreamIsCapturing"), pairs)
         # This is an attribute instead of a method, so that the call goes straight to compiled code.
         self.launch = partial(native.matmul, ctypes.addressof(self._checked))
-        #: (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
+        #: A function (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
         self.launch_plain = bound(native.matmul_plain, ctypes.addressof(self._checked))
 
     @cached_property

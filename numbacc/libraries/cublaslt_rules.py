@@ -6,8 +6,8 @@ flushed) and confirmed on 250 others; they made no product of either set slower 
 figures. The numbers of algorithms, tiles and options are the library's own, so the rules apply only where they were
 measured, on GPUs of compute capability 9.0.
 
-"Waves" is how often an algorithm's blocks fill the GPU. For the kernels of `_HOPPER` and `_SIMT` it counts the blocks
-of one part of a sum over k, for those of `_IN_PLACE` and `_SIMT_SMALL` the blocks of all parts.
+"Waves" is how often an algorithm's blocks fill the GPU. If sums over k are split into parts, it counts the blocks of
+one part for the kernels `_HOPPER` and `_SIMT`, and the blocks of all parts for `_IN_PLACE` and `_SIMT_SMALL`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 A process that has loaded the stand-in for the driver cannot use a GPU, and cuDNN crashes on some graphs. So a worker
 process makes the plans. It starts at the first question, answers one question after the other, and ends with the
-process that asks. Each compute capability has a separate worker: cuDNN 9.28 remembers results about kernels compiled at
-run time from the first GPU it was asked about, and a process that was asked about 7.5 afterwards rejects float32 on
-tensor cores. Questions and answers are pickles, each preceded by its length, on the worker's standard input and output.
+process that asks. Each compute capability has a separate worker, since cuDNN 9.28 remembers facts about kernels that
+are compiled at run time from the first GPU it was asked about: after a question about 7.5, it rejects float32 on tensor
+cores for all GPUs. Questions and answers are pickles, each preceded by its length, on the worker's standard input and
+output.
 """
 
 from __future__ import annotations

@@ -176,9 +176,10 @@ def _groups(kind: str, is_fused: bool, most: int, what: Any) -> bool:
 _CROSSES = "a NaN or infinity may reach other groups"
 #: Fewer channels or kernels a group than this do not fill a tile of a tensor-core engine.
 _TILE_CHANNELS = 64
-#: Engines that compute several groups as one, with zeros between them. A NaN or infinity in one group then makes NaN of
-#: results of other groups (0 times infinity). Entries are as in LOSES_NAN, seen on an H100 with cuDNN 9.19 with up to
-#: 12 channels a group. No gradient of kernels did this. Below 8 channels a group nearly all tensor-core engines do.
+#: Engines that compute several groups as one, with zeros between them. A NaN or infinity in one group then turns
+#: results of other groups into NaN (0 times infinity). Entries are as in LOSES_NAN. They were seen on an H100 with
+#: cuDNN 9.19, with up to 12 channels a group. No gradient of kernels did this. Below 8 channels a group, nearly all
+#: tensor-core engines do.
 CROSSES_GROUPS: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] = (
     ((22, 23, 62, 67, 72), partial(_groups, "forward", False, _TILE_CHANNELS), _CROSSES),
     ((4, 10, 23, 51, 53), partial(_groups, "forward", True, _TILE_CHANNELS), _CROSSES),

@@ -199,8 +199,9 @@ _ASKING = {
     """,
     "supports": """Return whether cuDNN has a plan for `{name}` of contiguous arrays of these shapes on a GPU.
 
-    The result is that of `numbacc.cudnn.supports({name}.request(...), device)`. `device` is the name of a GPU, which
-    this machine may lack, or a GPU of this process. Arguments and errors are the same as in these two functions.
+    The result is that of `numbacc.cudnn.supports({name}.request(...), device)`.
+    `device` is the name of a GPU, which this machine may lack, or a GPU of this process. Arguments and errors are the
+    same as in these two functions.
 
     Example:
         >>> {name}.supports({shapes}, device="H200")
