@@ -1,8 +1,8 @@
 """Corrections to the engine ranking of cuDNN's heuristics, for cases where it is known to be bad.
 
-The heuristics rank engines for tensor cores. For float32 without tensor cores they leave out the best engines, and
-hardly order the rest. For float64 they do not know the best engine. They ignore the savings of Fourier transforms. And
-for gradients of kernels with one column they often propose tiles that are mostly empty.
+The heuristics rank engines for tensor cores. For float32 without tensor cores, the top of their list is unusable, and
+the rest is hardly in any order. For float64 they do not know the best engine. They ignore the savings of Fourier
+transforms. And for gradients of kernels with one column they often propose tiles that are mostly empty.
 
 The corrections were measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3,
 and windows as channels (`numbacc.conv.windowed`). They apply only to large convolutions of this kind, in two
