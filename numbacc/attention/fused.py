@@ -1,4 +1,4 @@
-"""Attention as cuDNN graphs, with operations in the order that cuDNN's fused kernels are matched by.
+"""Attention as cuDNN graphs, with operations in the order that cuDNN needs to find its fused kernels.
 
 cuDNN sees arrays as (batch, heads, sequence, elements) for every layout; the strides express the layout. The last two
 axes of k, and backward also of v, are exchanged. Nothing between the two products is stored. Source of the order of

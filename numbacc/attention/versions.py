@@ -48,7 +48,7 @@ def _is_uneven(problem: AttentionProblem) -> bool:
 
 
 def _is_nearly_192(problem: AttentionProblem) -> bool:
-    """Return whether heads have fewer than 192 and 128 elements, but are padded to them by the same kernels."""
+    """Return whether heads, padded to multiples of 8, are shorter than 192 and 128 but run on the kernels for those."""
     return 128 < problem.geometry.width <= 184 and 64 < problem.geometry.value_width <= 120
 
 
