@@ -72,7 +72,7 @@ def _compile(text: str, folder: Path, name: str) -> Path:
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", "cc"), "cc", "gcc", "clang"))), None)
     if compiler is None:
         raise UnsupportedError(
-            "planning for a GPU that this machine lacks needs NVIDIA's driver (libcuda.so.1), or a C compiler to build "
+            "planning for a GPU that this machine lacks needs NVIDIA's driver (libcuda.so.1) or a C compiler to build "
             "a stand-in for it: install gcc or clang"
         )
     with tempfile.TemporaryDirectory(dir=folder) as aside:
