@@ -327,7 +327,7 @@ def test_preparing_needs_a_gpu(numpy_place):
     from numbacc.base.dispatch import has_gpu
 
     if not has_gpu():
-        refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.forward.request(Q, Q)]))
+        refused(DeviceError, "no GPU was found", run=lambda: attention.prepare([attention.forward.request(Q, Q)]))
 
 
 def test_versions_that_are_left_alone():
