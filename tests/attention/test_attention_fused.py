@@ -212,11 +212,11 @@ def test_numbers_lie_on_the_host_where_cudnn_reads_them():
 
 
 def test_requests_are_checked():
-    refused(ShapeError, "one batch", run=lambda: attention.forward.request(Q, (3, 8, 64, 64)))
+    refused(ShapeError, "same batch size", run=lambda: attention.forward.request(Q, (3, 8, 64, 64)))
     refused(OptionError, "return_stats=1", run=lambda: attention.forward.request(Q, Q, return_stats=1))
     refused(OptionError, "bias_grad=1", run=lambda: attention.backward.request(Q, Q, bias_grad=1))
     refused(OptionError, "needs batch", run=lambda: attention.forward.request((9, 2, 8), (9, 2, 8), layout="THD"))
-    refused(OptionError, 'batch is for layout="THD"', run=lambda: attention.forward.request(Q, Q, batch=2))
+    refused(OptionError, 'batch needs layout="THD"', run=lambda: attention.forward.request(Q, Q, batch=2))
     refused(UnsupportedError, "runs unfused", run=lambda: attention.forward.request(Q, Q, dtype="float32").graphs())
     refused(
         UnsupportedError, "batch is empty", run=lambda: attention.forward.request((0, *Q[1:]), (0, *Q[1:])).graphs()
@@ -238,7 +238,7 @@ def test_what_is_prepared():
     """One request, or any number of them, which are looked at before the GPU is."""
     refused(DTypeError, "has a int", run=lambda: attention.prepare([3]))
     for other in (None, 3):
-        refused(DTypeError, f"requests={other} is no request", run=lambda other=other: attention.prepare(other))
+        refused(DTypeError, f"requests={other} is neither a request", run=lambda other=other: attention.prepare(other))
     assert attention.prepare(iter(())) is None
 
 
@@ -332,7 +332,7 @@ def test_preparing_needs_a_gpu(numpy_place):
     from numbacc.base.dispatch import has_gpu
 
     if not has_gpu():
-        refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.forward.request(Q, Q)]))
+        refused(DeviceError, "no GPU was found", run=lambda: attention.prepare([attention.forward.request(Q, Q)]))
 
 
 def test_versions_that_are_left_alone():

@@ -77,7 +77,7 @@ def test_faulty_versions_are_left_alone(pretend, first, last, options):
             continue
         request = asked(**{**options, "direction": direction})
         pretend(last)
-        words = (f"left alone with cuDNN {dotted(last)}", f"{dotted(first)} and newer")
+        words = (f"is disabled with cuDNN {dotted(last)}", f"{dotted(first)} and newer")
         refused(UnsupportedError, *words, run=request.graphs)
         for version in (first, 91900, NEWEST):
             pretend(version)
