@@ -16,18 +16,18 @@ from ..runtime.streams import handle_of
 plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
 cache_info, cache_clear, cache_limit = functions_of(plans, "numbacc.elementwise")
 
-#: The docstrings' text on the arguments and errors that functions of the table share.
+#: Argument or error -> its description in the docstrings of the table's functions.
 SHARED = {
-    "out": "array for the result, of its shape and device, and of its dtype or a wider kind. It may be one of the\n"
-    "    arguments (in place), but must not overlap one in part.",
-    "where": "array of bool that broadcasts with the arguments; needs `out`. Where it is False, `out` keeps its\n"
-    "    elements; they are read and written again.",
+    "out": "array that receives the result. It has the result's shape and device, and its dtype or one of a wider\n"
+    "    kind. It may be one of the arguments (in place), but must not overlap an argument partly.",
+    "where": "bool array that broadcasts with the arguments; it requires `out`. Where it is False, the elements of\n"
+    "    `out` keep their values, but they are rewritten.",
     "stream": docstrings.COMMON["stream"],
-    "ShapeError": "the shapes do not broadcast, or out has another shape.",
-    "DTypeError": "a dtype that the function does not take, or no array among the arguments.",
-    "OptionError": "a number that the dtype does not hold.",
-    "LayoutError": "out overlaps an argument in part, or is read-only.",
-    "DeviceError": "arrays on several devices.",
+    "ShapeError": "the shapes do not broadcast, or out has the wrong shape.",
+    "DTypeError": "the function does not support a dtype, or no argument is an array.",
+    "OptionError": "a Python scalar is out of the dtype's range.",
+    "LayoutError": "out overlaps an argument partly, or is read-only.",
+    "DeviceError": "the arrays are on different devices.",
 }
 
 

@@ -106,45 +106,45 @@ def _described(name: str, slope: slopes.Slope) -> _Gradient:
     return _Gradient(row, found, slope.says, slope.example)
 
 
-_SHARED = "; all that are equal share it, as torch.amax has it"
+_SHARED = "gets dy, and the others get 0. If several elements are equal to it, they share dy, as in torch.amax"
 #: Function, or function and order -> its gradient.
 _GRADIENTS: dict[Any, _Gradient] = {
     **{name: _described(name, each.slope) for name, each in slopes.FUNCTIONS.items() if each.slope is not None},
     "var": _Gradient(
         slope_row("var", slopes.of_var, "mean", "divisor"),
         _Reduced.spread,
-        "2 dy (x - mean) / (n - correction)",
+        "dx = 2 dy (x - mean) / (n - correction)",
         ("[1.0, 3.0]", "array([-1.,  1.])"),
     ),
     "std": _Gradient(
         slope_row("std", slopes.of_std, "mean std", "divisor"),
         _spread_and_std,
-        "dy (x - mean) / ((n - correction) std), and 0 where std is",
+        "dx = dy (x - mean) / ((n - correction) std), or 0 where std is 0",
         ("[1.0, 3.0]", "array([-0.5,  0.5])"),
     ),
     "max": _Gradient(
         EXTREME,
         _ties("max"),
-        "dy to the largest" + _SHARED,
+        f"The largest element {_SHARED}",
         ("[1.0, 3.0, 3.0]", "array([0. , 0.5, 0.5])"),
     ),
     "min": _Gradient(
         EXTREME,
         _ties("min"),
-        "dy to the smallest" + _SHARED,
+        f"The smallest element {_SHARED}",
         ("[1.0, 3.0, 3.0]", "array([1., 0., 0.])"),
     ),
     "prod": _Gradient(
         slope_row("prod", slopes.of_prod, "product zeros"),
         lambda given: given.own(_FACTORS, 2),
-        "dy times the product of all others, also where some are 0",
+        "dx is dy times the product of all other elements, also where some of them are 0",
         ("[2.0, 0.0, 3.0]", "array([0., 6., 0.])"),
     ),
     "norm": _Gradient(
         slope_row("norm", slopes.of_norm_2, "norm"),
         lambda given: (given.total("norm", 2.0),),
-        "dy sign(x) |x / y|^(ord - 1); of math.inf dy sign(x) to the largest, of -math.inf to the least, shared by "
-        "equals; 0 of order 0, at the origin, and where x is 0",
+        "dx = dy sign(x) |x / y|^(ord - 1), where y is the norm. For ord=math.inf (or -math.inf), the elements with\n"
+        "the largest (or smallest) |x| share dy sign(x). dx is 0 for ord=0, where all elements are 0, and where x is 0",
         ("[3.0, -4.0]", "array([ 0.6, -0.8])"),
     ),
     ("norm", 1.0): _Gradient(slope_row("norm 1", slopes.of_norm_1), lambda given: (), "", ("", "")),
@@ -162,7 +162,7 @@ _GRADIENTS: dict[Any, _Gradient] = {
     "logsumexp": _Gradient(
         slope_row("logsumexp", slopes.of_logsumexp, "base total"),
         lambda given: given.pair("log_sum"),
-        "dy exp(x - y), softmax where one axis is reduced",
+        "dx = dy exp(x - y), where y is the result. For one axis, this is dy times softmax",
         ("[0.0, 0.0]", "array([0.5, 0.5])"),
     ),
 }
@@ -226,32 +226,34 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _text(name: str, option: str) -> str:
-    """A function's docstring."""
+    """Return a function's docstring."""
     gradient = _GRADIENTS[name]
     x, printed = gradient.example
     told = f"axis, {option}, keepdims" if option else "axis, keepdims"
-    array = "array of floats of 16 bits and more, rank 0 to 8, any strides"
-    operands = f"    x: {array}.\n    {told}: as in `{name}`.\n"
+    array = "array of floats (16 bits or wider) with rank 0 to 8 and any strides"
+    operands = f"    x: {array}.\n    {told}: the same as in `{name}`.\n"
     example = f"    >>> elementwise.{name}_backward(np.array(1.0), np.array({x}))\n"
     if name in _SAVING:
-        danger = f" If {option} is forgotten, the\n        gradient is wrong and nothing reports it." if option else ""
+        danger = f" If you forget {option},\n        the gradient is wrong and no error is raised." if option else ""
         operands = (
-            f"    x: the saved object of `{name}(..., return_saved=True)`, as in `{name}_backward(dy, saved)`. It\n"
-            f"        holds x, {told}. Or x itself: {array}.\n"
-            f"    {told}: the same as in `{name}`.{danger}\n"
+            f"    x: the object saved by `{name}(..., return_saved=True)`. It holds x, {told}.\n"
+            f"        Or x itself, an {array}.\n"
+            f"    {told}: the same values as in `{name}`, if no saved object is given.{danger}\n"
         )
         example = (
             f"    >>> y, saved = elementwise.{name}(np.array({x}), return_saved=True)\n"
             f"    >>> elementwise.{name}_backward(np.array(1.0), saved)\n"
         )
     return (
-        f"The gradient with respect to x, given dy, that with respect to {name}(x): {gradient.says}.\n\n"
-        f"Args:\n    dy: array of floats, of the shape of {name}(x, ...) with the same options.\n"
+        f"Return dx, the gradient of {name}(x) with respect to x, multiplied by dy.\n\n"
+        f"{gradient.says}.\n\n"
+        f"Args:\n    dy: array of floats with the shape of {name}(x, ...), called with the same options.\n"
         f"{operands}"
-        "    out: array for the result, of x's shape, its dtype and device; it may be x.\n\n"
-        "Returns:\n    dx, an array of x's shape and dtype; `out` if given. Floats of 16 bits are computed in float32\n"
+        "    out: array that receives the result. It has x's shape, dtype and device, and may be x.\n\n"
+        "Returns:\n    dx, an array with x's shape and dtype; `out` if given. 16-bit floats are computed in float32\n"
         "    and rounded once.\n\n"
-        f"Raises:\n    as `{name}`; DTypeError of integers and complex numbers; ShapeError of another shape of dy.\n\n"
+        f"Raises:\n    DTypeError: x holds integers or complex numbers.\n    ShapeError: dy has the wrong shape.\n"
+        f"    The other errors are the same as in `{name}`.\n\n"
         f"Example:\n{example}    {printed}\n"
     )
 

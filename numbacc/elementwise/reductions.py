@@ -27,12 +27,12 @@ __all__ = [*FUNCTIONS, "argmax", "argmin", "logsumexp", "norm", "std", "var"]
 
 _reduced = partial(planned, plans, "ReducePlan", "x", make=made, forms={"dtype": dtype_of})
 
-_DTYPES = {"total": "int64, of unsigned ones uint64", "mean": "float64"}
-_RETURNED = {"keep": "of x's dtype", "bool": "bool"}
+_DTYPES = {"total": "bool and signed integers int64, for unsigned integers uint64", "mean": "bool and integers float64"}
+_RETURNED = {"keep": ", with x's dtype", "bool": ", with dtype bool"}
 
 
 def _function(described: ReductionFunction) -> Any:
-    """The public function of a description."""
+    """Return the public function of a description."""
     name, has_dtype = described.name, described.name in WITH_DTYPE
     source = (
         f"def {name}(\n    x: Any, *, axis: int | Sequence[int] | None = None, "
@@ -46,33 +46,35 @@ def _function(described: ReductionFunction) -> Any:
 
 
 def _text(described: ReductionFunction) -> str:
-    """The docstring of a description."""
+    """Return the docstring of a description."""
     kinds = "integers, complex numbers or bool" if described.takes_complex else "integers or bool"
     arguments, printed = described.example
     lines = [
         described.says,
         "",
         "Args:",
-        f"    x: array of floats of 16 bits and more, {kinds}, rank 0 to 8, any strides.",
-        "    axis: the axes that are reduced: None for all, an integer, or a tuple of integers.",
-        "    keepdims: True if these axes stay, with length 1.",
+        f"    x: array of floats (16 bits or wider), {kinds}, with rank 0 to 8 and any strides.",
+        "    axis: the axes to reduce: an integer, a tuple of integers, or None for all axes.",
+        "    keepdims: True to keep the reduced axes, with length 1.",
     ]
     if described.name in WITH_DTYPE:
         lines += [
-            "    dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default",
-            f"        x's; of bool and integers {_DTYPES[described.rule]}.",
+            "    dtype: the dtype of the result and of the arithmetic; 16-bit floats are computed in float32. By",
+            f"        default, it is x's dtype; for {_DTYPES[described.rule]}.",
         ]
-    returned = f", {_RETURNED[described.rule]}" if described.rule in _RETURNED else ""
     lines += [
-        "    out: array for the result, of its shape, dtype and device; it shares no memory with x.",
+        "    out: array that receives the result. It has the result's shape, dtype and device, and must not share",
+        "        memory with x.",
         "",
         "Returns:",
-        f"    the result{returned}: a device array if x is one, a NumPy array if x is; `out` if given.",
+        f"    the result{_RETURNED.get(described.rule, '')}: a device array if x is one, a NumPy array if x is one; "
+        "`out` if given.",
         "",
         "Raises:",
-        "    ShapeError: rank, axis, shape of out" + ("; no elements." if described.needs_elements else "."),
-        "    DTypeError: a dtype not named above, not an array.",
-        "    OptionError: keepdims or stream.",
+        "    ShapeError: the rank, the axis or the shape of out is wrong"
+        + ("; or there are no elements." if described.needs_elements else "."),
+        "    DTypeError: x is not an array, or has a dtype not named above.",
+        "    OptionError: keepdims or stream is invalid.",
         "",
         *([described.more, ""] if described.more else []),
         "Example:",

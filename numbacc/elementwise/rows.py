@@ -243,7 +243,7 @@ class Entry(NamedTuple):
 
     @property
     def says(self) -> str:
-        """One line of documentation."""
+        """What the function returns, for docstrings."""
         return self.function.says
 
     @property

@@ -48,8 +48,9 @@ class Function(NamedTuple):
         name: as the public function is called.
         arguments: the names of its arguments, without options.
         rule: the dtype of the result, as a key of `elementwise.type_promotion.RULES`.
-        says: one line of documentation.
+        says: what the function returns, for the docstring "Return <says>". More sentences may follow the first one.
         example: the arguments of an example, and the output.
+        gradient_example: the same for the gradient, with the arguments after dy, which is all ones.
         options: the names of its options and their defaults. Options are the last arguments.
         meanings: kinds of dtypes -> the function for these dtypes. The kinds are f (floats), i and u (signed and
             unsigned integers), b (bool) and c (complex numbers). Single dtypes may have a function too: d (float64),
@@ -70,6 +71,7 @@ class Function(NamedTuple):
     rule: str
     says: str
     example: tuple[str, str]
+    gradient_example: tuple[str, str]
     options: Mapping[str, Any]
     meanings: Mapping[str, Meaning]
     gradient: FunctionGradient | None
@@ -105,13 +107,16 @@ def function(
     truths: Sequence[int] = (),
     numbers: int = 0,
     wrong: Callable[..., str] | None = None,
+    gradient_example: str = "",
+    gradient_prints: str = "",
     **meanings: tuple[Callable[..., Any], Callable[..., Any]] | Callable[..., Any],
 ) -> Function:
-    """Describe a function: see `Function`.
+    """Describe a function. `Function` explains the arguments that are not listed here.
 
     Args:
         arguments: the arguments' names, with blanks between them.
         example, prints: the arguments of the example, and the output.
+        gradient_example, gradient_prints: the same for the gradient; by default with the arguments of `example`.
         gradient: a `FunctionGradient`, or its attribute `scalar` alone. It becomes None for functions that return bool
             or do not take floats.
         meanings: for each kind a pair of functions, one of numbers and one of NumPy arrays; or the function of numbers
@@ -123,8 +128,9 @@ def function(
     if rule == "bool" or not any("f" in kinds for kinds in found):
         gradient = None
     return Function(
-        name, tuple(arguments.split()), rule, says, (example, prints), options, found, gradient, is_opaque, is_smooth,
-        is_long, of_sum, meeting, rounded, heavy, truths, numbers, wrong,
+        name, tuple(arguments.split()), rule, says, (example, prints), (gradient_example or example, gradient_prints),
+        options, found, gradient, is_opaque, is_smooth, is_long, of_sum, meeting, rounded, heavy, truths, numbers,
+        wrong,
     )  # fmt: skip
 
 
