@@ -1,5 +1,6 @@
-"""The activation functions of `numbacc.elementwise`, as torch defines them: what each computes of one number, and all that
-is known of it. The gates are among them: silu is SwiGLU's, gelu GeGLU's.
+"""The activation functions of `numbacc.elementwise`: their scalar functions and descriptions. The definitions are torch's.
+
+Two of them are the gates of gated units: silu in SwiGLU, gelu in GeGLU.
 """
 
 # ruff: noqa: E501
@@ -19,12 +20,12 @@ def leaky_relu(x, slope):
 
 
 def prelu(x, weight):
-    """x, or weight x where it is not above 0."""
+    """Return x where it is above 0, else weight x."""
     return x if x > 0.0 else weight * x
 
 
 def hardtanh(x, low, high):
-    """x, but not below `low` nor above `high`; NaN stays."""
+    """Return x, limited to the range from `low` to `high`. NaN stays NaN."""
     if x <= low:
         return low
     return high if x >= high else x
@@ -35,17 +36,17 @@ def relu6(x):
 
 
 def elu(x, alpha):
-    """x, or α(e^x - 1) where it is not above 0 (Clevert et al. 2015, arXiv:1511.07289)."""
+    """Return x where it is above 0, else α(e^x - 1) (Clevert et al. 2015, arXiv:1511.07289)."""
     return x if x > 0.0 else alpha * math.expm1(x)
 
 
 SELU_SCALE = 1.0507009873554805
-#: The scale times α, 1.6732632423543772, in two parts, of which float32 holds the first exactly.
+#: The scale times α, 1.6732632423543772, in two parts. float32 represents the first part exactly.
 SELU_FACTOR, SELU_REST = 1.7580993175506592, 2.3296717676284726e-08
 
 
 def selu(x):
-    """Klambauer et al. 2017 (arXiv:1706.02515)."""
+    """Return the scaled exponential linear unit of Klambauer et al. 2017 (arXiv:1706.02515)."""
     if x > 0.0:
         return SELU_SCALE * x
     e = math.expm1(x)
@@ -53,26 +54,26 @@ def selu(x):
 
 
 def celu(x, alpha):
-    """Barron 2017 (arXiv:1704.07483)."""
-    # The quotient of two numbers that are the same for all elements is computed once.
+    """Return the continuously differentiable exponential linear unit of Barron 2017 (arXiv:1704.07483)."""
+    # 1.0 / alpha is the same for all elements; the compiler computes it once.
     return x if x > 0.0 else alpha * math.expm1(x * (1.0 / alpha))
 
 
 def quick_gelu_pair(x):
-    """x σ(1.702 x), Hendrycks and Gimpel 2016 (arXiv:1606.08415), and σ(u) + u σ'(u) with u = 1.702 x."""
+    """Return x σ(u) (Hendrycks and Gimpel 2016, arXiv:1606.08415) and its slope σ(u) + u σ'(u), where u = 1.702 x."""
     s, slope = shares(x, quick_decay(x))
     return x * s, s + QUICK * (x * slope)
 
 
 def mish(x):
-    """x tanh(ln(1 + e^x)) = x n/(n + 2), n = e^x (e^x + 2) (Misra 2019, arXiv:1908.08681)."""
+    """Return x tanh(ln(1 + e^x)) = x n/(n + 2), where n = e^x (e^x + 2) (Misra 2019, arXiv:1908.08681)."""
     return weighted_ratio(x, *mish_parts(x, decay(abs(x))))
 
 
 def mish_parts(x, e):
-    """Of e = e^-|x|, so that nothing overflows, tanh(ln(1 + e^x)) as a quotient, and what rounding took from both.
+    """Return tanh(ln(1 + e^x)) as numerator and denominator, each with its rounding error, given e = e^-|x|.
 
-    It is (1 + 2e)/(1 + 2e + 2e²) of positive x, (e² + 2e)/(e² + 2e + 2) of negative.
+    The quotient is (1 + 2e)/(1 + 2e + 2e²) for positive x and (e² + 2e)/(e² + 2e + 2) for negative x. Neither overflows.
     """
     if x >= 0.0:
         over = fma(2.0, e, 1.0)
@@ -86,7 +87,7 @@ def mish_parts(x, e):
 
 
 def mish_pair(x):
-    """The value and its slope: of t = tanh(ln(1 + e^x)) the derivative is (1 - t²) σ(x)."""
+    """Return the value and its slope. The derivative of t = tanh(ln(1 + e^x)) is (1 - t²) σ(x)."""
     e = decay(abs(x))
     over, _, below, _ = mish_parts(x, e)
     inverse = reciprocal(below)
@@ -95,7 +96,7 @@ def mish_pair(x):
 
 
 def softplus(x, beta, threshold):
-    """ln(1 + e^(βx))/β; x where βx is above the threshold."""
+    """Return ln(1 + e^(βx))/β, or x where βx is above the threshold."""
     scaled = beta * x
     if scaled > threshold:
         return x
@@ -104,7 +105,7 @@ def softplus(x, beta, threshold):
 
 
 def softplus_slope(x, beta, threshold):
-    """σ(βx); 1 above the threshold."""
+    """Return σ(βx), or 1 where βx is above the threshold."""
     s, _ = sigmoid_pair(beta * x)
     return 1.0 if beta * x > threshold else s
 
@@ -119,33 +120,33 @@ def softsign_slope(x):
 
 
 def log_sigmoid(x):
-    """ln σ(x) = min(x, 0) - ln(1 + e^-|x|)."""
+    """Return ln σ(x) = min(x, 0) - ln(1 + e^-|x|)."""
     low = x if x < 0.0 else 0.0
     return low - math.log1p(decay(abs(x)))
 
 
 def log_sigmoid_slope(x):
-    """σ(-x)."""
+    """Return σ(-x)."""
     s, _ = sigmoid_pair(-x)
     return s
 
 
 def hardsigmoid(x):
-    """0 up to -3, 1 from 3 on, x/6 + 1/2 between (Howard et al. 2019, arXiv:1905.02244)."""
+    """Return 0 up to -3, 1 from 3 on, and x/6 + 1/2 in between (Howard et al. 2019, arXiv:1905.02244)."""
     if x <= -3.0:
         return 0.0
     return 1.0 if x >= 3.0 else (x + 3.0) * 0.16666666666666666
 
 
 def hardswish(x):
-    """x hardsigmoid(x): x (x + 3)/6, what rounding took from the sum put back, and 1/6 in two parts as in `selu`."""
+    """Return x hardsigmoid(x) = x (x + 3)/6. The sum's rounding error is added back; 1/6 has two parts, as in `selu`."""
     if x <= -3.0:
         return x * 0.0
     if x >= 3.0:
         return x
     moved = x + 3.0
     product = fma(x, moved, x * (x - (moved - 3.0)))
-    # The terms of -0.0 add up to 0.0.
+    # For x = -0.0, the terms add up to 0.0; the sign must be restored.
     return math.copysign(fma(product, 0.16666667163372040, product * -4.967053731282552e-09), x)
 
 
@@ -156,8 +157,11 @@ def hardswish_slope(x):
 
 
 def tanhshrink(x):
-    """x - tanh(x). Up to 1 it is (x cosh x - sinh x)/cosh x, since the numerator's series Σ 2k x^(2k+1)/(2k+1)! has no
-    terms that cancel."""
+    """Return x - tanh(x).
+
+    For |x| <= 1, it is computed as (x cosh x - sinh x)/cosh x, since the terms of the numerator's series
+    Σ 2k x^(2k+1)/(2k+1)! do not cancel.
+    """
     if abs(x) > 1.0:
         return x - math.tanh(x)
     s = x * x
@@ -175,11 +179,11 @@ def tanhshrink(x):
 
 
 def tanhshrink_single(x):
-    """The same of float32: from 1 on |x| - 1 + 2/(e^2|x| + 1), below x³ P(x²).
+    """Return x - tanh(x) in float32: |x| - 1 + 2/(e^2|x| + 1) for |x| > 1, else x³ P(x²).
 
-    P is the polynomial with the least maximal relative error, 5e-9, by iteratively reweighted least squares, its
-    coefficients rounded to float32, from the lowest on, the rest fitted anew. The cube is taken with what rounding
-    takes from it.
+    P is the polynomial with the smallest maximal relative error, 5e-9, found by iteratively reweighted least squares.
+    Its coefficients were rounded to float32 one after the other, starting with the lowest, and the others were fitted
+    again. The rounding error of the cube is added back.
     """
     if abs(x) > 1.0:
         return math.copysign(fma(2.0, share(-1.0, decay(2.0 * abs(x))), abs(x) - 1.0), x)
@@ -202,24 +206,24 @@ def tanhshrink_slope(x):
 
 
 def softshrink(x, lambd):
-    """x moved by λ toward 0, and 0 within λ of it."""
+    """Return x moved by λ toward 0, or 0 where |x| <= λ."""
     if x > lambd:
         return x - lambd
     return x + lambd if x < -lambd else 0.0 * x
 
 
 def hardshrink(x, lambd):
-    """x, and 0 within λ of 0."""
+    """Return x, or 0 where |x| <= λ."""
     return 0.0 if -lambd <= x <= lambd else x
 
 
 def threshold(x, limit, value):
-    """x where it is above the limit, else the value."""
+    """Return x where it is above the limit, else the value."""
     return value if x <= limit else x
 
 
 def squared_relu(x):
-    """max(x, 0)², So et al. 2021 (arXiv:2109.08668)."""
+    """Return max(x, 0)² (So et al. 2021, arXiv:2109.08668)."""
     positive = relu(x)
     return positive * positive
 
@@ -232,7 +236,7 @@ def softplus_backward(dy, x, beta, threshold):
     return (dy * softplus_slope(x, beta, threshold),)
 
 
-# What torch refuses, too: formulas have no one answer there.
+# torch rejects these options, too: with them, the formulas have no unique result.
 
 
 def _celu_wrong(alpha: float) -> str:

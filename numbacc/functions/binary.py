@@ -1,5 +1,6 @@
-"""Functions of two numbers, or of three, for `numbacc.elementwise`: what each computes, for each kind of dtype, its
-gradient where what is derived is longer or less accurate, and all else that is known of it.
+"""Functions of two or three arguments for `numbacc.elementwise`: their scalar functions, gradients and descriptions.
+
+Scalar functions are given for each kind of dtype. A gradient is given where the derived one is longer or less accurate.
 """
 
 # ruff: noqa: E501
@@ -50,12 +51,12 @@ def both(a, b):
 
 
 def one_of(a, b):
-    """Exclusive or of truth values."""
+    """Return the exclusive or of two truth values."""
     return a != b
 
 
 def floor_divide_integers(a, b):
-    """Of b = 0, 0."""
+    """Return a // b, and 0 for b = 0."""
     if b == 0:
         return b
     if b == -1:
@@ -78,7 +79,7 @@ def remainder_unsigned(a, b):
 
 
 def fmod_integers(a, b):
-    """The remainder of a division that rounds toward 0: of a's sign."""
+    """Return the remainder of a division that rounds toward 0. It has a's sign."""
     if b == 0 or b == -1:
         return b * 0
     rest = a % b
@@ -86,7 +87,7 @@ def fmod_integers(a, b):
 
 
 def power_integers(base, exponent):
-    """By squaring, modulo the dtype's range; of negative exponents what is left of the fraction."""
+    """Return the power by squaring, modulo the dtype's range. Negative exponents give the fraction rounded toward 0."""
     found = base * 0 + 1
     if exponent < 0:
         if base == 1:
@@ -103,28 +104,28 @@ def power_integers(base, exponent):
 
 
 def maximum(a, b):
-    """The larger one; NaN where either is."""
+    """Return the larger number, and NaN if either is NaN."""
     if a != a or a > b:
         return a
     return b
 
 
 def minimum(a, b):
-    """The smaller one; NaN where either is."""
+    """Return the smaller number, and NaN if either is NaN."""
     if a != a or a < b:
         return a
     return b
 
 
 def fmax(a, b):
-    """The larger one; the other where one is NaN."""
+    """Return the larger number. If one is NaN, return the other one."""
     if b != b or a > b:
         return a
     return b
 
 
 def fmin(a, b):
-    """The smaller one; the other where one is NaN."""
+    """Return the smaller number. If one is NaN, return the other one."""
     if b != b or a < b:
         return a
     return b
@@ -139,7 +140,7 @@ def smaller(a, b):
 
 
 def logaddexp(a, b):
-    """ln(e^a + e^b), of the larger one and their distance."""
+    """Return ln(e^a + e^b), computed from the larger number and the difference."""
     if a == b:
         return a + LN_2
     high = maximum(a, b)
@@ -147,7 +148,7 @@ def logaddexp(a, b):
 
 
 def ldexp(a, exponent):
-    """a 2^exponent: no more than 4096 doublings take a number from one end of float64 to the other."""
+    """Return a 2^exponent. 4096 doublings suffice to get from one end of float64's range to the other."""
     return scaled(a, maximum(minimum(exponent, 4096.0), -4096.0))
 
 
@@ -200,12 +201,12 @@ def bitwise_xor(a, b):
 
 
 def left_shift(a, count):
-    """0 where the count is not one of a's bits, as in NumPy."""
+    """Return a << count, and 0 where the count is outside of a's bits, as in NumPy."""
     return a << count if 0 <= count < 64 else a * 0
 
 
 def right_shift(a, count):
-    """Where the count is not one of a's bits, 0 or -1."""
+    """Return a >> count, and 0 or -1 where the count is outside of a's bits."""
     return a >> count if 0 <= count < 64 else (-1 if a < 0 else 0)
 
 
@@ -218,7 +219,7 @@ def where(condition, x, y):
 
 
 def clamp(x, low, high):
-    """min(max(x, low), high), NaN where one of them is: `high` where the bounds cross."""
+    """Return min(max(x, low), high), and NaN if one of them is NaN. If low is above high, this is `high`."""
     return minimum(maximum(x, low), high)
 
 
@@ -227,7 +228,10 @@ def clamp_integers(x, low, high):
 
 
 def lerp(a, b, weight):
-    """a + weight (b - a), from b where 1 - weight is exact and no larger than the weight, so that both ends are met."""
+    """Return a + weight (b - a). Near b it starts from b, so that the result is exact at both ends.
+
+    It starts from b where 1 - weight is exact and not larger than the weight.
+    """
     if 0.5 <= weight <= 2.0:
         return b - (b - a) * (1.0 - weight)
     return a + weight * (b - a)
@@ -241,24 +245,24 @@ def addcdiv(x, a, b, value):
     return x + value * quotient(a, b)
 
 
-# ---------------------------------------------------------------- angles of points of 16 bits
+# ---------------------------------------------------------------- angles of points in 16 bits
 
-#: arctan q = q P(q²), the polynomial with the least maximal relative error of it on (0, 1], 2^-25.8.
+#: arctan q = q P(q²). P is the polynomial with the smallest maximal relative error on (0, 1], 2^-25.8.
 _OF_SQUARE = (
     1.0, -0.33333152532577515, 0.19993767142295837, -0.14211003482341766, 0.10665786266326904, -0.07551728934049606,
     0.043205972760915756, -0.016364237293601036, 0.002919756341725588,
 )  # fmt: skip
-#: That of 4q, the last coefficient first.
+#: The coefficients for 4q instead of q, the last coefficient first.
 _OF_QUARTERS = tuple(coefficient * 0.25 * 0.0625**k for k, coefficient in enumerate(_OF_SQUARE))[::-1]
 
 
 def atan2(y, x):
-    """The angle of the point (x, y) in radians, in [-π, π], of two floats of 16 bits, for results of as many."""
+    """Return the angle of the point (x, y) in radians, in [-π, π], for 16-bit floats and a 16-bit result."""
     return math.atan2(y, x)
 
 
 def atan2_rough(y, x):
-    """The same in float32. It computes with 4q, as a quarter of the largest number has a normal reciprocal."""
+    """Return `atan2`, computed in float32. It uses 4q, since a quarter of the largest float has a normal reciprocal."""
     high, low = greatest(abs(x), abs(y)), least(abs(x), abs(y))
     quarter = 0.25 * high
     inverse = reciprocal_approximate(quarter)
@@ -281,7 +285,7 @@ def atan2_rough(y, x):
 
 
 def quotient_of_extremes(low, high):
-    """4 low/high of subnormal numbers and infinities; NaN of NaN."""
+    """Return 4 low/high for subnormal numbers and infinities, and NaN for NaN."""
     if high == math.inf:
         return 4.0 if low == high else 0.0
     return low * 18446744073709551616.0 * reciprocal_approximate(high * 4611686018427387904.0)
@@ -289,22 +293,22 @@ def quotient_of_extremes(low, high):
 
 NARROW[atan2] = atan2_rough
 
-# ---------------------------------------------------------------- the next number of a dtype
+# ---------------------------------------------------------------- the next value of a dtype
 
-# What is computed in float32 steps from number to number of float16 and bfloat16 as well: theirs lie a fixed number of
-# float32's bits apart.
+# Functions that compute in float32 can step through the values of float16 and bfloat16, too: neighbouring values of these
+# dtypes differ by a fixed amount in the bits of a float32.
 
-#: How many bits of a float32 neighbouring numbers of 16 bits are apart.
+#: The distance of neighbouring 16-bit values, in units of a float32's last bit.
 _HALF_STEP, _BRAIN_STEP = 8192.0, 65536.0
-#: What brings float16's least exponent to that of float32, where its subnormal numbers are; and back.
+#: Factors that move float16's smallest exponent to float32's, where float32's subnormal numbers are, and back.
 _DOWN, _UP = 2.0**-112, 2.0**112
-#: What would follow float16's largest number.
+#: The value that would follow float16's largest one.
 _HALF_END = 65536.0
 
 
 def _neighbour(x, toward, step):
-    """The number after x towards another, of those whose bits are `step` apart; as C and NumPy have it."""
-    # One step, whatever x is, leaves the compiler choices in the place of branches.
+    """Return the value after x towards another one, as C and NumPy define it. Neighbours' bits differ by `step`."""
+    # A single step for any x allows the compiler to use selections instead of branches.
     start = math.copysign(0.0, toward) if x == 0.0 else x
     is_outward = x == 0.0 or (toward > x) == (x > 0.0)
     found = stepped(start, step if is_outward else -step)
@@ -314,26 +318,27 @@ def _neighbour(x, toward, step):
 
 
 def nextafter(x, toward):
-    """Of float32, or float64."""
+    """Return the next value in float32 or float64."""
     return _neighbour(x, toward, 1.0)
 
 
 def nextafter_half(x, toward):
-    """Of float16, in float32."""
+    """Return the next value in float16, computed in float32."""
     bounded = math.copysign(_HALF_END, x) if math.isinf(x) else x
     found = _neighbour(bounded * _DOWN, toward * _DOWN, _HALF_STEP) * _UP
     return math.copysign(math.inf, found) if abs(found) >= _HALF_END else found
 
 
 def nextafter_brain(x, toward):
-    """Of bfloat16, in float32."""
+    """Return the next value in bfloat16, computed in float32."""
     return _neighbour(x, toward, _BRAIN_STEP)
 
 
-# ---------------------------------------------------------------- signed beside unsigned integers of 64 bits
+# ---------------------------------------------------------------- comparisons of int64 with uint64
 
-# No dtype has the numbers of both. Both come as int64, the unsigned one with its bits, so that those from 2^63 on are
-# below 0: they are above any signed number. Functions with `_reversed` take the unsigned one first.
+# No dtype holds the values of both. Both arguments come as int64; the unsigned one keeps its bits, so that values from
+# 2^63 on appear negative. They are larger than any signed number. In functions with `_reversed`, the unsigned argument
+# comes first.
 
 
 def equal_mixed(signed, unsigned):
@@ -388,7 +393,7 @@ def greater_equal_mixed_reversed(unsigned, signed):
 
 
 def larger_backward(dy, a, b):
-    """All to the larger one, half to each of equals; to both where one is NaN, as torch has it."""
+    """Give dy to the larger argument, and half of it to each if they are equal; to both if one is NaN, as torch does."""
     if a == b:
         return dy * 0.5, dy * 0.5
     return (0.0 if a < b else dy), (0.0 if a > b else dy)
@@ -401,7 +406,7 @@ def smaller_backward(dy, a, b):
 
 
 def fmax_backward(dy, a, b):
-    """To the first of equals, and to the one that is not NaN."""
+    """Give dy to the first argument if both are equal, else to the larger one, or to the one that is not NaN."""
     return (dy, 0.0) if b != b or a >= b else (0.0, dy)
 
 
@@ -418,19 +423,19 @@ def where_backward(dy, condition, a, b):
 
 
 def remainder_backward(dy, a, b):
-    # floor(a / b), which a quotient that was rounded may miss.
+    # This is floor(a / b). A rounded quotient may give another whole number.
     return dy, dy * ((remainder(a, b) - a) / b)
 
 
 def power_backward(dy, a, b):
-    """0 with respect to the base of what is 1 everywhere, and to the power of what is 0 everywhere."""
+    """Return the gradients of a^b. They are 0 by the base for b = 0, and by the exponent for a = 0 and b >= 0."""
     value = math.pow(a, b)
     by_base = 0.0 if b == 0.0 else dy * (b * math.pow(a, b - 1.0))
     return by_base, (0.0 if a == 0.0 and b >= 0.0 else dy * (value * math.log(a)))
 
 
 def clamp_backward(dy, x, low, high):
-    """To x within the bounds, on them too; to the bound that stands for it."""
+    """Give dy to x where it is within the bounds or on them, else to the bound that replaces x."""
     inside = low <= x <= high
     return (
         dy if inside else 0.0,
@@ -451,7 +456,7 @@ def logaddexp_backward(dy, a, b):
 
 # ---------------------------------------------------------------- the functions
 
-#: As the public functions are listed.
+#: The order is that of the documentation's table.
 # fmt: off
 FUNCTIONS = (
     binary("add", "keep", "x1 + x2. For bool, it is the logical or.", "np.array([7.0, -7.0]), 2.0", "array([ 9., -5.])",

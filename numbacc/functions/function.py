@@ -16,7 +16,7 @@ from .symbolic.vectorized import vectorized
 
 
 class Meaning(NamedTuple):
-    """A function of one kind of dtype: of numbers, as kernels compile it, and of NumPy arrays."""
+    """A function for one kind of dtype: for scalars, as kernels compile it, and for NumPy arrays."""
 
     scalar: Callable[..., Any]
     numpy: Callable[..., Any]
@@ -45,7 +45,7 @@ class Function(NamedTuple):
     """A function of `numbacc.elementwise`.
 
     Attributes:
-        name: as the public function is called.
+        name: the name of the public function.
         arguments: the names of its arguments, without options.
         rule: the dtype of the result, as a key of `elementwise.type_promotion.RULES`.
         says: what the function returns, for the docstring "Return <says>". More sentences may follow the first one.
@@ -59,11 +59,11 @@ class Function(NamedTuple):
         gradient: None if the function has no derivative, or if its derivative is 0 everywhere.
         is_opaque: whether a trace of a user's formula notes the function as one operation and does not look into it.
             This is needed if the function branches, or if `gradient` differs from the derivative of the code.
-        is_smooth: whether an opaque function depends on all of its arguments everywhere.
+        is_smooth: whether the result of an opaque function depends on all of its arguments everywhere.
         is_long: whether a kernel of 16-bit arrays spends more time on this function than on memory.
         of_sum: whether `bias_activation` and `residual_activation` offer it.
-        meeting, rounded, heavy, truths, wrong: as in `elementwise.rows.Row`.
-        numbers: how many of the last arguments must be numbers and are not options.
+        meeting, rounded, heavy, truths, wrong: the same as in `elementwise.rows.Row`.
+        numbers: how many of the last arguments must be scalars but are not options.
     """
 
     name: str
@@ -146,17 +146,17 @@ def _meaning(name: str, given: tuple[Callable[..., Any], Callable[..., Any]] | C
 
 
 def unary(name: str, rule: str, says: str, example: str, prints: str, **more: Any) -> Function:
-    """A function of one array, x."""
+    """Describe a function of one array, x."""
     return function(name, "x", rule, says, example, prints, **more)
 
 
 def binary(name: str, rule: str, says: str, example: str, prints: str, **more: Any) -> Function:
-    """A function of two arrays, or of an array and a number."""
+    """Describe a function of two arrays, or of an array and a scalar."""
     return function(name, "x1 x2", rule, says, example, prints, **more)
 
 
 def activation(name: str, says: str, example: str, prints: str, *, is_opaque: bool = True, **more: Any) -> Function:
-    """An activation function of one array of floats. `symbolic.derivatives` knows those that are not opaque."""
+    """Describe an activation function of one float array. If it is not opaque, `symbolic.derivatives` has its rule."""
     more = {"of_sum": True, **more}
     return function(name, "x", "float", says, example, prints, is_opaque=is_opaque, **more)
 

@@ -1,5 +1,6 @@
-"""Functions of one number, for `numbacc.elementwise`: what each computes, for each kind of dtype, and all that is known
-of it. What NumPy and C leave to `math` is `math`'s; what differs between them, at zeros, infinities and NaN, is NumPy's.
+"""Functions of one argument for `numbacc.elementwise`: their scalar functions, for each kind of dtype, and descriptions.
+
+Most call `math`. Where NumPy and C differ (at zeros, infinities and NaN), the functions here do as NumPy does.
 """
 
 # ruff: noqa: E501
@@ -18,17 +19,17 @@ from .function import sloped, unary
 
 
 def same(x):
-    """x."""
+    """Return x."""
     return x
 
 
 def never(x):
-    """False: integers are neither infinite nor NaN."""
+    """Return False: integers are neither infinite nor NaN."""
     return False
 
 
 def always(x):
-    """True."""
+    """Return True."""
     return True
 
 
@@ -41,13 +42,16 @@ def modulus(x):
 
 
 def absolute(x):
-    """|x| of an integer. Not abs: where a wider integer takes it, ptxas leaves the sign of what abs.s16 gives alone, as
-    if it had none, and the least of int16, whose negative is itself, becomes 32768."""
+    """Return |x| of an integer.
+
+    This does not call abs. If abs.s16 is followed by a conversion to a wider integer, ptxas treats the result as having
+    no sign; the smallest int16, whose negative is itself, would become 32768.
+    """
     return max(x, -x)
 
 
 def sign(x):
-    """-1, 0, 1; NaN of NaN."""
+    """Return -1, 0 or 1, and NaN for NaN."""
     if x > 0:
         return 1
     if x < 0:
@@ -56,7 +60,7 @@ def sign(x):
 
 
 def sign_real(x):
-    """-1, 0, 1; NaN of NaN. Zeros have no sign, as in NumPy."""
+    """Return -1, 0 or 1, and NaN for NaN. Zeros have no sign, as in NumPy."""
     if x > 0.0:
         return 1.0
     if x < 0.0:
@@ -77,12 +81,12 @@ def root(x):
 
 
 def fraction(x):
-    """What lies behind the point, with x's sign: x - trunc(x)."""
+    """Return the fractional part x - trunc(x), with x's sign."""
     return x - math.trunc(x)
 
 
 def zero(x):
-    """0, of integers and real numbers that have no such part."""
+    """Return 0, for integers and real numbers that have no such part."""
     return x * 0
 
 
@@ -95,7 +99,7 @@ def invert(x):
 
 
 def no_part(x):
-    """0, whatever x is."""
+    """Return 0 for any x."""
     return 0.0
 
 
@@ -104,7 +108,7 @@ def is_zero(a):
 
 
 def angle_of_real(x):
-    """0, or π of negative numbers, -0.0 too; NaN of NaN."""
+    """Return 0, or π for negative numbers and -0.0; NaN for NaN."""
     return math.atan2(0.0, x)
 
 
@@ -124,7 +128,7 @@ def angle(x):
     return math.atan2(x.imag, x.real)
 
 
-#: As the public functions are listed.
+#: The order is that of the documentation's table.
 # fmt: off
 FUNCTIONS = (
     unary("negative", "keep", "-x.", "np.array([3.0, -2.0])", "array([-3.,  2.])",
