@@ -1,4 +1,4 @@
-"""The cache of the family's plans, by the function that makes a plan and its arguments; how a call finds its plan."""
+"""The cache of elementwise plans. Keys consist of the function that makes a plan and its arguments."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ SHARED = {
 def found(
     make: Callable[..., Plan], name: str, arrays: Mapping[str, Any], options: Sequence[Any], out: Any, stream: Any
 ) -> PlannedCall:
-    """The plan of a call, and what it runs on, for `plan.calls.planned`.
+    """Return the plan of a call and its operands, for `plan.calls.planned`.
 
     Args:
-        make: what makes the plan, of name, options, the layout of `out` or None, and those of the arrays.
-        name: the function's.
-        arrays: by name.
-        options: in one form each, so that they are found in the cache.
-        out, stream: as everywhere.
+        make: makes the plan from the name, the options, the layout of `out` or None, and the layouts of the arrays.
+        name: the function's name.
+        arrays: the arrays by name.
+        options: the options, each in a unique form, so that the cache finds them.
+        out, stream: the same as in the public functions.
 
     Raises:
-        ShapeError: several arrays to write to.
+        ShapeError: `out` is several arrays.
     """
     handle = handle_of(stream)
     inputs = [operands.as_input(array, own, handle) for own, array in arrays.items()]
@@ -56,9 +56,9 @@ def found(
 
 
 def compiled(name: str, source: str, used: dict[str, Any]) -> dict[str, Any]:
-    """What a text of public functions defines, given what it uses. Editors and tracebacks find the text."""
+    """Run generated source text and return the names that it defines. Editors and tracebacks find the text."""
     file, space = f"<numbacc.elementwise.{name}>", {"__name__": "numbacc.elementwise", "Any": Any, **used}
-    # What an editor shows are the words, as in functions that are not made.
+    # Editors then show annotations as text, as for functions that are not generated.
     source = f"from __future__ import annotations\n{source}"
     keywords.define(source, file, space)
     return space

@@ -1,7 +1,7 @@
-"""Gradients of reductions: `mean_backward(dy, x)` beside `mean`.
+"""Gradients of reductions, for example `mean_backward(dy, x)` for `mean`.
 
-Each is a map of dy, of x and of totals over the axes that are reduced, which are found again, in the dtype that is
-computed in: as results they may have been rounded to 16 bits.
+Each gradient is a map of dy, x, and totals over the reduced axes. The totals are computed again, in the compute dtype,
+since the results of the reduction may have been rounded to 16 bits.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _FACTORS = reduction(slopes.factor, merge=slopes.factors, start=(1.0, 0.0))
 
 
 class _Reduced(NamedTuple):
-    """What is reduced.
+    """A reduction whose gradient is computed.
 
     Attributes:
-        x, axes, stream: it, over which axes, and where work is queued.
-        size: how many numbers each total is of.
-        option: of the function; None of one that has none.
+        x, axes, stream: the array, the reduced axes, and the stream to run on.
+        size: the number of elements in each total.
+        option: the function's option, or None if it has no option.
     """
 
     x: Any
@@ -48,11 +48,11 @@ class _Reduced(NamedTuple):
         return reduction_plan.total(name, self.x, self.axes, option, self.stream)
 
     def pair(self, name: str, option: Any = None) -> tuple[Any, ...]:
-        """Two totals that x is read for once."""
+        """Return two totals from one pass over x."""
         return tuple(reduction_plan.total(name, self.x, self.axes, option, self.stream))
 
     def own(self, reduction: Any, results: int, *more: Any) -> Any:
-        """Totals of one's own, as `total`: so many."""
+        """Return the totals of a custom reduction. `results` is their number."""
         kept = tuple(1 if d in self.axes else n for d, n in enumerate(self.x.shape))
         compute, device = info(self.x.dtype, "x").compute, operands.layout_of(self.x).device
         where = argument_of(device)
@@ -61,22 +61,22 @@ class _Reduced(NamedTuple):
         return reduction(self.x, *more, axis=self.axes, keepdims=True, out=given_to, stream=self.stream)
 
     def divisor(self) -> float:
-        """What squares of differences to the mean are divided by, as NumPy has it."""
+        """Return the divisor of the squared differences to the mean, as in NumPy."""
         return max(float(self.size - self.option), 0.0)
 
     def spread(self) -> tuple[Any, float]:
-        """The mean, and `divisor`."""
+        """Return the mean and `divisor`."""
         return self.total("mean"), self.divisor()
 
 
 class _Gradient(NamedTuple):
-    """A function's gradient.
+    """The gradient of a function.
 
     Attributes:
-        row: the map: of dy, x, arrays of totals, and numbers.
-        totals: of what is reduced the latter two.
-        says: the formula, for docstrings.
-        example: x and the options of an example, and what is printed.
+        row: the map of dy, x, arrays of totals, and scalars.
+        totals: returns the totals and scalars of a reduction.
+        says: the formula, as a sentence for the docstring, without its full stop.
+        example: x, and the printed gradient.
     """
 
     row: Row
@@ -94,7 +94,7 @@ def _spread_and_std(given: _Reduced) -> tuple[Any, ...]:
 
 
 def _described(name: str, slope: slopes.Slope) -> _Gradient:
-    """The gradient that a public function's description has."""
+    """Return the gradient in a public function's description."""
     more = list(inspect.signature(slope.function).parameters)[2:]
     totals = [each for each in more if each != "count"]
     row = slope_row(name, slope.function, " ".join(totals), "count" if "count" in more else "")
@@ -169,7 +169,7 @@ _GRADIENTS: dict[Any, _Gradient] = {
 
 
 def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out: Any, stream: Any) -> Any:
-    """The gradient of a reduction. `option` in one form."""
+    """Return the gradient of a reduction. `option` has a unique form."""
     handle = handle_of(stream)
     axis, keepdims = reduction_plan.checked(axis, keepdims)
     x = operands.as_input(x, "x", handle)
@@ -186,23 +186,23 @@ def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out:
 
 
 def _of_nothing(row: Row, x: Any) -> tuple[Any, ...]:
-    """Totals where there is nothing to make gradients of: extremes have no value then."""
+    """Return placeholders for totals if there are no elements, since extremes have no value then."""
     numbers = row.options
     return *[x] * (len(row.names) - 2 - numbers), *[1.0] * numbers
 
 
-#: Function -> its option, what that is called and is by default, and what brings it into one form.
+#: Function -> its option, the default as source text, and the function that brings it into a unique form.
 _OPTIONS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "var": ("correction", "0", reduction_plan.correction_of),
     "std": ("correction", "0", reduction_plan.correction_of),
     "norm": ("ord", "2", reduction_plan.order_of),
 }
-#: Functions that return saved objects: without an option of theirs a gradient is another, or raises.
+#: Functions that return saved objects: without their options, a gradient would be wrong or raise an error.
 _SAVING = ("var", "std", "norm", "logsumexp")
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """The public functions: `sum_backward` and so on."""
+    """Return the public functions `sum_backward` and so on."""
     return {f"{name}_backward": _function(name) for name in _GRADIENTS if isinstance(name, str)}
 
 
@@ -259,7 +259,7 @@ def _text(name: str, option: str) -> str:
 
 
 def everyday_reductions(matrix: Layout) -> Iterator[operation.ElementwisePlan]:
-    """The maps of all functions for rows of a matrix laid out so."""
+    """Yield the maps of all functions for the rows of a matrix with this layout."""
     x, compute = matrix, TABLE[str(info(matrix.dtype).compute)].numpy
     column = layout((x.shape[0], 1), (compute.itemsize, compute.itemsize), compute, x.device)
     repeated_dy = layout(x.shape, (x.itemsize, 0), x.dtype, x.device)
