@@ -25,7 +25,7 @@ SHARED = {
     "stream": docstrings.COMMON["stream"],
     "ShapeError": "the shapes do not broadcast, or out has the wrong shape.",
     "DTypeError": "the function does not support a dtype, or no argument is an array.",
-    "OptionError": "a Python scalar is out of the dtype's range.",
+    "OptionError": "a Python scalar is out of the dtype's range, or `where` is given without `out`.",
     "LayoutError": "out overlaps an argument partly, or is read-only.",
     "DeviceError": "the arrays are on different devices.",
 }

@@ -117,7 +117,9 @@ def _row(target: str) -> Row:
 
     def rule(common: str) -> Types:
         if kind_of(common) == "c" and kind_of(target) not in "cb":
-            raise DTypeError(f"x is {common}, and cannot become {target}; take elementwise.real(x), or abs(x)")
+            raise DTypeError(
+                f"x is {common}, and cannot become {target}; use elementwise.real(x) or elementwise.abs(x)"
+            )
         return Types(common, target)
 
     return Row("astype", ("x",), rule, _SAME, origin=(_row, (target,)))

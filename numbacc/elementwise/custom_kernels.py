@@ -151,7 +151,8 @@ class Kernel(Own):
         found = len(inspect.signature(gradient).parameters)
         if found != wanted:
             raise OptionError(
-                f"backward takes {found} numbers; it must take {wanted}: dy of each result, then {self.__name__}'s"
+                f"backward takes {found} numbers; it must take {wanted}: dy of each result, then the parameters of "
+                f"{self.__name__}"
             )
         scalar = written(gradient, f"{self.__name__}'s backward", gradient=False)
         _, ways = traced(gradient)
@@ -193,7 +194,9 @@ class Kernel(Own):
         bound = self._bound(arguments, options)
         if return_saved is not False and saves(return_saved):
             if where is not None:
-                raise OptionError("return_saved=True with where=: backward has no where=. Leave one of the two out")
+                raise OptionError(
+                    "return_saved=True does not work with where=, since backward has no where=: leave one of them out"
+                )
             saved = self._kept(bound, {}, out, handle_of(stream), self._backward)
             return run(self._row, bound, out, None, stream), saved
         return run(self._row, bound, out, where, stream)

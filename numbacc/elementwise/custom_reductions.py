@@ -500,7 +500,7 @@ class Reduction(Own):
         for name in own.keys() & more.keys():
             if own[name] is not more[name] and own[name] != more[name]:
                 raise OptionError(
-                    f"{name} is {shown(own[name])} by default in the map and {shown(more[name])} in after"
+                    f"{name} has the default {shown(own[name])} in the map and {shown(more[name])} in after; use one"
                 )
         super().__init__(function, more)
         if isinstance(merge, str) and merge not in _MERGES:
@@ -586,7 +586,7 @@ class Reduction(Own):
         if self._merge not in ("sum", *_EXTREMES):
             merge = repr(self._merge) if isinstance(self._merge, str) else "a function"
             raise UnsupportedError(
-                f'{self.__name__} has no gradient: merge is {merge}; with "sum", "max" and "min" there is one'
+                f'{self.__name__} has no gradient: merge is {merge}; gradients need "sum", "max" or "min"'
             )
         extreme = "" if self._merge == "sum" else str(self._merge)
         mapped, _, after = self._functions
@@ -757,14 +757,14 @@ def _starting(start: Any, is_named: bool) -> tuple[float, ...]:
     """
     if is_named:
         if start is not None:
-            raise OptionError(f"start={shown(start)} is for a merge that is a function: one by name has its own")
+            raise OptionError(f"start={shown(start)} is only for a merge function: leave it out if merge is a name")
         return ()
     found = start if isinstance(start, tuple) else (start,)
     for number in found:
         is_number = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
         if not is_number:
             raise OptionError(
-                f"start={shown(start)} is not a number or a tuple of numbers; a merge that is a function needs what "
-                "changes nothing that it is merged with"
+                f"start={shown(start)} is not a number or a tuple of numbers; a merge function needs a start that "
+                "changes nothing when it is merged"
             )
     return tuple(float(number) for number in found)

@@ -57,7 +57,9 @@ def _take(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout) 
     rank = indices.ndim
     shape = (*x.shape[:number], *indices.shape, *x.shape[number + 1 :])
     if len(shape) > MAX_RANK:
-        raise ShapeError(f"x has rank {x.ndim} and indices {rank}: the result has {len(shape)}, of at most {MAX_RANK}")
+        raise ShapeError(
+            f"x has rank {x.ndim} and indices has rank {rank}: the result has rank {len(shape)}, above {MAX_RANK}"
+        )
     before, behind = (0,) * number, (0,) * (x.ndim - number - 1)
     own = (*x.strides[:number], *(0,) * rank, *x.strides[number + 1 :])
     return _plan(name, (x, indices), out, shape, number, (own, (*before, *indices.strides, *behind)))
@@ -78,7 +80,7 @@ def _along(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout)
         shape = np.broadcast_shapes(alone.shape, indices.shape)
     except ValueError:
         raise ShapeError(
-            f"indices has shape {indices.shape} and x {x.shape}: they do not broadcast beside axis {number}"
+            f"indices has shape {indices.shape} and x {x.shape}: they do not broadcast apart from axis {number}"
         ) from None
     own, theirs = (broadcast_strides(each, shape) for each in (alone, indices))
     return _plan(name, (x, indices), out, shape, number, (own, theirs))
@@ -89,7 +91,7 @@ def _checked(x: Layout, indices: Layout, axis: int) -> int:
     check_same_device(indices, "indices", x, "x")
     check_indices(indices, "indices")
     if info(x.dtype, "x").compute is None:
-        raise DTypeError(f"x has dtype {x.dtype}, which is not computed with: elementwise.astype converts it")
+        raise DTypeError(f"x has dtype {x.dtype}, which does not support arithmetic: elementwise.astype converts it")
     return normalize_axis(axis, x.ndim, "x")
 
 
@@ -143,8 +145,8 @@ def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stre
 
     Returns:
         an array with x's shape, where the shape of `indices` replaces the axis. It has up to 8 dimensions. Indices
-        beyond the axis give NaN, or 0 if the dtype has no NaN. (NumPy raises an error; a GPU cannot without
-        synchronization.)
+        beyond the axis give NaN, or 0 if the dtype has no NaN. (`np.take` raises an error instead; a GPU cannot do so
+        without synchronization.)
 
     Raises:
         DTypeError: the indices are not integers, or x is float8.
@@ -166,7 +168,7 @@ def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stre
 def take_along_axis(
     x: Any, indices: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
-    """Return elements along an axis, with other indices at each position: y[i, j, k] = x[i, indices[i, j, k], k].
+    """Return elements along an axis, with separate indices for each row: y[i, j, k] = x[i, indices[i, j, k], k].
 
     Args:
         x: array with rank 1 to 8 and any strides, of any dtype that supports arithmetic.
@@ -182,8 +184,9 @@ def take_along_axis(
         same as in `take`. With return_saved, (y, saved).
 
     Raises:
-        ShapeError: the ranks differ, or the shapes do not broadcast. OptionError: return_saved is invalid.
-        The other errors are the same as in `take`.
+        the same errors as `take`, and the following.
+        ShapeError: the ranks differ, or the shapes do not broadcast.
+        OptionError: return_saved is invalid.
 
     Example:
         >>> x = np.array([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
@@ -273,10 +276,10 @@ def take_along_axis_backward(
         dx, as `take_backward` returns it. If x was broadcast, dx is summed to its shape.
 
     Raises:
+        the same errors as `take_backward`, and the following.
         ShapeError: the ranks differ, or the shapes do not broadcast.
         OptionError: an argument differs from the saved one.
         ArgumentsError: neither a saved object nor indices are given.
-        The other errors are the same as in `take_backward`.
 
     If up to 32 indices can select an element of x, counting each repetition by broadcasting, each thread checks them
     all. Each element of dx then takes the time of that many reads, mostly from the cache. If there are more, all
@@ -365,7 +368,7 @@ def _along_gradient(
         whole = np.broadcast_shapes(alone, indices.shape)
     except ValueError:
         raise ShapeError(
-            f"indices has shape {indices.shape} and x {shape}: they do not broadcast beside axis {number}"
+            f"indices has shape {indices.shape} and x {shape}: they do not broadcast apart from axis {number}"
         ) from None
     _check_shape(dy, whole, shape[number])
     steps, places = _steps(dy, whole), _steps(indices, whole)
@@ -419,9 +422,9 @@ def _check(dy: Layout, indices: Layout, shape: tuple[int, ...]) -> None:
 def _check_shape(dy: Layout, wanted: tuple[int, ...], length: int) -> None:
     """Raise ShapeError unless dy has the shape of the result of indexing an axis with this length."""
     if dy.shape != wanted:
-        raise ShapeError(f"dy has shape {dy.shape}; what was taken has shape {wanted}")
+        raise ShapeError(f"dy has shape {dy.shape}; the result of the forward call has shape {wanted}")
     if not length and dy.size:
-        raise ShapeError(f"x has an axis without elements, of which dy of shape {dy.shape} cannot have been taken")
+        raise ShapeError(f"dy has shape {dy.shape}; it must be empty, since x has no elements along the axis")
 
 
 def _plan_gradient(

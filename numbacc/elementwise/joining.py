@@ -188,13 +188,15 @@ def _made(op: str, inputs: tuple[Layout, ...], axis: int | None, out: Layout | N
         shape = (*first.shape[:number], length, *first.shape[number:])
     else:
         if not first.ndim:
-            raise ShapeError(f"{names[0]} has rank 0; concatenate takes arrays of rank 1 to 8: stack joins numbers")
+            raise ShapeError(
+                f"{names[0]} has rank 0; concatenate takes arrays of rank 1 to 8: use stack for arrays of rank 0"
+            )
         number = normalize_axis(axis, first.ndim, names[0])
         for each, name in zip(inputs, names, strict=True):
             beside = [shape[:number] + shape[number + 1 :] for shape in (each.shape, first.shape)]
             if each.ndim != first.ndim or beside[0] != beside[1]:
                 told = f"{name} has shape {each.shape} and {names[0]} {first.shape}"
-                raise ShapeError(f"{told}: they must be equal but along axis {number}")
+                raise ShapeError(f"{told}: they must be equal except along axis {number}")
         length = sum(each.shape[number] for each in inputs)
         shape = (*first.shape[:number], length, *first.shape[number + 1 :])
     row = TABLE[promoted(tuple(info(each.dtype).name for each in inputs))]

@@ -167,10 +167,10 @@ def cross_entropy_backward(
         dx, an array with x's shape and dtype; `out` if given.
 
     Raises:
+        the same errors as `cross_entropy`, and the following.
         ShapeError, DTypeError: dy or stats does not fit.
         OptionError: an argument differs from the saved one.
         LayoutError: out overlaps an argument, or is read-only.
-        The other errors are the same as in `cross_entropy`.
 
     Example:
         >>> loss, saved = elementwise.cross_entropy(np.zeros((1, 4)), np.array([1]), return_saved=True)
@@ -375,7 +375,9 @@ def _checked(x: Layout, target: Layout, axis: Any) -> int:
     number = normalize_axis(axis, x.ndim, "x")
     wanted = x.shape[:number] + x.shape[number + 1 :]
     if target.shape != wanted:
-        raise ShapeError(f"target has shape {target.shape}; x has shape {x.shape}, without axis {number} {wanted}")
+        raise ShapeError(
+            f"target has shape {target.shape}; it must have {wanted}, x's shape {x.shape} without axis {number}"
+        )
     if not x.shape[number]:
         raise ShapeError(f"x has shape {x.shape}: there are no classes along axis {number}")
     return number

@@ -113,7 +113,7 @@ def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = No
 
     Args:
         x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
-        axis: the axis along which the results sum to 1.
+        axis: the axis to normalize along.
         out: array that receives the result. It has x's shape, dtype and device, and may be x itself (in place).
 
     Returns:
@@ -344,7 +344,7 @@ def _found(name: str, given: dict[str, Any], out: Any, stream: Any, **options: A
     arrays = {own: array for k, (own, array) in enumerate(given.items()) if array is not None or k < rows}
     if len(arrays) < len(given) and _NAMES[name][-1] in arrays:
         missing = next(own for own in given if own not in arrays)
-        raise OptionError(f"{missing} is None; {_NAMES[name][-1]} is given, and needs it")
+        raise OptionError(f"{missing} is None, but {_NAMES[name][-1]} is given; pass {missing}, too")
     if "eps" in options:
         options["eps"] = eps_of(options["eps"])
     inputs = [operands.as_input(array, own, handle) for own, array in arrays.items()]
@@ -405,7 +405,7 @@ def _plan(
     axis = normalize_axis(axis, x.ndim, names[rows - 1])
     weights = inputs[rows:]
     if bias and not weights:
-        raise OptionError("bias=True without a weight: pass one of ones")
+        raise OptionError("bias=True needs a weight: pass an array of ones")
     wanted = [dense_like(x, x.shape)]
     if backward:
         wanted += [dense_like(weight, weight.shape) for weight in weights] * (1 + bias)

@@ -81,7 +81,7 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
             keys.append(operands.layout_of(array))
             arrays.append(array)
     if not arrays:
-        raise DTypeError(f"{row.name} got numbers alone; pass an array: numbacc.asarray makes one")
+        raise DTypeError(f"{row.name} got only scalars; at least one must be an array: numbacc.asarray makes one")
     return keys, arrays, numbers
 
 
@@ -176,7 +176,9 @@ class WithNumbers(Plan):
                 numbers.append(argument)
             else:
                 wanted = kind[1] if isinstance(kind, tuple) else kind.__name__
-                raise OptionError(f"this plan of {self.op} was made with a {wanted} where it got {shown(argument)}")
+                raise OptionError(
+                    f"this plan of {self.op} was made for a {wanted}; it was called with {shown(argument)} instead"
+                )
         try:
             return given, self.scalars(numbers)
         except DoesNotFit as error:

@@ -105,9 +105,11 @@ def _single(obj: Any, name: str, handle: int) -> Any:
     array = operands.as_array(obj, name, handle)
     own = operands.layout_of(array)
     if own.dtype.name not in _SINGLES[name]:
-        raise DTypeError(f"{name} has dtype {own.dtype}; as an array it is of {', '.join(_SINGLES[name])}")
+        raise DTypeError(
+            f"{name} has dtype {own.dtype}; an array must have one of the dtypes {', '.join(_SINGLES[name])}"
+        )
     if own.size != 1:
-        raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array of one")
+        raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array with one element")
     return array.item() if own.device < 0 else array
 
 
@@ -178,14 +180,14 @@ def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
         head = 2 * rows if number >= 2 * rows else number - first
         if own.dtype != task.layouts[head].dtype:
             raise DTypeError(
-                f"{name} has dtype {own.dtype} and {task.name(head)} {task.layouts[head].dtype}; all of p are of one "
-                "dtype, all of g, and all of m and v"
+                f"{name} has dtype {own.dtype} and {task.name(head)} {task.layouts[head].dtype}; all of p must have "
+                "one dtype, all of g one dtype, and all of m and v one dtype"
             )
         if task.is_written(number):
             check_writable(own, name)
     names = tuple(each[0].dtype.name for each in lists) if rows else ("float32",) * len(lists)
     if names[2] not in (names[0], "float32"):
-        raise DTypeError(f"{task.name(2 * rows)} has dtype {names[2]}; moments are of float32, or of p's dtype")
+        raise DTypeError(f"{task.name(2 * rows)} has dtype {names[2]}; moments must have float32 or p's dtype")
     return StepPlan(task._replace(operands=names), task.layouts[0].device if rows else CPU)
 
 
@@ -418,8 +420,7 @@ def adamw_step(
             better. In lists, all moments have one dtype, float32 or p's.
         step: t, counted from 1. Or an array on the GPU with one integer or float, which must be at least 1 when the
             kernel reads it. The kernel does not change it: a captured graph that adds 1 before the step makes a new
-                step
-            at each launch. A NumPy array is read at the call.
+            step at each launch. A NumPy array is read at the call.
         rate, beta1, beta2, eps, weight_decay: η, β₁, β₂, ε, λ. If step is on the GPU, rate may be on the GPU, too: an
             array with one float.
         stream: the stream to run on; the default stream if None. The call does not wait for the result.

@@ -106,7 +106,7 @@ def resolved(
     if mask is not None:
         named.append(("where", mask))
         if mask.dtype != np.bool_:
-            raise DTypeError(f"where has dtype {mask.dtype}; a mask is of bool")
+            raise DTypeError(f"where has dtype {mask.dtype}; it must be bool")
     last_name, last = named[0]
     for name, array in named:
         check_same_device(array, name, last, last_name)
@@ -190,14 +190,14 @@ def _check_others(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None
         if is_array and k in row.truths and dtypes[k] != "bool":
             raise DTypeError(f"{name} has dtype {dtypes[k]}; it must be bool: elementwise.not_equal({name}, 0)")
         if is_array and k not in row.truths and kind_of(dtypes[k]) not in "bui":
-            raise DTypeError(f"{name} has dtype {dtypes[k]}; {row.name} takes integers there")
+            raise DTypeError(f"{name} has dtype {dtypes[k]}; {row.name} needs integers")
 
 
 def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None:
     """Raise an error unless a float array has a gradient and dy has the result's shape."""
     arrays = [k for k in row.gradients if isinstance(given[k], Layout)]
     if not arrays:
-        raise DTypeError(f"{row.name} got numbers alone; gradients are with respect to arrays")
+        raise DTypeError(f"{row.name} got only scalars; gradients need an array")
     floats = [k for k in arrays if has_gradient(given[k])]
     for k in floats or arrays:
         if kind_of(dtypes[k]) != "f":

@@ -42,8 +42,8 @@ def arange(
         an array of rank 1 with ⌈(stop - start) / step⌉ numbers.
 
     Raises:
-        OptionError: an argument is not a finite number, or step is 0. DTypeError: the dtype does not support
-            arithmetic.
+        OptionError: an argument is not a finite number, or step is 0.
+        DTypeError: the dtype does not support arithmetic.
 
     Example:
         >>> numbacc.asnumpy(elementwise.arange(2, 8, 2))
@@ -52,10 +52,10 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     numbers = [_number(x, name) for x, name in ((first, "start"), (last, "stop"), (step, "step"))]
     if not numbers[2]:
-        raise OptionError("step=0: a range never ends with it")
+        raise OptionError("step=0 is not supported: the range would never end")
     steps = (numbers[1] - numbers[0]) / numbers[2]
     if not math.isfinite(steps):
-        raise OptionError(f"start={first}, stop={last}, step={step}: these are more steps than a float can count")
+        raise OptionError(f"start={first}, stop={last}, step={step}: the number of steps is too large")
     count = max(math.ceil(steps), 0)
     is_whole = all(isinstance(x, int) for x in numbers)
     formula = "stepped" if is_whole else "stepped_real"
@@ -82,8 +82,8 @@ def linspace(
             they are rounded down, as in NumPy.
 
     Raises:
-        OptionError: an argument is not a finite number, or `num` is negative. DTypeError: the dtype does not support
-        arithmetic.
+        OptionError: an argument is not a finite number, or `num` is negative.
+        DTypeError: the dtype does not support arithmetic.
 
     Example:
         >>> numbacc.asnumpy(elementwise.linspace(0, 1, 5))
@@ -117,8 +117,9 @@ def eye(
         dtype: any dtype that supports arithmetic; float32 by default.
 
     Raises:
-        ShapeError: a length is not an integer of at least 0. OptionError: k is not an integer. DTypeError: the dtype
-        does not support arithmetic.
+        ShapeError: a length is not an integer of at least 0.
+        OptionError: k is not an integer.
+        DTypeError: the dtype does not support arithmetic.
 
     Example:
         >>> numbacc.asnumpy(elementwise.eye(2))
@@ -143,7 +144,9 @@ def _target(shape: tuple[int, ...], name: str, asked: Any, device: Any) -> Layou
     """Return the layout of a new array, with a dtype that supports arithmetic. `name` is for messages."""
     row = info(dtypes.dtype(asked))
     if row.compute is None:
-        raise DTypeError(f"dtype={row.name} is not computed with: make another one, and convert it with astype")
+        raise DTypeError(
+            f"dtype={row.name} does not support arithmetic: use another dtype, and convert with elementwise.astype"
+        )
     shape = lengths_of(shape, row.itemsize, name)
     return layout(shape, row_major_strides(shape, row.itemsize), row.numpy, target_of(device))
 
@@ -217,7 +220,7 @@ def _triangle(name: str, k: int, out: Layout | None, x: Layout) -> NumberedPlan:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); {name} takes matrices, of rank 2 to 8")
     row = info(x.dtype, "x")
     if row.compute is None:
-        raise DTypeError(f"x has dtype {row.name}, which is not computed with: elementwise.astype converts it")
+        raise DTypeError(f"x has dtype {row.name}, which does not support arithmetic: elementwise.astype converts it")
     outputs = outputs_of(dense_like(x, x.shape), out)
     function = np.tril if name == "tril" else np.triu
     compute = str(row.compute)
@@ -251,10 +254,14 @@ def _one_hot(
 ) -> NumberedPlan:
     check_indices(indices, "indices")
     if indices.ndim > 7:
-        raise ShapeError(f"indices has rank {indices.ndim}; one to 7 leaves room for the new axis")
+        raise ShapeError(
+            f"indices has rank {indices.ndim}; ranks 0 to 7 are supported, since the result has one more axis"
+        )
     where, row = normalize_axis(axis, indices.ndim + 1, "the result"), info(asked)
     if row.compute is None:
-        raise DTypeError(f"dtype={row.name} is not computed with: elementwise.astype converts from another one")
+        raise DTypeError(
+            f"dtype={row.name} does not support arithmetic: use another dtype, and convert with elementwise.astype"
+        )
     shape = (*indices.shape[:where], classes, *indices.shape[where:])
     lengths_of(shape, row.itemsize, "num_classes, and indices' shape,")
     result = layout(shape, row_major_strides(shape, row.itemsize), row.numpy, indices.device)
@@ -300,9 +307,9 @@ def one_hot(
         out: array that receives the result.
 
     Raises:
-        DTypeError: the indices are not integers, or the dtype does not support arithmetic. ShapeError: the axis, the
-            rank
-        or the shape of out is wrong. OptionError: `num_classes` is not an integer of at least 0.
+        DTypeError: the indices are not integers, or the dtype does not support arithmetic.
+        ShapeError: the axis, the rank or the shape of out is wrong.
+        OptionError: `num_classes` is not an integer of at least 0.
 
     Example:
         >>> elementwise.one_hot(np.array([1, 0]), 3, dtype="int8")
@@ -324,7 +331,9 @@ def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
         out: array that receives the result. It has x's shape, dtype and device, and may be x itself (in place).
 
     Raises:
-        ShapeError: the rank or the shape of out is wrong. DTypeError: x is float8. OptionError: k is not an integer.
+        ShapeError: the rank or the shape of out is wrong.
+        DTypeError: x is float8.
+        OptionError: k is not an integer.
         LayoutError: out overlaps x partly, or is read-only.
 
     Example:
@@ -337,7 +346,9 @@ def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
 
 @calls.planned(plans, "NumberedPlan", "x", make=_triangle)
 def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
-    """Return the upper triangles of matrices, with zeros below diagonal k. Arguments and errors are those of `tril`.
+    """Return the upper triangles of matrices, with zeros below diagonal k.
+
+    The arguments and errors are the same as in `tril`, except that k is the lowest diagonal that is kept.
 
     Example:
         >>> elementwise.triu(np.ones((2, 2)))

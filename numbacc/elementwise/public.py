@@ -182,7 +182,9 @@ def _saving(row: Row, arguments: tuple[Any, ...], options: int, out: Any, where:
         options: the number of options; these are the last arguments.
     """
     if where is not None:
-        raise OptionError("return_saved=True with where=: backward has no where=. Leave one of the two out")
+        raise OptionError(
+            "return_saved=True does not work with where=, since backward has no where=: leave one of them out"
+        )
     count = len(arguments) - options
     names, arrays = row.names[:count], arguments[:count]
     check_kept(names, [None if is_number(each) else each for each in arrays], out, handle_of(stream))
@@ -261,6 +263,8 @@ def _text(name: str, entry: Entry) -> str:
     told = _ARRAYS if len(arrays) > 1 else "array with up to 8 dimensions and any strides."
     args = [f"    {', '.join(arrays)}: {told}"]
     rule, kinds, errors = str(row.rule), {*row.meanings}, _LINES
+    if len(row.names) == 1:
+        errors = {**errors, "OptionError": "    OptionError: `where` is given without `out`."}
     if options:
         args += [f"    {option}: a scalar; {default!r} by default." for option, default in options.items()]
         args += [
@@ -269,9 +273,9 @@ def _text(name: str, entry: Entry) -> str:
         ]
         errors = {
             **_LINES,
-            "OptionError": _LINES["OptionError"][:-1] + "; or return_saved=True is used with `where`.",
+            "OptionError": _LINES["OptionError"][:-1] + ",\n        or return_saved=True is used with `where`.",
             "LayoutError": _LINES["LayoutError"][:-1]
-            + "; or out shares memory with\n        an argument while return_saved=True.",
+            + ", or shares memory with an\n        argument while return_saved=True.",
         }
     if rule in ("float", "divide", "angle"):
         kinds |= {"b", "u", "i"}  # integers and bool are converted to floats first

@@ -105,7 +105,9 @@ def order_of(value: Any) -> float:
     except OverflowError:
         order = math.nan
     if math.isnan(order):
-        raise OptionError(f"ord={shown(value)} is no number that float64 has; norms of matrices are not here")
+        raise OptionError(
+            f"ord={shown(value)} is not a number that float64 can represent; matrix norms are not supported"
+        )
     return order
 
 
@@ -170,12 +172,12 @@ def _plan(
     rule, takes_complex = _RULES.get(name, ("mean", False))
     dtype, compute = types_of(name, row, asked, rule=rule, takes_complex=takes_complex)
     if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
-        raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
+        raise ShapeError(f"axis={axis} has several axes; {name} takes one axis, or None for all")
     axes = axes_in(axis, x.ndim, "x")
     is_extreme = name in _EXTREMES or (name == "norm" and option == -math.inf)
     if is_extreme and 0 in x.shape and 0 not in _without(x.shape, axes):
         which = "it" if axis is None else f"axis {axis}"
-        raise ShapeError(f"x has shape {x.shape}: {which} has no elements, and nothing has no {name}")
+        raise ShapeError(f"x has shape {x.shape}: {which} has no elements; {name} needs at least one")
     result = result_of(x, axes, keepdims, dtype if rounds else np.dtype(compute))
     results, called = ((result,) * 2, ("first", "second")) if name in PAIRS else ((result,), ("out",))
     outputs = results if out is None else (out,)

@@ -244,7 +244,7 @@ class Entry(NamedTuple):
 
     @property
     def says(self) -> str:
-        """What the function returns, for docstrings."""
+        """The returned value in words, for docstrings."""
         return self.function.says
 
     @property

@@ -114,7 +114,7 @@ def made(name: str, axis: int | None, asked: Any, reverse: bool, out: Layout | N
         raise ShapeError(f"{own} has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, own)
     if backward and not (row.is_float or row.parts == 2):
-        raise DTypeError(f"{own} has dtype {row.name}; gradients are floats of 16 bits and more, or complex")
+        raise DTypeError(f"{own} has dtype {row.name}; it must be a float of 16 bits or more, or complex")
     dtype, compute = types_of(name, row, asked, own)
     if axis is None:
         axes = tuple(range(x.ndim))

@@ -62,14 +62,15 @@ def taken_by(function: FunctionType, called: str) -> tuple[list[str], dict[str, 
         each.kind in _POSITIONAL or (each.kind is _KEYWORD and each.default is not _EMPTY) for each in parameters
     ):
         raise OptionError(
-            f"{called} has parameters that are not positional; kernels take numbers in order, and options by name"
+            f"{called} has parameters that are not positional and have no default; parameters must be positional for "
+            "numbers, and have defaults for options"
         )
     options = {each.name: each.default for each in parameters if each.default is not _EMPTY}
     for name, default in options.items():
         if not isinstance(default, _NUMBERS):
             raise OptionError(
                 f"{called} has the option {name}={shown(default)}, a {type(default).__name__}; options are numbers: "
-                f"make a kernel for each {name}, by a function that returns it"
+                f"write a function that takes {name} and returns a kernel"
             )
     return [each.name for each in parameters if each.default is _EMPTY], options
 
@@ -117,7 +118,7 @@ class Own:
         self._function = plain
         numbers, options = taken_by(plain, plain.__name__)
         if not numbers:
-            raise OptionError(f"{plain.__name__} takes no number; a kernel's function takes at least one")
+            raise OptionError(f"{plain.__name__} has no parameter without a default; it needs at least one")
         self._count, self._options = len(numbers), {**options, **more}
         signature = inspect.signature(plain)
         by_name = any(each.kind is _KEYWORD for each in signature.parameters.values())
@@ -127,7 +128,7 @@ class Own:
         # The number of arguments that may be passed on unchanged, in order.
         self._in_order = -1 if by_name else len(self._signature.parameters)
         if taken := [name for name in self._signature.parameters if name in self._reserved]:
-            raise OptionError(f"{taken[0]} is a parameter of {plain.__name__}, and of every call: name it otherwise")
+            raise OptionError(f"{taken[0]} is a parameter of {plain.__name__} and of every call: rename it")
 
     def __repr__(self) -> str:
         return f"<elementwise {self._kind} {self.__name__}{self._signature}>"
@@ -163,7 +164,7 @@ class Own:
         try:
             bound = self._signature.bind(*arguments, **options)
         except TypeError as error:
-            raise ArgumentsError(f"{self.__name__}{self._signature} cannot be called so: {error}") from None
+            raise ArgumentsError(f"{self.__name__}{self._signature} cannot be called like this: {error}") from None
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
@@ -211,7 +212,7 @@ class Own:
         try:
             bound = self._signature.bind_partial(saved, *arguments, **options).arguments
         except TypeError as error:
-            raise ArgumentsError(f"{self.__name__}.backward(dy, saved) cannot be called so: {error}") from None
+            raise ArgumentsError(f"{self.__name__}.backward(dy, saved) cannot be called like this: {error}") from None
         given = {**dict(list(bound.items())[1:]), **more}
         saved.check(saved.op, given, dict.fromkeys(given, inspect.Parameter.empty))
         kept = {**saved.arrays, **saved.options}
@@ -320,12 +321,12 @@ def benchmark(
         DeviceError: there is no GPU. Error: the results are wrong. ShapeError, DTypeError, OptionError: arguments.
     """
     if simulated() or not has_gpu():
-        raise DeviceError(f"benchmark of {name} needs a GPU; `python -m numbacc info` tells what is missing")
+        raise DeviceError(f"benchmark of {name} needs a GPU; `python -m numbacc info` shows what is missing")
     from ..runtime.timing import copy_of, gpu_ms
 
     row = dtypes.info(dtypes.dtype(dtype), "dtype")
     if not row.is_float or row.is_scaled:
-        raise DTypeError(f"dtype={row.name}; benchmarks are of floats of 16 bits and more")
+        raise DTypeError(f"dtype={row.name}; benchmarks support floats of 16 bits or more")
     lengths, count = lengths_of(shape, row.itemsize), checks.integer(repeats, "repeats", 1)
     if 0 in lengths:
         raise ShapeError(f"shape={lengths} has no elements")
@@ -354,7 +355,7 @@ def arguments_of(
     """
     for each, value in numbers.items():
         if each not in names:
-            raise OptionError(f"{each} is no parameter of {name}, which has {', '.join(names)}")
+            raise OptionError(f"{each} is not a parameter of {name}, which has {', '.join(names)}")
         if not isinstance(value, (int, float, np.integer, np.floating)):
             raise OptionError(f"{each} must be a number; benchmarks make the arrays themselves")
     rng = np.random.default_rng(7)
@@ -372,7 +373,7 @@ def check(name: str, found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) 
     if found.dtype == np.bool_:
         wrong = float(np.mean(found != wanted))
         if wrong > _ALLOWED_TRUTHS:
-            raise Error(f"{name} differs from NumPy's in {wrong:.1%} of all places: no time is told")
+            raise Error(f"{name} differs from NumPy's in {wrong:.1%} of all elements: no time is reported")
         return
     one, other = found.astype(np.float64), wanted.astype(np.float64)
     finite = np.abs(other[np.isfinite(other)])
@@ -381,4 +382,4 @@ def check(name: str, found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) 
     if not is_near.all():
         place = np.unravel_index(int(np.argmin(is_near)), is_near.shape)
         at = tuple(map(int, place))
-        raise Error(f"{name} is {one[place]} at {at} where NumPy's is {other[place]}: no time is told")
+        raise Error(f"{name} is {one[place]} at {at} where NumPy's is {other[place]}: no time is reported")

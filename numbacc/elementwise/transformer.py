@@ -109,8 +109,8 @@ def bias_activation_backward(
         (dx, dbias), like x and the bias. dbias is the sum of the rounded dx along all other axes.
 
     Raises:
-        ShapeError: dy has the wrong shape, or `out` is not a pair. The other errors are the same as in
-            `bias_activation`.
+        the same errors as `bias_activation`, and the following.
+        ShapeError: dy has the wrong shape, or `out` is not a pair.
 
     Example:
         >>> x, bias = np.array([[1.0, -3.0], [2.0, 4.0]]), np.array([0.5, 1.0])
@@ -291,7 +291,7 @@ def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout
         if not info(array.dtype, own).is_float:
             raise DTypeError(f"{own} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
     if x.shape[-1] % 2:
-        raise ShapeError(f"{name} has shape {x.shape}: rows of odd length have no pairs")
+        raise ShapeError(f"{name} has shape {x.shape}: rows of odd length cannot be split into pairs")
     half = x.shape[-1] // 2
     shape = (*x.shape[:-1], half)
     for array, own in ((cos, "cos"), (sin, "sin")):
@@ -488,7 +488,7 @@ def _numbers(p: Any, seed: Any, offset: Any) -> tuple[int, int, int, float]:
         raise OptionError(f"p={p} is not a probability: it must be from 0 to 1")
     start = checks.integer(offset, "offset", 0, 2**62) if isinstance(offset, (int, np.integer)) else 0
     if start % 4:
-        raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
+        raise OptionError(f"offset={start} is not a multiple of 4: random words are generated in groups of four")
     key = checks.integer(seed, "seed", 0, 2**64 - 1)
     return key, start // 4, round(dropped * 2**32), 1.0 / (1.0 - dropped) if dropped < 1.0 else 0.0
 
@@ -502,7 +502,7 @@ def _plan(name: str, out: Layout | None, *inputs: Layout) -> DropoutPlan:
     for each in inputs[1:]:
         check_same_device(each, "offset", x, "x")
         if each.dtype != np.int64:
-            raise DTypeError(f"offset has dtype {each.dtype}; an array of it is of int64")
+            raise DTypeError(f"offset has dtype {each.dtype}; an array must be int64")
         if each.size != 1:
             raise ShapeError(f"offset has shape {each.shape}; it must have one element")
     outputs = outputs_of(dense_like(x, x.shape), out)

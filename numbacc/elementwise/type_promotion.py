@@ -228,7 +228,9 @@ def types_of(
         return row.numpy, str(row.compute)
     if kind == "complex" and rule == "real":
         if asked is not None:
-            raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
+            raise DTypeError(
+                f"dtype={shown(asked)} is not supported for complex {own}: convert {own}, or leave dtype out"
+            )
         return np.dtype(real_of(str(row.compute))), str(row.compute)
     if asked is None:
         asked = row.numpy
@@ -244,7 +246,7 @@ def types_of(
             f"dtype={wanted.name} is not supported for results of {name}: use one of {', '.join(known)} dtypes"
         )
     if kind == "complex" and _kind(wanted) != "complex":
-        raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")
+        raise DTypeError(f"dtype={wanted.name} is real, but {own} is {row.name}: pass {own}.real, or leave dtype out")
     return wanted.numpy, str(wanted.compute)
 
 

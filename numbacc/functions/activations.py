@@ -251,7 +251,7 @@ def _softshrink_wrong(lambd: float) -> str:
     return f"lambd={lambd} of softshrink is negative" if lambd < 0 else ""
 
 
-#: As the public functions are listed.
+#: The order is that of the documentation's table.
 # fmt: off
 FUNCTIONS = (
     unary("relu", "keep", "max(x, 0).", "np.array([0.5, -1.0])", "array([0.5, 0. ])",

@@ -111,7 +111,7 @@ def test_options_and_arguments(place):
     for wrong in (lambda: bent(d), lambda: bent(d, 1, 2, 3), lambda: bent(d, 1, other=2), lambda: bent()):
         with pytest.raises(TypeError, match="argument"):
             wrong()
-    refused(DTypeError, "numbers alone", run=lambda: bent(1.0, 2.0))
+    refused(DTypeError, "only scalars", run=lambda: bent(1.0, 2.0))
     refused(DTypeError, "y", run=lambda: bent(d, "a"))
     plan = bent.plan(d, 1.0, slope=0.5)
     close(place, plan(d, 1.0, 3.0)[0], bent_by_numpy(x, 1.0, 3.0)[0])
