@@ -179,7 +179,7 @@ def _layout(shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dty
 def _wrap(
     owner: object, address: int, made: Layout, name: str, handle: int, producer: int | None, readonly: bool
 ) -> Taken:
-    """Import foreign memory. Its library works on the stream `producer`; None means that its work is ordered already."""
+    """Import foreign memory. Its library works on the stream `producer`; None means that its work is in order."""
     if not address or address % made.itemsize:
         foreign.check_memory(name, address, made.shape, made.itemsize)
     return made, address, runtime().borrow(owner, address, made.device, handle, producer, name), readonly
