@@ -367,7 +367,7 @@ def _numbers(function: str, n: Any, axes: Any) -> tuple[Any, Any]:
 
 
 def _one_by_one(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> Any:
-    """Run a transform that names an axis twice, in NumPy's order: a real pass first or last, else the last axis first."""
+    """Run a transform that names an axis twice, in NumPy's order: a real pass at one end, or the last axis first."""
     one = base(function)
     order = list(zip(*axes_and_lengths(function, operands.layout_of(a), *_numbers(function, n, axes)), strict=True))
     if one == "irfft":
