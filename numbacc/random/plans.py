@@ -100,7 +100,7 @@ class DrawPlan(Plan):
         self._queue_at(position, stream, addresses[0], capture)
 
     def run_at(self, position: Position, array: Any, stream: int) -> Any:
-        """Draw from a position on the GPU into `array` or new memory, and return it. Captured draws run at each launch."""
+        """Draw from a position on the GPU into `array` or new memory, and return it; in a graph, at every launch."""
         self.check_capture(stream)
         (made,) = self._complete((array,), stream)
         if not self.empty:
