@@ -241,7 +241,7 @@ def forward_scaled(q: Array, k: Array, v: Array, how: Scores, scaling: Scaling) 
 
 
 class Gradients(NamedTuple):
-    """The gradients with respect to q, k and v, with their shapes and dtypes, and to the bias (None if not requested)."""
+    """The gradients with respect to q, k and v, with their shapes and dtypes, and to the bias (or None)."""
 
     dq: Array
     dk: Array
