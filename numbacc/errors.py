@@ -106,7 +106,7 @@ class KernelError(Error, RuntimeError):
     Attributes:
         file: the path of the kernel's file.
         line: the line of the mistake.
-            thread: the indices (x, y, z) of the thread, or None if the mistake concerns several threads.
+        thread: the indices (x, y, z) of the thread, or None if the mistake concerns several threads.
         block: the indices (x, y, z) of its block.
 
     Example:

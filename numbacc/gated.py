@@ -160,7 +160,7 @@ def backward(
         x: the saved object of `forward(..., return_saved=True)`, as in `backward(dy, saved)`. It holds x, kind, axis
             and gate. Or x itself, with
         kind, axis, gate: the same as in `forward`. If one is forgotten, the gradient is wrong and nothing reports it.
-            out: array for dx, of x's shape, dtype and device; for a pair x, a pair. It may be x itself, in place.
+        out: array for dx, of x's shape, dtype and device; for a pair x, a pair. It may be x itself, in place.
         stream: as in `forward`.
 
     Returns:

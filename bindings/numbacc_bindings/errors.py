@@ -41,10 +41,10 @@ class LibraryError(Error, RuntimeError):
     """A vendor library is missing, or one of its functions failed.
 
     Attributes:
-            function: the C function that failed, or None if no call was made.
+        function: the C function that failed, or None if no call was made.
         status: its status number, or None.
-            status_name: the library's name of that number, or ``"unknown status"``.
-            out_of_memory: whether the status means, or in this library may mean, that memory is short.
+        status_name: the library's name of that number, or ``"unknown status"``.
+        out_of_memory: whether the status means, or in this library may mean, that memory is short.
 
     Example:
         >>> numbacc.LibraryError("the library failed", status=7).status

@@ -137,7 +137,7 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
         NumPy array. Without a pinned `out`, this blocks until the copy is done.
 
     Raises:
-            ShapeError, DTypeError, LayoutError: out does not match, or is not a NumPy array.
+        ShapeError, DTypeError, LayoutError: out does not match, or is not a NumPy array.
 
     Example:
         >>> numbacc.asnumpy(numbacc.asarray([1.5, 2.5]))
@@ -218,7 +218,7 @@ def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, 
 
     Args:
         obj: array of any library.
-            dtype, device: as in `empty`, but by default obj's.
+        dtype, device: as in `empty`, but by default obj's.
 
     Example:
         >>> x = numbacc.empty_like(np.ones((2, 3)), dtype="float16")

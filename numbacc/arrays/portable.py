@@ -32,7 +32,7 @@ class PortableArray(Operators, Methods, Views):
     """An array in host memory with the methods, operators, functions and errors of a device array.
 
     Attributes:
-            host: a NumPy array over the same memory.
+        host: a NumPy array over the same memory.
     """
 
     def __init__(self, layout: Layout, address: int, storage: Any, readonly: bool = False):

@@ -73,12 +73,12 @@ def forward(
     Args:
         x: (N, C, ...), or with channels last (N, ..., C).
         w: (K, C/groups, ...), or with channels last (K, ..., C/groups).
-            window: the position of w's taps on x.
-            out_dtype: y's dtype. If it is int32, alpha and beta are integers, and the activation is "relu" or None.
+        window: the position of w's taps on x.
+        out_dtype: y's dtype. If it is int32, alpha and beta are integers, and the activation is "relu" or None.
         bias: (K,).
         activation: a name in ACTIVATIONS.
-            alpha: a factor; if it is 0, x and w do not affect the result, even if they are NaN, as in BLAS.
-            beta: a factor of `before`, which is read only if beta is not 0.
+        alpha: a factor; if it is 0, x and w do not affect the result, even if they are NaN, as in BLAS.
+        beta: a factor of `before`, which is read only if beta is not 0.
         before: an array of y's shape, (N, K, ...).
     """
     with np.errstate(all="ignore"):

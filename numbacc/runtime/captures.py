@@ -59,12 +59,12 @@ class Capture(NotCopied):
 
     Attributes:
         device: the GPU.
-            home: handle of the ordinary stream on which the graph's own memory is allocated and freed; the first launch
-                follows the work queued there.
-            before: the point on the captured stream at which the capture began, or None if another library began it.
+        home: handle of the ordinary stream on which the graph's own memory is allocated and freed; the first launch
+            follows the work queued there.
+        before: the point on the captured stream at which the capture began, or None if another library began it.
         used: id -> (storage, whether the graph writes to it).
-            locks: id -> a lock that each launch holds, so that no other thread queues work on some of the memory
-                meanwhile.
+        locks: id -> a lock that each launch holds, so that no other thread queues work on some of the memory
+            meanwhile.
     """
 
     def __init__(self, device: int, home: int, stream: int, join: Callable[[int, int, int], Any], before: Any = None):

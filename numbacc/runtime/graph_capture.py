@@ -42,7 +42,7 @@ class Recording:
         """End the capture, and instantiate the graph that it recorded.
 
         Raises:
-                UnsupportedError: a call inside the capture broke it.
+            UnsupportedError: a call inside the capture broke it.
         """
         try:
             with on_device(self._device):

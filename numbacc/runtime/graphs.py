@@ -19,7 +19,7 @@ class Graph(NotCopied):
     the memory of arrays made inside; these stay valid, and every launch overwrites them.
 
     Attributes:
-            stream: the stream that is captured; inside the block it is this thread's default stream.
+        stream: the stream that is captured; inside the block it is this thread's default stream.
 
     Example:
         >>> if numbacc.has_gpu():

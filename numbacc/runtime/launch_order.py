@@ -135,17 +135,17 @@ class LaunchOrder(NamedTuple):
     """The description of a launch, for making a launcher.
 
     Attributes:
-            kernel: the kernel's spec.
+        kernel: the kernel's spec.
         device: the GPU.
         grid, block: blocks and threads along x and y.
         alignment: the address modulo 16 of each array.
-            pointers: (array, byte offset in it) for each of the kernel's pointers.
+        pointers: (array, byte offset in it) for each of the kernel's pointers.
         constants: the integers that follow the pointers.
-            pairs: (array, low, high, output, low, high, allowed to be equal): an output may not share bytes with
-                another array, unless both start at the same address and that is allowed.
-            words: number of 64-bit words of scalar arguments, which each launch passes.
-            shared: bytes of shared memory per block, in addition to the kernel's static shared memory.
-            cluster: number of adjacent blocks along x that run together, and see each other's shared memory.
+        pairs: (array, low, high, output, low, high, allowed to be equal): an output may not share bytes with
+            another array, unless both start at the same address and that is allowed.
+        words: number of 64-bit words of scalar arguments, which each launch passes.
+        shared: bytes of shared memory per block, in addition to the kernel's static shared memory.
+        cluster: number of adjacent blocks along x that run together, and see each other's shared memory.
     """
 
     kernel: Any

@@ -135,10 +135,10 @@ class History(NotCopied):
 
     Attributes:
         device: the GPU it is on.
-            stream: handle of the stream that the memory is freed on: the stream of its allocation, or of the last
-                write.
-            sole: the stream on which all work on the memory is queued, else None.
-            partners: streams on which other libraries use the memory; a stream appears once for each such use.
+        stream: handle of the stream that the memory is freed on: the stream of its allocation, or of the last
+            write.
+        sole: the stream on which all work on the memory is queued, else None.
+        partners: streams on which other libraries use the memory; a stream appears once for each such use.
     """
 
     # `_kept` holds objects that must live as long as the memory. `_stream_owner` is the foreign stream that frees are

@@ -49,10 +49,10 @@ class Executable(Protocol):
             stream: a handle.
             scratch: the address of `workspace_bytes` of memory.
             addresses: of the arrays, inputs first.
-                scalars: further arguments, which depend on the kind of operation: 64-bit words for kernels.
+            scalars: further arguments, which depend on the kind of operation: 64-bit words for kernels.
 
-            Returns:
-                0, the library's status, or one of `base.codes` if nothing was done and everything must be checked.
+        Returns:
+            0, the library's status, or one of `base.codes` if nothing was done and everything must be checked.
         """
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:

@@ -138,7 +138,7 @@ class Stream(NotCopied):
 
     Attributes:
         handle: the CUstream as an integer; 0 is CUDA's legacy default stream.
-            device: the GPU's number, or None if only the handle is known.
+        device: the GPU's number, or None if only the handle is known.
 
     Example:
         >>> with numbacc.stream() as s:  # or a stream of another library: numbacc.stream(torch_stream)
@@ -262,7 +262,7 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
         DeviceError: the GPU does not exist, or the stream belongs to another one.
 
     Example:
-            >>> with numbacc.stream():  # work of these calls is queued on the new stream
+        >>> with numbacc.stream():  # work of these calls is queued on the new stream
         ...     print(gated.forward(np.ones(4), "reglu"))
         [1. 1.]
     """
