@@ -68,7 +68,7 @@ def forward(
     beta: float = 0.0,
     before: Array | None = None,
 ) -> Array:
-    """y = activation(alpha (x * w) + beta before + bias).
+    """Return y = activation(alpha (x * w) + beta before + bias).
 
     Args:
         x: (N, C, ...), or with channels last (N, ..., C).

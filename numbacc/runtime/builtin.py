@@ -69,8 +69,7 @@ def bound(function: Any, first: int) -> Callable[..., int]:
 def bound_to_arrays(
     function: Any, template: Any, kept: Any = None
 ) -> Callable[[int, int, Sequence[int], Sequence[int]], int]:
-    """Return a compiled function(template, stream, scratch, words) that is called with lists, as `Executable.launch`
-    is.
+    """Bind a template to a compiled function(template, stream, scratch, words), for calls like `Executable.launch`.
 
     The function receives two addresses: that of the template (memory of ctypes), and that of the words. The words are
     the arrays' addresses followed by the scalars, in a buffer of `MANY_ARRAYS` words that is padded with zeros. More
@@ -89,8 +88,7 @@ def _bound_words(function: Any, first: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def _address_of(function: Any) -> int:
-    """Return the address of a function compiled by Numba. It is never freed: finalizers may call it at interpreter
-    exit."""
+    """Return the address of a function compiled by Numba. It is never freed: finalizers may call it at exit."""
     (compiled,) = function.overloads.values()
     _immortal(compiled)
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
