@@ -147,7 +147,7 @@ class StubKernel:
     def __getitem__(self, configuration: Any) -> launches.Configured:
         if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
             raise OptionError(
-                f"{self.__name__}[{shown(configuration)}]: it is kernel[grid, block, stream, shared bytes]"
+                f"{self.__name__}[{shown(configuration)}]: write kernel[grid, block, stream, shared bytes]"
             )
         return self.configure(*configuration)
 

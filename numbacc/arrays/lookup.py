@@ -49,7 +49,7 @@ def made_of_others(theirs: Any) -> Callable[..., Any] | None:
 def refusal(what: str) -> DTypeError:
     """Return the error for a function that has no GPU version."""
     return DTypeError(
-        f"{what} is not computed on device arrays, and nothing is copied to the host silently: "
+        f"{what} is not supported on device arrays, and numbacc never copies to the host implicitly: "
         "numbacc.asnumpy(x) copies; numbacc.elementwise, gemm, fft, gated and random compute on the GPU"
     )
 

@@ -74,7 +74,7 @@ class Operators:
         """
         if self.size != 1:  # type: ignore[attr-defined]
             raise ShapeError(
-                f"the truth of an array of shape {self.shape} is ambiguous: use x.any() or x.all()"  # type: ignore[attr-defined]
+                f"the truth value of an array of shape {self.shape} is ambiguous: use x.any() or x.all()"  # type: ignore[attr-defined]
             )
         return bool(self.item())  # type: ignore[attr-defined]
 

@@ -58,7 +58,7 @@ def require_device(device: int) -> None:
     count = device_count()
     if not 0 <= device < count:
         found = f"there are {count}, numbered from 0" if count else "no GPU was found"
-        raise DeviceError(f"cuda:{device} does not exist: {found}; `python -m numbacc info` tells more")
+        raise DeviceError(f"cuda:{device} does not exist: {found}; `python -m numbacc info` shows details")
 
 
 def device_name(device: int) -> str:

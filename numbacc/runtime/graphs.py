@@ -50,7 +50,7 @@ class Graph(NotCopied):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._state != "being captured":
-            raise OptionError(f"this graph is {self._state}: no with block of it has begun")
+            raise OptionError(f"this graph is {self._state}: its with block has not begun")
         self.stream.__exit__(kind, error, trace)
         self._state = "broken: an error ended its capture"
         if error is not None:
