@@ -115,7 +115,7 @@ def logsumexp(rows: Array) -> Array:
 
 
 def log_sum_and_mean(x: Array, axes: tuple[int, ...], compute: str) -> tuple[Array, Array, Array]:
-    """Return (*`log_sum`, the mean of x - base divided by 2^40, so that it is finite)."""
+    """Return (base, log Σ e^(x - base), the mean of x - base divided by 2^40, so that it is finite)."""
     with np.errstate(all="ignore"):
         rows, part = rows_of(x, axes, compute), np.dtype(compute).type(2.0**-40)
         base, logarithm = log_sum(rows)

@@ -345,8 +345,8 @@ class using:
         self._used += storages
         self._context: on_device | None = None
         self._capture: Capture | None = None
-        #: (storage, whether it is written, the work that was waited for, None if it was on this stream); None if all
-        #: were.
+        #: For each storage: (storage, whether it is written, the work that was waited for, or None if the storage was
+        #: on this stream). None if every storage was on this stream.
         self._waited: list[tuple[Any, bool, tuple[Use, ...] | None]] | None = None
 
     def __enter__(self) -> Capture | None:

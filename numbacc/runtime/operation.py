@@ -101,7 +101,8 @@ class Operation(NotCopied):
     Attributes:
         chosen: its executables, shared by all threads, or for each thread if `per_thread`.
         empty: True if there is nothing to do.
-        close: pairs of arrays, the second an output, with the range of distances within which bytes may be shared.
+        close: (i, j, near, far): arrays i and j (j is an output) may share bytes if j's address minus i's lies
+            between near and far.
         overwritten: the numbers of inputs that are also written.
         library_bytes: the most library memory that the executables of one thread hold; known once they are made.
     """
@@ -322,7 +323,7 @@ class Operation(NotCopied):
     # ------------------------------------------------------------ overlap
 
     def _check_writable(self) -> None:
-        """Raise LayoutError where elements of an output share memory."""
+        """Raise LayoutError if elements of an output share memory."""
         for output, name in zip(self.outputs, self.names[len(self.inputs) :], strict=True):
             check_writable(output, name)
 
