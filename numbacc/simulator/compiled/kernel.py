@@ -30,6 +30,7 @@ from . import half
 from .analysis import Facts
 from .checks import ERRORS, Checks, explain
 from .inference import infer
+from .loops import STOP, STOPPED, goes_on, hide_trips, make_stoppable
 from .normalize import Normalize, constants
 from .phases import Masks, Phases
 from .source import Source
@@ -228,8 +229,10 @@ class Kernel:
         emit.line = source.line
         whole = self._whole(emit, body, carried or set(), checks)
         names = ["_nb_first", "_nb_last", *SHAPE, "_nb_bytes", "_nb_error", *shadows, *source.parameters]
+        hide_trips(whole, normal.space)
         if checks:
-            normal.space.update(checks.space())
+            make_stoppable(whole, "0" if normal.grid else "_nb_block")
+            normal.space.update(checks.space(), _nb_goes_on=goes_on)
         return function("_nb_run", names, whole), checks
 
     def _whole(self, emit: Phases, body: list[ast.stmt], carried: set[str], checks: Checks | None) -> list[ast.stmt]:

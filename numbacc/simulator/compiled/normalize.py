@@ -18,6 +18,7 @@ import numpy as np
 from numba import types
 
 from . import atomics, functions, half, warps
+from .loops import hide_trips
 from .source import Source, is_device, own
 from .syntax import (
     BARRIER,
@@ -428,6 +429,7 @@ class Normalize(ast.NodeTransformer):
             normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts
             normal._inside = [*self._inside, inner.function]
             body = normal.block(copy.deepcopy(inner.body))
+            hide_trips(body, normal.space)
             used = named(body)
             context = [c for c in CONTEXT if c in used]
             tree = function("_nb_device", [*inner.parameters, *context], body)
