@@ -13,7 +13,7 @@ from .traces import Trace
 __all__ = ["Trace", "debug", "trace"]
 
 
-def trace(*, max_threads: int = 65_536, max_accesses: int = 2_000_000) -> Trace:
+def trace(*, max_threads: int | None = None, max_accesses: int = 2_000_000) -> Trace:
     """Watch the kernels that are launched inside of a `with`, in Numba's CUDA simulator.
 
     Any `@cuda.jit` kernel, without a change. The simulator is chosen when a process starts, by NUMBA_ENABLE_CUDASIM=1

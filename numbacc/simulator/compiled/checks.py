@@ -24,7 +24,7 @@ from .source import Source
 from .syntax import BARRIER, assignment, called, expression, named, statements
 
 #: Kinds of errors, in the first element of the array of errors.
-OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
+OUT, RACE, UNINITIALIZED, DIVERGENT, MISALIGNED = 1, 2, 3, 4, 5
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
@@ -360,6 +360,10 @@ class Checks:
             """
         return statements(text + "".join(f"\n            _nb_filled_{n}[0] = 0" for n in self.shared), line)
 
+    def end(self, line: int) -> list[ast.stmt]:
+        """Return statements behind the last block."""
+        return []
+
     def barrier(self, emit: Any, kind: str = BARRIER) -> list[ast.stmt]:
         """Return the statements where a phase ends."""
         since = "\n_nb_since = _nb_era" if kind == BARRIER else ""
@@ -565,6 +569,11 @@ def explain(
         text = f"{where}: index {element} is out of bounds of axis {other} of {array}, in {thread}"
     elif kind == UNINITIALIZED:
         text = f"{where}: {array}, shared memory, is read at element {element} before it is written, in {thread}"
+    elif kind == MISALIGNED:
+        text = (
+            f"{where}: an access to {other} bytes at element {element} of {array}, in {thread}, starts at an address that "
+            f"is no multiple of {other}: a GPU stops there. Let the view begin at such an address"
+        )
     else:
         text = f"{where}: a race on element {element} of {array}: {thread} {_VERBS[other & 7]} it, and "
         site = (stamp >> _SITE) & 255

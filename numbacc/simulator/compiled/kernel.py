@@ -27,10 +27,12 @@ from numba.core.errors import NumbaError
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
 from . import half
+from .accesses import Accesses
 from .analysis import Facts
 from .checks import ERRORS, Checks, explain
 from .inference import infer
 from .loops import STOP, STOPPED, goes_on, hide_trips, make_stoppable
+from .meter import Meter
 from .normalize import Normalize, constants
 from .phases import Masks, Phases
 from .source import Source
@@ -66,12 +68,13 @@ class Kernel:
 
     Attributes:
         checked: whether accesses are checked.
+        traced: whether accesses are counted, beside checks; a launch then needs `observe`.
         contract: whether a product and a sum may become one operation, as on a GPU.
         seconds: how long the last compilation took.
     """
 
-    def __init__(self, kernel: Any, *, checked: bool = False, contract: bool = True):
-        self.checked, self.contract = checked, contract
+    def __init__(self, kernel: Any, *, checked: bool = False, contract: bool = True, traced: bool = False):
+        self.checked, self.contract, self.traced = checked or traced, contract, traced
         self.seconds = 0.0
         self.source = Source(kernel)
         self.name = self.source.name
@@ -89,6 +92,7 @@ class Kernel:
         dynamic_bytes: int,
         arguments: tuple[Any, ...],
         workers: int | None = None,
+        observe: Callable[[Accesses], Meter] | None = None,
     ) -> None:
         """Run the kernel.
 
@@ -98,6 +102,7 @@ class Kernel:
             dynamic_bytes: the bytes of dynamic shared memory.
             arguments: NumPy arrays, scalars, records and tuples of these.
             workers: the number of threads of the CPU; all cores by default.
+            observe: returns what a traced kernel counts in, given its accesses.
 
         Raises:
             KernelError: the kernel made a mistake.
@@ -108,7 +113,15 @@ class Kernel:
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
         error = np.zeros(ERRORS, np.int64)
         blocks = math.prod(grid)
-        shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks) if self.checked else ()
+        shadows: Any = ()
+        if observe:
+            with self._lock:
+                accesses = compiled.checks()
+            assert isinstance(accesses, Accesses)
+            meter, workers = observe(accesses), 1
+            shadows = (meter.header,)
+        elif self.checked:
+            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or _cores()
         if compiled.serial or workers == 1 or blocks == 1 or blocks * math.prod(block) < _SMALL:
@@ -123,6 +136,8 @@ class Kernel:
         if error[0]:
             with self._lock:
                 checks = compiled.checks()
+            if isinstance(checks, Accesses):
+                checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
             found = explain(error, names, lines, self.source, block, grid)
             raise KernelError(found.pop("message"), **found)
@@ -154,6 +169,10 @@ class Kernel:
     def _device(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
         return njit(forceinline=True, **self._options)(self._function(tree, name, space, source))
 
+    @property
+    def _checks(self) -> type[Checks]:
+        return Accesses if self.traced else Checks
+
     def _normalized(self) -> Normalize:
         if self._normal is None:
             normal = Normalize(self.source, self._device, inlines=self.checked)
@@ -166,7 +185,7 @@ class Kernel:
             raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments; {len(kinds)} were given")
         normal = self._normalized()
         shadowed = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
-        shadows = Checks.kinds([kinds[k] for k in shadowed]) if self.checked else []
+        shadows = self._checks.kinds([kinds[k] for k in shadowed]) if self.checked else []
         numbers = [types.int64] * (2 + len(SHAPE) + 1)
         signature = (*numbers, types.Array(types.int64, 1, "C"), *shadows, *kinds)
 
@@ -187,7 +206,7 @@ class Kernel:
         parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
         if self.checked:  # errors have the lines of accesses
             parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
-        parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self._options))]
+        parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self.traced, self._options))]
         name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
         empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
         cache = None
@@ -214,7 +233,7 @@ class Kernel:
         found = infer(normal, source.parameters, self._body, kinds, self._function)
         facts = Facts(normal, self._body, found)
         arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
-        checks = Checks(source, normal, facts, self._body, arrays) if self.checked else None
+        checks = self._checks(source, normal, facts, self._body, arrays) if self.checked else None
         shadows = checks.parameters() if checks else []
         carried: set[str] | None = None
         several = dead = True
@@ -289,8 +308,10 @@ class Kernel:
                 START
                 BODY
                 if _nb_error[0] != 0: return
+            END
             """
-        return statements(frame, line, HEAD=head, START=start, BODY=body)
+        end = checks.end(line) if checks else []
+        return statements(frame, line, HEAD=head, START=start, BODY=body, END=end)
 
 
 @functools.cache

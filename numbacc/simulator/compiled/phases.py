@@ -85,6 +85,7 @@ class Phases:
         carried: the variables that live from one phase to another.
         several: whether there are several phases.
         needed, runs, dead: found: the values for the next pass.
+        at: the masks of the barrier at hand.
     """
 
     normal: Normalize
@@ -101,6 +102,7 @@ class Phases:
     count: int = 0
     died: bool = False
     dead: bool = False
+    at: Masks = field(default_factory=Masks)
 
     @property
     def kinds(self) -> dict[str, types.Type]:
@@ -150,7 +152,7 @@ class Phases:
                 out += self.phase(run[:], masks, exchange.first)
                 run.clear()
                 self.line = s.lineno
-                out += self.barrier(masks, BARRIER if exchange.uniform else WARP_BARRIER) + exchange.between
+                out += self.barrier(masks, BARRIER if exchange.uniform else EXCHANGE) + exchange.between
                 run += exchange.after
             else:
                 out += flush()
@@ -302,8 +304,9 @@ class Phases:
 
     def barrier(self, masks: Masks, kind: str) -> list[ast.stmt]:
         """Return the statements at a barrier: with masks, count the threads that come."""
+        self.at = masks
         step = self.checker.barrier(self, kind) if self.checker else []
-        if kind == WARP_BARRIER or not masks.names:
+        if kind in (WARP_BARRIER, EXCHANGE) or not masks.names:
             return step
         alive = f"_nb_alive[{self.slot}] != 0" if self.returning else "True"
         here = " and ".join(f"{m}[{self.slot}] != 0" for m in masks.names)
