@@ -13,19 +13,16 @@ from skips import skip_if
 from numbacc.base.dispatch import simulated
 
 NOTEBOOKS = ROOT / "notebooks"
-in_simulator = skip_if(not simulated(), "simulator")
+#: The puzzles are checked by kernels that are compiled for the CPU, in any process but the interpreter's.
+pytestmark = skip_if(simulated(), "not simulated")
 
-if simulated():
-    sys.path.insert(0, str(NOTEBOOKS))
-    import puzzle_stops  # noqa: F401 - more of them
-    from puzzle_mistakes import MISTAKES
-    from puzzle_solutions import SOLUTIONS
-    from puzzles import PUZZLES, check
-else:
-    MISTAKES, SOLUTIONS = [("none", None, ())], {"none": None}
+sys.path.insert(0, str(NOTEBOOKS))
+import puzzle_stops  # noqa: E402, F401 - more of them
+from puzzle_mistakes import MISTAKES  # noqa: E402
+from puzzle_solutions import SOLUTIONS  # noqa: E402
+from puzzles import PUZZLES, check  # noqa: E402
 
 
-@in_simulator
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_solutions_pass(name):
     verdict = check(name, SOLUTIONS[name])
@@ -33,7 +30,6 @@ def test_solutions_pass(name):
     assert repr(verdict).startswith(f"{name}: solved\n\nkernel ")
 
 
-@in_simulator
 @pytest.mark.parametrize(
     "name, kernel, words", MISTAKES, ids=[f"{name} {getattr(kernel, '__name__', '')}" for name, kernel, _ in MISTAKES]
 )
@@ -44,7 +40,6 @@ def test_mistakes_are_named(name, kernel, words):
     assert [word for word in words if word not in verdict.words] == [], verdict
 
 
-@in_simulator
 def test_without_a_compiler_it_is_solved_and_says_so(monkeypatch):
     from numbacc.tracing import compile_errors
 
@@ -56,14 +51,12 @@ def test_without_a_compiler_it_is_solved_and_says_so(monkeypatch):
     assert not check(name, kernel).solved  # all else is still checked
 
 
-@in_simulator
 def test_there_are_twelve_with_three_mistakes_each():
     assert len(PUZZLES) == 12 and PUZZLES.keys() == SOLUTIONS.keys()
     counted = Counter(name for name, _, _ in MISTAKES)
     assert counted.keys() == PUZZLES.keys() and min(counted.values()) >= 3
 
 
-@in_simulator
 def test_the_notebook_asks_all_of_them_with_hints():
     cells = nbformat.read(NOTEBOOKS / "08-puzzles.ipynb", as_version=4).cells
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")

@@ -18,6 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
 from .analysis import Facts
+from .loops import STOPPED
 from .normalize import Normalize
 from .sites import Sites, array_of, indices
 from .source import Source
@@ -553,12 +554,15 @@ def explain(
         return k % dims[0], k // dims[0] % dims[1], k // (dims[0] * dims[1])
 
     file = source.file
-    if kind != DIVERGENT:
+    if kind not in (DIVERGENT, STOPPED):
         file, line = lines[line]
     where = f"{os.path.basename(file)}:{line}"
     at = place(b, grid)
     thread = f"thread {place(t, block)} of block {at}"
     array = arrays[name] if name < len(arrays) else "?"
+    if kind == STOPPED:
+        text = f"{where}: the kernel was stopped in this loop, in block {at}"
+        return {"message": text, "file": file, "line": line, "block": at, "thread": None}
     if kind == DIVERGENT:
         text = (
             f"{where}: only {t} of {count} threads of block {at} reach this barrier: the branch or loop in line "

@@ -31,12 +31,12 @@ from .accesses import Accesses
 from .analysis import Facts
 from .checks import ERRORS, Checks, explain
 from .inference import infer
-from .loops import STOP, STOPPED, goes_on, hide_trips, make_stoppable
+from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .meter import Meter
 from .normalize import Normalize, constants
 from .phases import Masks, Phases
 from .source import Source
-from .syntax import SHAPE, assignment, function, named, returns, statements, walk
+from .syntax import SHAPE, assignment, expression, function, named, returns, statements, walk
 
 #: Launches of fewer threads than this run on the calling thread.
 _SMALL = 1 << 14
@@ -119,6 +119,7 @@ class Kernel:
                 accesses = compiled.checks()
             assert isinstance(accesses, Accesses)
             meter, workers = observe(accesses), 1
+            meter.error = error
             shadows = (meter.header,)
         elif self.checked:
             shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks)
@@ -129,7 +130,10 @@ class Kernel:
         else:
             run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
         try:
-            run()
+            if self.checked:
+                interruptible(run, error)
+            else:
+                run()
         except IndexError:  # an empty array
             if not error[0]:
                 raise
@@ -307,11 +311,12 @@ class Kernel:
                 _nb_bz = _nb_block // (_nb_Gx * _nb_Gy)
                 START
                 BODY
-                if _nb_error[0] != 0: return
+                if _nb_error[0] != 0 or _nb_error[STOP] != 0: return
             END
             """
         end = checks.end(line) if checks else []
-        return statements(frame, line, HEAD=head, START=start, BODY=body, END=end)
+        stop = expression(str(STOP), line)
+        return statements(frame, line, HEAD=head, START=start, BODY=body, END=end, STOP=stop)
 
 
 @functools.cache

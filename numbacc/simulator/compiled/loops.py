@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from numba import types
@@ -11,7 +13,7 @@ from numba.extending import intrinsic
 
 from .syntax import called, expression, stored, walk
 
-__all__ = ["STOP", "STOPPED", "goes_on", "hide_trips", "make_stoppable"]
+__all__ = ["STOP", "STOPPED", "goes_on", "hide_trips", "interruptible", "make_stoppable"]
 
 #: The place in the array of errors that tells loops to end, and the code of the error of a launch that was stopped.
 STOP, STOPPED = 15, 7
@@ -81,3 +83,26 @@ def make_stoppable(body: list[ast.stmt], block: str) -> None:
         if isinstance(loop, ast.While):
             text = f"_nb_goes_on(_nb_error, {loop.lineno}, {block}) and TEST"
             loop.test = expression(text, loop.lineno, TEST=loop.test)
+
+
+def interruptible(run: Callable[[], None], error: Any) -> None:
+    """Run a launch on another thread, so that Ctrl-C and the stop button of notebooks end its loops."""
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            run()
+        except BaseException as caught:
+            failed.append(caught)
+
+    thread = threading.Thread(target=work, name="numbacc-launch")
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.2)  # on Windows, Ctrl-C is seen between waits
+    except BaseException:
+        error[STOP] = 1
+        thread.join()
+        raise
+    if failed:
+        raise failed[0]

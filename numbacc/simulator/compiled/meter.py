@@ -32,6 +32,7 @@ from numba.core.ccallback import CFunc
 from numba.extending import intrinsic, register_jitable
 
 from ...runtime import disk_cache, host_cache
+from .loops import STOP
 
 READ, WRITE, ATOMIC = range(3)
 WARP, SECTOR = 32, 32
@@ -66,7 +67,7 @@ _CLASS = 2
 _OWNER_BITS, _TAG_AT = 32, 36
 _UNWRITTEN_MOST = 256
 _RECORDS = 1 << 14
-_SLOTS, _MOST_SLOTS = 1 << 10, 1 << 21
+_SLOTS, _MOST_SLOTS = 1 << 10, 1 << 19
 
 MISALIGNED = 5
 
@@ -587,6 +588,8 @@ class Meter:
 
     def __init__(self, places: Sequence[Place], arrays: Sequence[Memory], threads: int, keep: int):
         self.arrays, self._room = [*arrays], keep
+        #: The array of errors of the launch: a meter that is full stops it.
+        self.error: Any = None
         self.places, firsts = [*places], []
         for each in places:
             firsts.append(len(self.places))
@@ -640,14 +643,19 @@ class Meter:
                 self._room -= _RECORDS
                 self._new_log()
             elif len(self._pool) >= _MOST_SLOTS:
-                self.header[FULL] = 1
+                self._fill()
             else:
                 pool = np.empty((2 * len(self._pool), _SLOT), np.int64)
                 pool[: len(self._pool)] = self._pool
                 self._pool = self._hold(POOL, pool)
                 self.header[CAPACITY] = len(pool)
         except MemoryError:
-            self.header[FULL] = 1
+            self._fill()
+
+    def _fill(self) -> None:
+        self.header[FULL] = 1
+        if self.error is not None:
+            self.error[STOP] = 1
 
     def _new_log(self) -> None:
         if self._room <= 0:
@@ -684,7 +692,7 @@ class Meter:
                 rows[k, [LOW, HIGH, DELTA]] = a.low, a.high, delta
                 rows[k, [CELLS_LOW, SHIFT, SHARED]] = low, shift, a.shared
             if (written & {*span} or members[0].shared) and high > low:
-                widest = max(each.nbytes for each in self.places) >> shift
+                widest = max((each.nbytes for each in self.places), default=1) >> shift
                 made = np.zeros((cells + widest, size), np.int64)
                 self._cells.append(made)
                 rows[span, CELLS] = made.ctypes.data

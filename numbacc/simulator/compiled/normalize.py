@@ -11,6 +11,7 @@ import ast
 import copy
 import hashlib
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -206,7 +207,12 @@ class Normalize(ast.NodeTransformer):
         if name in self.shared or name in self.local:
             raise self.source.unsupported(call.lineno, f"a second array named {name}", "give it another name")
         kept = half.as_dtype(dtype)
-        table[name] = (tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),), kept)
+        try:
+            sizes = tuple(map(operator.index, shape if isinstance(shape, tuple) else (shape,)))
+        except TypeError:
+            what = f"the shape `{ast.unparse(given['shape'])}`, which is not known when the kernel is compiled,"
+            raise self.source.unsupported(call.lineno, what, "write a number, or a global name") from None
+        table[name] = sizes, kept
         self.space[f"_nb_dtype_{name}"] = kept
 
     # ------------------------------------------------------------ expressions
@@ -253,6 +259,16 @@ class Normalize(ast.NodeTransformer):
             FIRST=[*first, assignment(name, a, line)], SECOND=[*second, assignment(name, b, line)],
         )  # fmt: skip
         return expression(name, line)
+
+    def allocated(self, node: Any) -> Any:
+        """A list, set or dict: a GPU has no memory for it, and here all threads would share it."""
+        what = f"`{ast.unparse(node)[:60]}`, for which a kernel would allocate memory,"
+        raise self.source.unsupported(node.lineno, what, "use a tuple or cuda.local.array")
+
+    visit_ListComp = visit_Set = visit_SetComp = visit_Dict = visit_DictComp = visit_GeneratorExp = allocated
+
+    def visit_List(self, node: ast.List) -> Any:
+        return self.allocated(node) if isinstance(node.ctx, ast.Load) else self.generic_visit(node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         """`(n := value)`: an assignment in front."""
