@@ -261,11 +261,11 @@ class Normalize(ast.NodeTransformer):
         return expression(name, line)
 
     def allocated(self, node: Any) -> Any:
-        """A list, set or dict: a GPU has no memory for it, and here all threads would share it."""
+        """A list, set or dict. A GPU has no memory for it, and here all threads would share one."""
         what = f"`{ast.unparse(node)[:60]}`, for which a kernel would allocate memory,"
         raise self.source.unsupported(node.lineno, what, "use a tuple or cuda.local.array")
 
-    visit_ListComp = visit_Set = visit_SetComp = visit_Dict = visit_DictComp = visit_GeneratorExp = allocated
+    visit_Set = visit_Dict = allocated
 
     def visit_List(self, node: ast.List) -> Any:
         return self.allocated(node) if isinstance(node.ctx, ast.Load) else self.generic_visit(node)
