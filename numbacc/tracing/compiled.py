@@ -16,7 +16,7 @@ from ..simulator.compiled.accesses import Accesses
 from ..simulator.compiled.launches import Simulation, SimulationOptions
 from ..simulator.compiled.meter import Memory, Meter
 from .compile_errors import sample
-from .recording import ACCESSES, FIELDS, GLOBAL, SHARED, RecordedLaunch, Recorder, SourceLine
+from .recording import ACCESSES, ALIGNMENT, FIELDS, GLOBAL, SHARED, RecordedLaunch, Recorder, SourceLine
 from .tables import Counts
 
 
@@ -108,16 +108,15 @@ class CompiledLaunch:
             own = meter.arrays[array]
             space = SHARED if own.shared else GLOBAL
             numbers = [int(n) for n in counts]
-            rows.append(Counts(self.name, own.name, space, ACCESSES[kind], line, *numbers, meter.races(array, kind, line)))
+            races = meter.races(array, kind, line)
+            rows.append(Counts(self.name, own.name, space, ACCESSES[kind], line, *numbers, races))
         return rows
 
 
 def _memory(recorder: Recorder, name: str, own: Any, arg: Any) -> list[Memory]:
     """The arrays of an argument, in the order in which compiled kernels number them."""
     if isinstance(arg, tuple):
-        return [
-            each for k, inner in enumerate(arg) for each in _memory(recorder, f"{name}[{k}]", _part(own, k), inner)
-        ]
+        return [each for k, inner in enumerate(arg) for each in _memory(recorder, f"{name}[{k}]", _part(own, k), inner)]
     if not isinstance(arg, np.ndarray):
         return []
     address = int(arg.__array_interface__["data"][0])
@@ -125,16 +124,24 @@ def _memory(recorder: Recorder, name: str, own: Any, arg: Any) -> list[Memory]:
     low, high = address + sum(r for r in reach if r < 0), address + sum(r for r in reach if r > 0) + arg.itemsize
     if not arg.size:
         low = high = address
-    root: Any = arg
-    if isinstance(own, PortableArray) or not isinstance(own, np.ndarray):
-        while isinstance(root.base, np.ndarray):
-            root = root.base
-        start, nbytes = int(root.__array_interface__["data"][0]), root.nbytes
-    else:  # a launch copies it to the start of an allocation
-        start, nbytes = low, high - low
+    start, nbytes, owner = _allocation(own, arg, low, high)
     unit = math.gcd(arg.itemsize, *(step for step, n in zip(arg.strides, arg.shape, strict=True) if n > 1))
-    on_gpu = recorder.allocation(start, nbytes, root) + address - start
+    on_gpu = recorder.allocation(start, nbytes, owner) + address - start
     return [Memory(name, low, high, on_gpu, address, False, arg.shape, arg.strides, arg.itemsize, unit)]
+
+
+def _allocation(own: Any, arg: np.ndarray[Any, Any], low: int, high: int) -> tuple[int, int, Any]:
+    """(start, bytes, owner) of the memory on a GPU that an argument, as the user gave it, lies in."""
+    if isinstance(own, PortableArray):
+        root = own._storage.owner
+        while isinstance(root, np.ndarray) and isinstance(root.base, np.ndarray):
+            root = root.base
+        if isinstance(root, np.ndarray):
+            return int(root.__array_interface__["data"][0]), root.nbytes, root
+    if not isinstance(own, np.ndarray) and hasattr(own, "__cuda_array_interface__"):
+        before = own.__cuda_array_interface__["data"][0] % ALIGNMENT
+        return low - before, high - low + before, arg
+    return low, high - low, arg  # a launch copies it to the start of an allocation
 
 
 def _part(own: Any, k: int) -> Any:

@@ -24,7 +24,7 @@ FIELDS = (
 )  # fmt: skip
 
 #: Where allocations start: cuMemAlloc's are multiples of 256 bytes.
-_ALIGNMENT = 256
+ALIGNMENT = 256
 
 
 class SourceLine(NamedTuple):
@@ -122,7 +122,7 @@ class Recorder:
         if found is None:
             found = self._allocations[start] = self._end
             self._kept.append(owner)
-            self._end += -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+            self._end += -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         return found
 
     def named(self, name: str, space: str, address: int, view: np.ndarray[Any, Any]) -> int:

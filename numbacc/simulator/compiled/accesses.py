@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from numba.np.numpy_support import from_dtype
 
 from ...errors import KernelError
 from . import meter
+from .alignment import MISALIGNED
 from .analysis import Facts
-from .checks import ERRORS, MISALIGNED, UNINITIALIZED, Checks, _address, _check, _compiled, _integers, _note, explain
+from .checks import ERRORS, UNINITIALIZED, Checks, _address, _check, _compiled, _integers, _note, explain
 from .half import as_dtype
 from .meter import ATOMIC, READ, WRITE, Memory, Meter, Place
 from .normalize import Normalize
@@ -32,7 +34,9 @@ from .variables import address
 __all__ = ["Accesses"]
 
 
-def _touches(context: Any, builder: Any, pointer: Any, meter_at: Any, given: list[Any], where: list[Any], error: Any) -> None:
+def _touches(
+    context: Any, builder: Any, pointer: Any, meter_at: Any, given: list[Any], where: list[Any], error: Any
+) -> None:
     """Note accesses to the memory at a pointer. `given`: place and offset of each."""
     word = context.get_value_type(types.int64)
     start = builder.ptrtoint(pointer, word)
@@ -123,14 +127,10 @@ def unraveled(shape, k):  # type: ignore[no-untyped-def]
         size *= n
     rest = k + size if k < 0 else k
     index = shape
-    for axis in range(len(shape)):
-        inner = 1
-        for n in shape[axis + 1 :]:
-            inner *= n
-        place = rest // inner if inner > 0 else rest
-        rest -= place * inner
-        index = _with(index, axis, place)
-    return index
+    for axis in range(len(shape) - 1, 0, -1):
+        index = _with(index, axis, rest % max(shape[axis], 1))
+        rest //= max(shape[axis], 1)
+    return _with(index, 0, rest)
 
 
 @intrinsic
@@ -198,7 +198,9 @@ class Accesses(Checks):
             raise source.unsupported(source.line, "a barrier of the whole grid in a trace")
         self.places: list[Place] = []
         self.parameters_of: dict[str, Any] = {
-            p: facts.kinds[p] for p in source.parameters if isinstance(facts.kinds.get(p), (types.Array, types.BaseTuple))
+            p: facts.kinds[p]
+            for p in source.parameters
+            if isinstance(facts.kinds.get(p), (types.Array, types.BaseTuple))
         }
         self.memory = [name for p, kind in self.parameters_of.items() for name in _array_names(p, kind)]
         self.given = len(self.memory)
@@ -287,9 +289,8 @@ class Accesses(Checks):
         if not name.startswith("_nb_"):
             return name
         given = [view for view, root in self.sites.bases.items() if root == name and not view.startswith("_nb_")]
-        # Inlined functions' variables are `_nb_function_3_name`.
-        own = name.split("_", 3)[-1].lstrip("0123456789").lstrip("_") if name.count("_") > 3 else ""
-        return given[0] if given else own or f"shared {number - self.given}"
+        own = re.fullmatch(r"_nb_\w+?_\d+_(\w+)", name)  # a variable of a function that is inlined
+        return given[0] if given else own[1] if own else f"shared {number - self.given}"
 
     # ------------------------------------------------------------ a launch
 
@@ -310,25 +311,25 @@ class Accesses(Checks):
     def located(self, error: Any, found: Meter) -> None:
         """Complete an error that has an element's address instead of its index."""
         if error[0] == MISALIGNED:
-            place = found.places[int(error[6])]
-            self._locate(error, found, place, int(error[7]) - found.moved(place.array))
-            error[6] = place.nbytes
+            array, at = found.array_at(int(error[7]))
+            self._locate(error, found, array, at)
+            error[6] = found.places[int(error[6])].nbytes
 
     def unwritten(self, found: Meter, block: Any, grid: Any) -> list[KernelError]:
         """Return an error for each place where shared memory was read that no thread had written."""
         out = []
-        for place, (seen, thread, number, address) in zip(found.places, found.unwritten.tolist(), strict=False):
+        for place, (seen, thread, number, at) in zip(found.places, found.unwritten.tolist(), strict=False):
             if seen:
                 error = np.zeros(ERRORS, np.int64)
                 error[:5] = UNINITIALIZED, place.line, 0, thread, number
-                self._locate(error, found, place, address)
+                self._locate(error, found, place.array, at)
                 told = explain(error, self.arrays, self.lines, self.source, block, grid)
                 out.append(KernelError(told.pop("message"), **told))
         return out
 
-    def _locate(self, error: Any, found: Meter, place: Place, address: int) -> None:
-        each = found.arrays[place.array]
-        index = each.index_of(address - each.start)
+    def _locate(self, error: Any, found: Meter, array: int, at: int) -> None:
+        each = found.arrays[array]
+        index = each.index_of(at - each.start)
         error[2], error[8], error[9 : 9 + len(index)] = self.number(each.name), len(index), index
 
 
@@ -494,9 +495,7 @@ class _Count(ast.NodeTransformer):
         self.quiet = quiet
         view.ctx = ast.Load()
         element_kind, root = kind.dtype, array_of(node)
-        text = (
-            f"_nb_element({name}, _nb_unraveled({name}.shape, {name}_k), _nb_error, WHERE, _nb_meter, PLACES)"
-        )
+        text = f"_nb_element({name}, _nb_unraveled({name}.shape, {name}_k), _nb_error, WHERE, _nb_meter, PLACES)"
         noted = expression(
             text,
             s.lineno,
@@ -596,12 +595,13 @@ class _Count(ast.NodeTransformer):
         if self.quiet or root in self.accesses.normal.local:
             modes = []
         copied = self.copied(array)
-        if len(parts) == 1 and not isinstance(parts[0], ast.Tuple) and isinstance(self.kind_of_index(parts[0]), types.BaseTuple):
-            index: ast.expr = parts[0]
-        elif len(parts) == 1 and isinstance(parts[0], ast.Tuple):
-            index = parts[0]
-        elif len(parts) == 1 and called(parts[0]) == "_nb_unraveled":
-            index = parts[0]
+        only = parts[0] if len(parts) == 1 else None
+        if only is not None and (
+            isinstance(only, ast.Tuple)
+            or called(only) == "_nb_unraveled"
+            or (isinstance(only, ast.Name) and isinstance(self.kind(only), types.BaseTuple))
+        ):
+            index: ast.expr = only
         else:
             index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
         given = self.parts(node, root, [(m, kind.dtype, 0) for m in modes], kind.aligned, reads)
@@ -612,9 +612,6 @@ class _Count(ast.NodeTransformer):
         return expression(
             "_nb_element(A, INDEX, _nb_error, WHERE, _nb_meter, PLACES)", line, A=copied, INDEX=index, **given
         )
-
-    def kind_of_index(self, part: ast.expr) -> Any:
-        return self.kind(part) if isinstance(part, ast.Name) else None
 
     def copied(self, array: ast.expr) -> ast.expr:
         """Return a second expression of an array, which notes nothing."""

@@ -44,7 +44,7 @@ class SimulationOptions:
     checked: bool | None = None
     workers: int | None = None
     contract: bool = True
-    #: What a tracer gives: (function, arguments as given, in host memory, blocks, threads, bytes) -> `observe` of `Kernel`.
+    #: A tracer's: (function, arguments as given, in host memory, blocks, threads, bytes) -> `observe` of `Kernel`.
     tracer: Callable[..., Any] | None = None
 
     def checks(self) -> bool:

@@ -1,11 +1,11 @@
 """Count what a traced kernel does to memory, in machine code: requests of warps, sectors, bank conflicts and races.
 
-`touch` notes one access. The accesses of a warp's threads at one place of the source make a request: a **slot** has their
-addresses. Slots of one place follow each other, one for each time that a thread comes there between two barriers. At a
-barrier, `digest` adds the requests to the counts of their places, and starts anew.
+`touch` notes one access. The accesses of a warp's threads at one place of the source make a request: a **slot** has
+their addresses. Slots of one place follow each other, one for each time that a thread comes there between two barriers.
+At a barrier, `_digest` adds the requests to the counts of their places, and starts anew.
 
-A race is found for each **cell** of memory: what one warp does between its barriers, one block between its barriers, and
-the launch, are three levels. At each, a cell keeps who touched it, how, and from which places.
+A race is found for each **cell** of memory: what one warp does between its barriers, one block between its barriers,
+and the launch, are three levels. At each, a cell keeps who touched it, how, and from which places.
 
 The functions take the address of a `Meter`'s numbers. They are compiled once and kept on disk; a kernel finds their
 addresses among the numbers, so that it compiles without them.
@@ -718,9 +718,12 @@ class Meter:
         self._class_table = self._hold(CLASSES, table)
         self.header[CLASS_COUNT] = len(members)
 
-    def moved(self, array: int) -> int:
-        """Return the difference of an array's addresses on the host and on a GPU."""
-        return int(self._held[ARRAYS][array, DELTA])
+    def array_at(self, address: int) -> tuple[int, int]:
+        """Return the array that lies at an address of the host, and the address on a GPU."""
+        for k, (low, high, delta) in enumerate(self._held[ARRAYS][:, [LOW, HIGH, DELTA]].tolist()):
+            if low <= address < high:
+                return k, address - delta
+        raise LookupError(address)
 
     @property
     def full(self) -> bool:
