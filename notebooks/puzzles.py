@@ -185,9 +185,7 @@ def first_wrong(puzzle: Puzzle, t: Any, given: list[Array], y: Array, expected: 
     if np.isnan(y[where]) and accesses[0] != WRITE:
         return f"{element} is NaN, as it was: before anything is added to it, something must be written to it."
     if np.isnan(y[where]):
-        large = (
-            " On a GPU, exp of numbers above 88 is inf: subtract the largest of the row first. It changes nothing else."
-        )
+        large = " exp of numbers above 88 is inf: subtract the largest of the row first. It changes nothing else."
         return f"{element} is NaN, as inf - inf and inf / inf are.{large * bool(puzzle.shift)}"
     return (
         f"{element} is {y[where]:.4g} and should be {expected[where]:.4g}; {int((~right).sum())} of {y.size} are wrong."

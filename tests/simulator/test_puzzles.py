@@ -30,8 +30,22 @@ def test_solutions_pass(name):
     assert repr(verdict).startswith(f"{name}: solved\n\nkernel ")
 
 
+#: One mistake for each kind of answer; the others take as long, and are slow tests.
+KINDS = """
+all_at_one in_the_input counted_from_one empty within_the_block rows_along_x exchanged no_loop unordered
+barrier_in_a_branch half_written not_shared negative all_atomic no_padding no_maximum at_once endless added_to_nothing
+with_a_list of_any_length returned
+""".split()
+
+
 @pytest.mark.parametrize(
-    "name, kernel, words", MISTAKES, ids=[f"{name} {getattr(kernel, '__name__', '')}" for name, kernel, _ in MISTAKES]
+    "name, kernel, words",
+    [
+        pytest.param(
+            *each, id=f"{each[0]} {each[1].__name__}", marks=[pytest.mark.slow] * (each[1].__name__ not in KINDS)
+        )
+        for each in MISTAKES
+    ],
 )
 def test_mistakes_are_named(name, kernel, words):
     verdict = check(name, kernel)
@@ -54,6 +68,7 @@ def test_without_a_compiler_it_is_solved_and_says_so(monkeypatch):
 def test_there_are_twelve_with_three_mistakes_each():
     assert len(PUZZLES) == 12 and PUZZLES.keys() == SOLUTIONS.keys()
     counted = Counter(name for name, _, _ in MISTAKES)
+    assert {*KINDS} <= {kernel.__name__ for _, kernel, _ in MISTAKES}
     assert counted.keys() == PUZZLES.keys() and min(counted.values()) >= 3
 
 

@@ -27,8 +27,8 @@ def hide_trips(body: list[ast.stmt], space: dict[str, Any]) -> None:
     Args:
         space: the values of global names.
 
-    Where LLVM unrolls `for i in range(64): largest = max(largest, s[i])` in a loop over threads, all of which compute the
-    same, its vectorizer takes time that doubles with each round: it never ends.
+    Where LLVM unrolls `for i in range(64): largest = max(largest, s[i])` in a loop over threads, all of which compute
+    the same, its vectorizer takes time that doubles with each round: it never ends.
     """
     assigned = stored(body)
     for loop in walk(body):
