@@ -31,11 +31,12 @@ def test_solutions_pass(name):
 
 
 #: One mistake for each kind of answer; the others take as long, and are slow tests.
-KINDS = """
+_KINDS = """
 all_at_one in_the_input counted_from_one empty within_the_block rows_along_x exchanged no_loop unordered
 barrier_in_a_branch half_written not_shared negative all_atomic no_padding no_maximum at_once endless added_to_nothing
 with_a_list of_any_length returned
-""".split()
+"""
+KINDS = _KINDS.split()
 
 
 @pytest.mark.parametrize(
