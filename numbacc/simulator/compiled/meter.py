@@ -502,7 +502,7 @@ def machine_code() -> dict[int, CFunc]:
         compiled = CFunc(function, (signature.args, signature.return_type), {}, {})
         try:
             function.kept_in = disk_cache.directory() / "simulate" / f"meter-{digest.hexdigest()[:16]}"
-            compiled._cache = host_cache.Cache(function)
+            compiled._cache = host_cache.Cache(function)  # type: ignore[attr-defined]
         except OSError as error:
             disk_cache.warn_of(error)
         compiled.compile()
@@ -619,7 +619,7 @@ class Meter:
         self._classify(words)
         self._callback = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self._called)
         for number, function in machine_code().items():
-            self.header[number] = function.address
+            self.header[number] = function.address or 0
         self.header[CALL] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def _numbers(self, **numbers: int) -> None:
