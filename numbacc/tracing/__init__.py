@@ -1,4 +1,4 @@
-"""What shows and stops kernels that run on the CPU: a tracer and a debugger. See their pages in docs."""
+"""A tracer and a debugger of kernels that run on the CPU (docs/tracer.md, docs/debugger.md)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def trace(*, max_threads: int | None = None, max_accesses: int = 2_000_000) -> T
 
     Args:
         max_threads: the most threads of a launch. None: no limit, but 65,536 in Numba's simulator.
-        max_accesses: the most accesses that are kept one by one, for `records` and `plot`. Counts need none of them; in
-            Numba's simulator they do, and a launch with more is refused.
+        max_accesses: the most accesses that are kept one by one, for `records` and `plot`. Counts have all
+            accesses. Numba's simulator refuses a launch with more.
 
     Returns:
         A `Trace`: `table()`, `counts()`, `plot()`, `races`, `records`.

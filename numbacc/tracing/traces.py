@@ -137,8 +137,8 @@ class Trace:
     @property
     def records(self) -> np.ndarray[Any, Any]:
         """Every access of every thread, as a structured array: the fields are launch, block, thread, array (an index of
-        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line. Of compiled
-        kernels, the first `max_accesses` are kept."""
+        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line. A trace of
+        compiled kernels keeps the first `max_accesses`."""
         columns = {**self._columns, "line": self._lines}
         table = np.empty(self._lines.size, [(name, np.int64) for name in columns])
         for name, values in columns.items():

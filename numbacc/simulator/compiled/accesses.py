@@ -1,7 +1,7 @@
 """The traced mode: checked mode that counts accesses instead of stopping at races.
 
-Each expression that reads or writes an element also tells a `meter` where. What is counted: elements of the kernel's
-arrays and of shared memory, and fields of records in them. Variables, local and constant arrays are not memory here.
+Each expression that reads or writes an element also tells a `meter` where. Elements of the kernel's arrays and of
+shared memory count, and fields of records in them. Variables, local arrays and constant arrays do not.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def first(typingctx: Any, array: Any, index: Any) -> Any:
 
 @register_jitable
 def unraveled(shape, k):  # type: ignore[no-untyped-def]
-    """Return the index of an array's element k, row after row; one out of bounds if there is none."""
+    """Return the index of an array's element k, row after row; an index out of bounds if there is no such element."""
     size = 1
     for n in shape:
         size *= n
@@ -407,7 +407,7 @@ class _Count(ast.NodeTransformer):
         return inner
 
     def axes(self, part: ast.expr) -> int | None:
-        """Return how many axes an index takes away; None where it is no index of a kernel."""
+        """Return how many axes an index takes away; None if a kernel cannot use it."""
         if isinstance(part, ast.Slice):
             return 0
         if isinstance(part, ast.Tuple):
@@ -436,7 +436,7 @@ class _Count(ast.NodeTransformer):
             try:
                 value = eval(ast.unparse(node.args[0]), dict(self.accesses.normal.space))
                 dtype = value if isinstance(value, types.Type) else from_dtype(np.dtype(value))
-            except Exception:  # Numba will say what is wrong
+            except Exception:  # Numba raises the error
                 return None
             return owner.copy(dtype=dtype)
         return None
