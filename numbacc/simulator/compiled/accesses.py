@@ -24,7 +24,7 @@ from .alignment import MISALIGNED
 from .analysis import Facts
 from .checks import ERRORS, UNINITIALIZED, Checks, _address, _check, _compiled, _integers, _note, explain
 from .half import as_dtype
-from .meter import ATOMIC, READ, WRITE, Memory, Meter, Place
+from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .sites import array_of
 from .source import Source
@@ -196,7 +196,7 @@ class Accesses(Checks):
         super().__init__(source, normal, facts, body, arrays)
         if normal.grid:
             raise source.unsupported(source.line, "a barrier of the whole grid in a trace")
-        self.places: list[Place] = []
+        self.places: list[AccessPlace] = []
         self.parameters_of: dict[str, Any] = {
             p: facts.kinds[p]
             for p in source.parameters
@@ -271,7 +271,7 @@ class Accesses(Checks):
             self._numbers[key] = len(self.places)
             alignment = nbytes if aligned and nbytes & (nbytes - 1) == 0 else 1
             line = node.lineno  # type: ignore[attr-defined]
-            self.places.append(Place(array, kind, nbytes, alignment, reads, self.site(node), line))
+            self.places.append(AccessPlace(array, kind, nbytes, alignment, reads, self.site(node), line))
         return self._numbers[key]
 
     def number_of(self, root: str) -> int:

@@ -523,7 +523,7 @@ def call(builder: Any, number: int, args: list[Any]) -> Any:
 # ---------------------------------------------------------------- a launch
 
 
-class Place(NamedTuple):
+class AccessPlace(NamedTuple):
     """An access in the source of a kernel.
 
     Attributes:
@@ -587,7 +587,7 @@ class Meter:
         counts: of each place: accesses, requests, bytes, sectors, used bytes, conflicts.
     """
 
-    def __init__(self, places: Sequence[Place], arrays: Sequence[Memory], threads: int, keep: int):
+    def __init__(self, places: Sequence[AccessPlace], arrays: Sequence[Memory], threads: int, keep: int):
         self.arrays, self._room = [*arrays], keep
         self.places, firsts = [*places], []
         for each in places:
