@@ -204,9 +204,8 @@ class Kernel:
         normal = self._normalized()
         parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
         if self.checked:  # errors have the lines of accesses
-            parts.append(self._checks.__name__)
             parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
-        parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self._options))]
+        parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self.traced, self._options))]
         name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
         empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
         cache = None
@@ -249,7 +248,6 @@ class Kernel:
         whole = self._whole(emit, body, carried or set(), checks)
         names = ["_nb_first", "_nb_last", *SHAPE, "_nb_bytes", "_nb_error", *shadows, *source.parameters]
         if checks:
-            whole += checks.end(source.line)
             normal.space.update(checks.space())
         return function("_nb_run", names, whole), checks
 
@@ -307,8 +305,10 @@ class Kernel:
                 START
                 BODY
                 if _nb_error[0] != 0: return
+            END
             """
-        return statements(frame, line, HEAD=head, START=start, BODY=body)
+        end = checks.end(line) if checks else []
+        return statements(frame, line, HEAD=head, START=start, BODY=body, END=end)
 
 
 @functools.cache
