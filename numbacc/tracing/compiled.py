@@ -1,4 +1,4 @@
-"""Launches under a trace where kernels are compiled for the CPU: what they count becomes rows and records."""
+"""Traces of kernels that are compiled for the CPU: make rows and records of their counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CompiledLaunch:
     """A launch that a compiled kernel counts.
 
     Args:
-        recorder: what gets its records.
+        recorder: the trace's.
         function: the kernel.
         given, args: its arguments as the user gave them, and in host memory.
     """
@@ -114,7 +114,7 @@ class CompiledLaunch:
 
 
 def _memory(recorder: Recorder, name: str, own: Any, arg: Any) -> list[Memory]:
-    """The arrays of an argument, in the order in which compiled kernels number them."""
+    """The arrays of an argument, in the order of their numbers in compiled kernels."""
     if isinstance(arg, tuple):
         return [each for k, inner in enumerate(arg) for each in _memory(recorder, f"{name}[{k}]", _part(own, k), inner)]
     if not isinstance(arg, np.ndarray):
@@ -157,7 +157,7 @@ def _sample(arg: Any) -> Any:
 
 @contextmanager
 def counting_launches(recorder: Recorder, max_threads: int | None) -> Iterator[None]:
-    """Inside, users' kernels run compiled for the CPU, and what they access is counted."""
+    """Inside, users' kernels are compiled for the CPU and count their accesses."""
 
     def observe(function: Callable[..., Any], *rest: Any) -> CompiledLaunch:
         grid, block = rest[2:4]

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import KernelError, OptionError
 from . import counting
 from .recording import ACCESSES, SHARED, Named, Recorder, SourceLine
-from .simulators import require_simulator
+from .simulators import interprets
 from .tables import Counts, Table, total
 
 if TYPE_CHECKING:
@@ -87,11 +87,8 @@ class Trace:
         self._worked_out: dict[str, Any] = {}
 
     def __enter__(self) -> Trace:
-        from ..base.dispatch import simulated, simulator_requested
-
         with ExitStack() as stack:
-            if simulated() or simulator_requested():  # the interpreter, thread after thread in Python
-                require_simulator("numbacc.trace()")
+            if interprets():
                 from .launches import watching
 
                 stack.enter_context(watching(self._recorder, self._max_threads or MOST_INTERPRETED))
@@ -140,7 +137,8 @@ class Trace:
     @property
     def records(self) -> np.ndarray[Any, Any]:
         """Every access of every thread, as a structured array: the fields are launch, block, thread, array (an index of
-        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line."""
+        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line. A trace of
+        compiled kernels keeps the first `max_accesses`."""
         columns = {**self._columns, "line": self._lines}
         table = np.empty(self._lines.size, [(name, np.int64) for name in columns])
         for name, values in columns.items():

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import refused
+from entering import ENTERING, HOW, says
 from numba import float32
 from skips import skip_if
 from traced import traced
@@ -182,3 +183,38 @@ def test_launches_after_a_trace_are_not_counted():
     t = traced(ten_for_each, 1, 64, x)
     ten_for_each[1, 64](x)
     assert t.counts("x", "read").accesses == 640 and [each.kernel for each in t.launches] == ["ten_for_each"]
+
+
+TRACING = """
+import numpy as np
+from numbacc import cuda
+
+@cuda.jit
+def doubled(x):
+    x[cuda.grid(1)] *= 2
+
+with numbacc.trace() as t:
+    doubled[1, 32](np.ones(32, "f4"))
+print(t.counts("x").sectors)
+"""
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import numbacc",
+        "import numba, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc",
+        "import sys; sys.modules['numba.cuda'] = None; import numbacc",
+    ],
+    ids=["no simulator", "asked for too late", "no numba.cuda"],
+)
+def test_processes_that_trace_compiled_kernels(before, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(before + TRACING)
+    assert says(f"import runpy, warnings; warnings.simplefilter('ignore'); runpy.run_path({str(script)!r})") == "8\n"
+
+
+def test_without_numba():
+    code = ENTERING.replace("debug", "trace")
+    printed = says("import sys; sys.modules['numba'] = None; import numbacc" + code)
+    assert "numbacc.trace() needs Numba" in printed and HOW in printed

@@ -125,6 +125,30 @@ def local_arrays(x, y):
     y[i] = a[3]
 
 
+@program(1, 40, numbers(40), zeros(40))
+@cuda.jit
+def loops_over_elements(x, y):
+    a = cuda.local.array((2, 3), float32)
+    row = a[1]
+    i = cuda.grid(1)
+    row[2] = 0
+    for value in x[i // 2 : i]:
+        row[2] += value
+        if value > 30:
+            break
+    y[i] = a[1, 2]
+
+
+@program(1, 32, numbers(32, "f2"), zeros(32, "f2"))
+@cuda.jit
+def half_precision(x, y):
+    s = cuda.shared.array(32, np.float16)
+    i = cuda.grid(1)
+    s[i] = x[i]
+    cuda.syncthreads()
+    y[i] = s[31 - i]
+
+
 @program(2, (8, 8), numbers(256), zeros(256))
 @cuda.jit
 def padded_tiles(x, y):

@@ -1,7 +1,7 @@
 """The traced mode: checked mode that counts accesses instead of stopping at races.
 
-Each expression that reads or writes an element also tells a `meter` where. What is counted: elements of the kernel's
-arrays and of shared memory, and fields of records in them. Variables, local and constant arrays are not memory here.
+Each expression that reads or writes an element also tells a `meter` where. Elements of the kernel's arrays and of
+shared memory count, and fields of records in them. Variables, local arrays and constant arrays do not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .alignment import MISALIGNED
 from .analysis import Facts
 from .checks import ERRORS, UNINITIALIZED, Checks, _address, _check, _compiled, _integers, _note, explain
 from .half import as_dtype
-from .meter import ATOMIC, READ, WRITE, Memory, Meter, Place
+from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .sites import array_of
 from .source import Source
@@ -121,7 +121,7 @@ def first(typingctx: Any, array: Any, index: Any) -> Any:
 
 @register_jitable
 def unraveled(shape, k):  # type: ignore[no-untyped-def]
-    """Return the index of an array's element k, row after row; one out of bounds if there is none."""
+    """Return the index of an array's element k, row after row; an index out of bounds if there is no such element."""
     size = 1
     for n in shape:
         size *= n
@@ -196,7 +196,7 @@ class Accesses(Checks):
         super().__init__(source, normal, facts, body, arrays)
         if normal.grid:
             raise source.unsupported(source.line, "a barrier of the whole grid in a trace")
-        self.places: list[Place] = []
+        self.places: list[AccessPlace] = []
         self.parameters_of: dict[str, Any] = {
             p: facts.kinds[p]
             for p in source.parameters
@@ -215,7 +215,7 @@ class Accesses(Checks):
             self.memory.append(name)
         self._numbers: dict[Any, int] = {}
         for k, node in enumerate(walk(body)):
-            if isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
+            if isinstance(node, (ast.Subscript, ast.Attribute, ast.Call, ast.For)):
                 node.nb_access = k  # type: ignore[union-attr]
 
     def space(self) -> dict[str, Any]:
@@ -271,7 +271,7 @@ class Accesses(Checks):
             self._numbers[key] = len(self.places)
             alignment = nbytes if aligned and nbytes & (nbytes - 1) == 0 else 1
             line = node.lineno  # type: ignore[attr-defined]
-            self.places.append(Place(array, kind, nbytes, alignment, reads, self.site(node), line))
+            self.places.append(AccessPlace(array, kind, nbytes, alignment, reads, self.site(node), line))
         return self._numbers[key]
 
     def number_of(self, root: str) -> int:
@@ -407,7 +407,7 @@ class _Count(ast.NodeTransformer):
         return inner
 
     def axes(self, part: ast.expr) -> int | None:
-        """Return how many axes an index takes away; None where it is no index of a kernel."""
+        """Return how many axes an index takes away; None if a kernel cannot use it."""
         if isinstance(part, ast.Slice):
             return 0
         if isinstance(part, ast.Tuple):
@@ -436,7 +436,7 @@ class _Count(ast.NodeTransformer):
             try:
                 value = eval(ast.unparse(node.args[0]), dict(self.accesses.normal.space))
                 dtype = value if isinstance(value, types.Type) else from_dtype(np.dtype(value))
-            except Exception:  # Numba will say what is wrong
+            except Exception:  # Numba raises the error
                 return None
             return owner.copy(dtype=dtype)
         return None
@@ -446,6 +446,9 @@ class _Count(ast.NodeTransformer):
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
         out: list[ast.stmt] = []
         for s in body:
+            kind = self.kind(s.iter) if isinstance(s, ast.For) else None
+            if isinstance(s, ast.For) and isinstance(kind, types.Array) and kind.ndim == 1:
+                self.by_index(s)
             for part in ("body", "orelse"):
                 inner = getattr(s, part, None)
                 if inner and isinstance(s, (ast.If, ast.For, ast.While)):
@@ -461,6 +464,16 @@ class _Count(ast.NodeTransformer):
             else:
                 out.append(self.visit(s))
         return out
+
+    def by_index(self, s: ast.For) -> None:
+        """Turn a loop over an array's elements into one over their indices."""
+        at = f"_nb_at_{s.nb_access}"  # type: ignore[attr-defined]
+        element_of = expression(f"ARRAY[{at}]", s.lineno, ARRAY=copy.deepcopy(s.iter))
+        element_of.nb_access = f"element {s.nb_access}"  # type: ignore[attr-defined]
+        s.body = [ast.copy_location(ast.Assign([s.target], element_of), s), *s.body]
+        s.target = ast.Name(at, ast.Store())
+        s.iter = expression("range(len(ARRAY))", s.lineno, ARRAY=s.iter)
+        ast.fix_missing_locations(s)
 
     def assigned(self, s: ast.Assign | ast.AugAssign) -> list[ast.stmt]:
         target = s.targets[0] if isinstance(s, ast.Assign) else s.target

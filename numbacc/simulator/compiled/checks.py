@@ -364,7 +364,7 @@ class Checks:
         return statements(text + "".join(f"\n            _nb_filled_{n}[0] = 0" for n in self.shared), line)
 
     def end(self, line: int) -> list[ast.stmt]:
-        """Return statements behind the last block."""
+        """Return statements after the last block."""
         return []
 
     def barrier(self, emit: Any, kind: str = BARRIER) -> list[ast.stmt]:

@@ -68,7 +68,7 @@ class Kernel:
 
     Attributes:
         checked: whether accesses are checked.
-        traced: whether accesses are counted, beside checks; a launch then needs `observe`.
+        traced: whether accesses are checked and counted. A launch then needs `observe`.
         contract: whether a product and a sum may become one operation, as on a GPU.
         seconds: how long the last compilation took.
     """

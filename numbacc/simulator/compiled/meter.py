@@ -1,14 +1,15 @@
 """Count what a traced kernel does to memory, in machine code: requests of warps, sectors, bank conflicts and races.
 
-`touch` notes one access. The accesses of a warp's threads at one place of the source make a request: a **slot** has
-their addresses. Slots of one place follow each other, one for each time that a thread comes there between two barriers.
-At a barrier, `_digest` adds the requests to the counts of their places, and starts anew.
+`touch` notes one access. A **place** is an access in the source. The accesses of a warp's threads at one place make a
+request, and a **slot** keeps their addresses. A place has a chain of slots, one for each time that a thread comes there
+between two barriers. At a barrier, `_digest` counts the requests and empties the slots.
 
-A race is found for each **cell** of memory: what one warp does between its barriers, one block between its barriers,
-and the launch, are three levels. At each, a cell keeps who touched it, how, and from which places.
+Each **cell** of memory looks for races at three levels: among the threads of a warp between the warp's barriers, among
+the warps of a block between the block's barriers, and among the blocks of a launch. At each level, a cell keeps which
+kinds of access there were, whether they had several owners, and the set of their places.
 
-The functions take the address of a `Meter`'s numbers. They are compiled once and kept on disk; a kernel finds their
-addresses among the numbers, so that it compiles without them.
+The functions take the address of a `Meter`'s numbers. They are compiled once and kept on disk. A kernel finds their
+addresses among the numbers, so it compiles without them.
 """
 
 from __future__ import annotations
@@ -45,24 +46,25 @@ _BANKS, _WORD = 32, 4
     SCRATCH, FULL, SEEN, BARRIERS, GLOBAL_RACED, TOUCH, AT_BARRIER, BEFORE_WARPS, AT_WARP, BEGIN_BLOCK, PLACE_ARRAY,
     END_LAUNCH, LENGTH,
 ) = range(40)  # fmt: skip
-#: Of a place: bytes, kind, array (-1: by address), alignment, its first place by array, whether it reads what may be
-#: unwritten, the line.
+#: The numbers of a place: bytes, kind, array (-1: found by address), alignment, the first of its places by array,
+#: whether it reads memory that may be unwritten, and the number of its line.
 NBYTES, KIND, ARRAY, ALIGNMENT, FIRST, READS, LINE, _PLACE = range(8)
-#: Of an array: first address and the one after the last, what to subtract for an address on a GPU, cells, where they
-#: begin, the logarithm of a cell's bytes, whether it is shared, how many cells.
+#: The numbers of an array: its first address, the one after the last, the difference of its addresses on the host and
+#: on a GPU, the address of its cells, the address of memory where they begin, the logarithm of a cell's bytes, whether
+#: the array is shared, and the number of cells.
 LOW, HIGH, DELTA, CELLS, CELLS_LOW, SHIFT, SHARED, CELL_COUNT, _ARRAY = range(9)
-#: Of a slot: the next of its place, a mask of lanes, place, time, warp, and 32 addresses.
+#: The numbers of a slot: the next slot, the mask of lanes, place, time, warp, and 32 addresses.
 _NEXT, _MASK, _OF, _STEP, _ITS_WARP, _ADDRESSES, _SLOT = 0, 1, 2, 3, 4, 5, 37
-#: Of a cell: the states of the three levels, and the last writer. Behind it, sets of places: racing, those of the three
-#: levels, and those whose accesses begin here.
+#: The numbers of a cell: the states of the three levels, the last writer, and then five sets of places: places that
+#: race, the places of the three levels, and the places whose accesses begin here.
 _BY_WARP, _BY_BLOCK, _BY_LAUNCH, _WRITER, _SETS = range(5)
-#: Of a warp: barriers of its own, the number of its group, the last barrier.
+#: A warp has three numbers: how many barriers it has passed, its group, and its last barrier.
 _WARP = 3
-#: Counts of a place.
+#: The counts of a place.
 ACCESSES, REQUESTS, BYTES, SECTORS, USED_BYTES, CONFLICTS, COUNTED = range(7)
-#: Of a record: block, thread, place, address on a GPU, time, barriers of the block and of the warp.
+#: A record has seven numbers: block, thread, place, address on a GPU, time, barriers of the block and of the warp.
 RECORD = 7
-#: Of a class of places: whether they are in shared memory, its races; behind it, a set of places.
+#: A class of places has two numbers, whether they are in shared memory and its races, and then the set of places.
 _CLASS = 2
 _OWNER_BITS, _TAG_AT = 32, 36
 _UNWRITTEN_MOST = 256
@@ -129,7 +131,7 @@ def _level(cell, state, places, words, tag, owner, kind, word, bit):  # type: ig
     _put(cell, places + word, _get(cell, places + word) | bit)
     if old & 8 == 0 or not (old & (1 << WRITE) or old & 5 == 5):
         return 0
-    for w in range(words):  # of several owners: a write, or reads beside atomic operations
+    for w in range(words):  # several owners, and a write, or reads and atomic operations
         _put(cell, _SETS + w, _get(cell, _SETS + w) | _get(cell, places + w))
     return 1
 
@@ -234,7 +236,7 @@ def touch(m, site, t, address):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _is_new(found, count, value):  # type: ignore[no-untyped-def]
-    """Add a value to a set of `count` values, the greatest of which is in front; return whether it is new."""
+    """Add a value to a set of `count` values, and return whether it is new. Their maximum comes first."""
     if count == 0 or value > _get(found, 0):
         _put(found, 0, value)
         _put(found, count + 1, value)
@@ -286,8 +288,8 @@ def _turns(base):  # type: ignore[no-untyped-def]
 def _passes(base, found, nbytes, kind):  # type: ignore[no-untyped-def]
     """Return the passes through shared memory beyond those that the bytes need.
 
-    Of 8 bytes a thread, half a warp is served at once; of 16, a quarter. Threads that read or write the same word are
-    served together; of atomic operations, each takes a turn.
+    Half a warp is served at once where threads access 8 bytes, and a quarter for 16 bytes. Threads that read or write
+    the same word are served together. Atomic operations take turns.
     """
     banks, words = found, found + 8 * _BANKS
     count, most, part, extra, mask = 0, 0, -1, 0, _get(base, _MASK)
@@ -459,7 +461,7 @@ def begin_block(m, block):  # type: ignore[no-untyped-def]
 def place_array(m, number, address):  # type: ignore[no-untyped-def]
     """Note where shared memory lies."""
     row = _get(m, ARRAYS) + 8 * _ARRAY * number
-    start = _get(row, DELTA)  # what Python put there: the address in a GPU's shared memory
+    start = _get(row, DELTA)  # the address in a GPU's shared memory, until here
     _put(row, LOW, address)
     _put(row, HIGH, address + _get(row, HIGH))
     _put(row, DELTA, address - start)
@@ -494,7 +496,7 @@ FUNCTIONS: dict[int, Any] = {
 
 @functools.cache
 def machine_code() -> dict[int, CFunc]:
-    """Return the functions as machine code, from disk if they are there."""
+    """Return the functions as machine code, from the disk cache if it has them."""
     digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__}".encode())
     digest.update(Path(__file__).read_bytes())
     made = {}
@@ -503,7 +505,7 @@ def machine_code() -> dict[int, CFunc]:
         compiled = CFunc(function, (signature.args, signature.return_type), {}, {})
         try:
             function.kept_in = disk_cache.directory() / "simulate" / f"meter-{digest.hexdigest()[:16]}"
-            compiled._cache = host_cache.Cache(function)
+            compiled._cache = host_cache.Cache(function)  # type: ignore[attr-defined]
         except OSError as error:
             disk_cache.warn_of(error)
         compiled.compile()
@@ -522,13 +524,13 @@ def call(builder: Any, number: int, args: list[Any]) -> Any:
 # ---------------------------------------------------------------- a launch
 
 
-class Place(NamedTuple):
+class AccessPlace(NamedTuple):
     """An access in the source of a kernel.
 
     Attributes:
         array: the number of its array; -1 where only its address tells.
         nbytes: of one access; of a complex number, of one part.
-        alignment: what its address must be a multiple of.
+        alignment: a number that divides its address.
         reads: whether it must not come to shared memory that is unwritten.
         line: its number among the kernel's lines.
         source_line: the line in its file.
@@ -580,13 +582,13 @@ class Meter:
         keep: how many accesses are kept one by one.
 
     Attributes:
-        header: what the kernel gets.
-        places: the places of the kernel; those of unknown arrays once more for each array.
+        header: the numbers, as the kernel gets them.
+        places: the places of the kernel, and for places with an unknown array one for each array.
         unwritten: of each place, (1, thread, block, address) of a read of shared memory that no thread wrote.
         counts: of each place: accesses, requests, bytes, sectors, used bytes, conflicts.
     """
 
-    def __init__(self, places: Sequence[Place], arrays: Sequence[Memory], threads: int, keep: int):
+    def __init__(self, places: Sequence[AccessPlace], arrays: Sequence[Memory], threads: int, keep: int):
         self.arrays, self._room = [*arrays], keep
         #: The array of errors of the launch: a meter that is full stops it.
         self.error: Any = None
@@ -622,7 +624,7 @@ class Meter:
         self._classify(words)
         self._callback = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self._called)
         for number, function in machine_code().items():
-            self.header[number] = function.address
+            self.header[number] = function.address or 0
         self.header[CALL] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def _numbers(self, **numbers: int) -> None:

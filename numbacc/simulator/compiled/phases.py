@@ -213,11 +213,11 @@ class Phases:
         for name in self.normal.local:
             if name in mentioned:
                 place = self.slot if self.several else "0"
-                loads += self.make(f"{name} = _nb_all_{name}[{place}]")
+                again[:0] = self.make(f"{name} = _nb_all_{name}[{place}]")  # views of it may be made again
         if self.normal.grid:
             for name in self.normal.shared:
                 if name in mentioned:
-                    loads += self.make(f"{name} = _nb_all_{name}[_nb_block]")
+                    again[:0] = self.make(f"{name} = _nb_all_{name}[_nb_block]")
         clean, unchecked = None, body
         if self.checker:
             clean = self.checker.clean(body, self)
