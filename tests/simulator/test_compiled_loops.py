@@ -115,11 +115,20 @@ def test_an_interrupt_ends_an_endless_loop(kernel):
 
 
 @cuda.jit
-def with_a_list(x):
+def with_a_list(x, y):
+    i = cuda.threadIdx.x
     window = []
     for k in range(3):
-        window.append(x[k])  # noqa: PERF401
-    x[0] = window[0]
+        window.append(x[i + k])  # noqa: PERF401
+    y[i] = window[0] + 2 * window[1] + 3 * window[2]
+
+
+def test_each_thread_has_a_list_of_its_own():
+    """No GPU compiles it; all threads shared one, and results were wrong."""
+    x, y = np.arange(34.0), np.full(32, np.nan)
+    with numbacc.simulate():
+        with_a_list[1, 32](x, y)
+    np.testing.assert_array_equal(y, x[:-2] + 2 * x[1:-1] + 3 * x[2:])
 
 
 @cuda.jit
@@ -128,12 +137,8 @@ def of_any_length(x):
     s[cuda.threadIdx.x] = x[0]
 
 
-@pytest.mark.parametrize(
-    "kernel, words", [(with_a_list, "allocate memory"), (of_any_length, "not known when the kernel is compiled")]
-)
-def test_what_no_gpu_compiles_is_refused_with_its_line(kernel, words):
-    """All threads shared one list, and results were wrong."""
-    line = kernel.py_func.__code__.co_firstlineno + 2
+def test_a_shape_that_is_not_known_is_refused_with_its_line():
+    place = f"test_compiled_loops.py:{of_any_length.py_func.__code__.co_firstlineno + 2}: "
+    words = "`cuda.blockDim.x`, which is not known when the kernel is compiled"
     with numbacc.simulate():
-        place = f"test_compiled_loops.py:{line}: "
-        refused(UnsupportedError, place, words, run=lambda: kernel[1, 2](np.zeros(3, np.float32)))
+        refused(UnsupportedError, place, words, run=lambda: of_any_length[1, 2](np.zeros(3, np.float32)))

@@ -260,16 +260,6 @@ class Normalize(ast.NodeTransformer):
         )  # fmt: skip
         return expression(name, line)
 
-    def allocated(self, node: Any) -> Any:
-        """A list, set or dict. A GPU has no memory for it, and here all threads would share one."""
-        what = f"`{ast.unparse(node)[:60]}`, for which a kernel would allocate memory,"
-        raise self.source.unsupported(node.lineno, what, "use a tuple or cuda.local.array")
-
-    visit_Set = visit_Dict = allocated
-
-    def visit_List(self, node: ast.List) -> Any:
-        return self.allocated(node) if isinstance(node.ctx, ast.Load) else self.generic_visit(node)
-
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         """`(n := value)`: an assignment in front."""
         self.hoisted.append(assignment(node.target.id, self.visit(node.value), node.lineno))
