@@ -9,7 +9,7 @@ from numba import cuda, float32
 from puzzle_mistakes import mistake
 
 
-@mistake("map", "cannot be compiled for a GPU", "makes an array", "loop over elements")
+@mistake("map", "race", "y[", "an element of its own")
 def at_once(x, y):
     y[:] = x + 10
 
