@@ -57,7 +57,7 @@ class Facts:
             # A record's field is memory.
             return n.attr in ("shape", "size", "ndim", "strides", "real", "imag", "itemsize") or self._of_module(n)
         if isinstance(n, (ast.List, ast.Set, ast.Dict)) or called(n) in ("list", "set", "dict"):
-            return False  # each thread makes one of its own
+            return False  # threads must not share it
         if not isinstance(n, ast.Call):
             return True
         name = called(n)

@@ -1,4 +1,4 @@
-"""What loops of the finished function need: to be compiled in finite time, and to be stopped."""
+"""Change the loops of the finished function, so that they compile in finite time and can be stopped."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def hide_trips(body: list[ast.stmt], space: dict[str, Any]) -> None:
     Args:
         space: the values of global names.
 
-    Where LLVM unrolls `for i in range(64): largest = max(largest, s[i])` in a loop over threads, all of which compute
-    the same, its vectorizer takes time that doubles with each round: it never ends.
+    All threads may compute the same `for i in range(64): largest = max(largest, s[i])`. If LLVM unrolls that loop inside
+    the loop over threads, its vectorizer takes twice as long for each further round, and never ends.
     """
     assigned = stored(body)
     for loop in walk(body):
