@@ -108,8 +108,8 @@ class CompiledLaunch:
             own = meter.arrays[array]
             space = SHARED if own.shared else GLOBAL
             numbers = [int(n) for n in counts]
-            races = meter.races(array, kind, line)
-            rows.append(Counts(self.name, own.name, space, ACCESSES[kind], line, *numbers, races))
+            row = Counts(self.name, own.name, space, ACCESSES[kind], line, *numbers)
+            rows.append(row._replace(races=meter.races(array, kind, line)))
         return rows
 
 

@@ -129,7 +129,7 @@ def product(x, y, z):
 
 
 def test_large_launches_are_counted_without_records():
-    """128 blocks of 8 warps; in each of 8 steps a warp writes 2 x 32 words of shared memory."""
+    """64 blocks of 8 warps: in each of 8 steps, a warp writes 32 words to each tile. It writes z to 16 rows."""
     x = np.random.default_rng(0).standard_normal((128, 128)).astype("f4")
     z = np.full((128, 128), np.nan, "f4")
     with numbacc.trace(max_accesses=1000) as t:
@@ -141,8 +141,9 @@ def test_large_launches_are_counted_without_records():
     read = t.counts("a", "read")
     assert (read.accesses, read.requests) == (16 * 64 * 8 * 256, 16 * 64 * 8 * 8)
     # Half a warp's rows, 64 bytes apart, lie in two banks: eight passes.
-    assert t.counts("a", "write").conflicts == 64 * 8 * 8 * 7 and t.counts("z").sectors == 64 * 8 * 32
-    t.plot("z", threads=64)
+    assert t.counts("a", "write").conflicts == 64 * 8 * 8 * 7 and t.counts("z").sectors == 64 * 8 * 16
+    assert [panel.get_title() for panel in t.plot("a", threads=64).axes] == ["a (shared)"]
+    refused(numbacc.OptionError, "array='z'", "first 1,000 accesses", "max_accesses", run=lambda: t.plot("z"))
 
 
 @cuda.jit
