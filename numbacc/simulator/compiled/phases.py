@@ -20,8 +20,11 @@ from .analysis import Facts, factor
 from .normalize import BLOCK_VOTES, Normalize
 from .syntax import (
     BARRIER,
+    BLOCK,
     EXCHANGE,
     MEETINGS,
+    SHAPE,
+    THREAD,
     WARP_BARRIER,
     assignment,
     called,
@@ -84,6 +87,8 @@ class Phases:
         returning: whether threads that returned must be known in later phases.
         carried: the variables that live from one phase to another.
         several: whether there are several phases.
+        axes: how many axes a block has: 1 where it is one thread long along y and z.
+        peels: whether what is uniform is computed outside of phases.
         needed, runs, dead: found: the values for the next pass.
     """
 
@@ -93,6 +98,8 @@ class Phases:
     checker: Checker | None = None
     carried: set[str] | None = None
     several: bool = True
+    axes: int = 3
+    peels: bool = False
     needed: set[str] = field(default_factory=set)
     runs: int = 0
     heads: list[ast.stmt] = field(default_factory=list)
@@ -135,7 +142,7 @@ class Phases:
         def flush() -> list[ast.stmt]:
             done = run[:]
             run.clear()
-            return self.phase(done, masks) if done else []
+            return self.peeled(done, masks)
 
         for s in body:
             self.line = s.lineno
@@ -157,6 +164,48 @@ class Phases:
                 self.line = s.lineno
                 out += self.split(s, masks)
         return out + flush()
+
+    def peeled(self, body: list[ast.stmt], masks: Masks) -> list[ast.stmt]:
+        """Return a phase without the uniform assignments at its start and its end, which come before and after it."""
+        first, last = 0, len(body)
+        if self.peels and not masks.names:
+            while first < last and self.same(body[first]):
+                first += 1
+            while last > first and self.same(body[last - 1]):
+                last -= 1
+        out = [each for s in body[:first] for each in self.at_once(s)]
+        if first < last:
+            out += self.phase(body[first:last], masks)
+        return out + [each for s in body[last:] for each in self.at_once(s)]
+
+    def same(self, s: ast.stmt) -> bool:
+        """Whether a statement gives one variable one value for all threads."""
+        if not isinstance(s, (ast.Assign, ast.AugAssign)):
+            return False
+        target = s.targets[0] if isinstance(s, ast.Assign) else s.target
+        return (
+            isinstance(target, ast.Name)
+            and target.id not in self.facts.divergent
+            and target.id not in self.facts.again
+            and isinstance(self.kinds.get(target.id), (types.Number, types.Boolean))
+            and self.facts.uniform(s.value)
+        )
+
+    def at_once(self, s: ast.stmt) -> list[ast.stmt]:
+        """Return a statement of which `same` holds, done once for all threads."""
+        assert isinstance(s, (ast.Assign, ast.AugAssign))
+        target = s.targets[0] if isinstance(s, ast.Assign) else s.target
+        assert isinstance(target, ast.Name)
+        if self.carried is not None and target.id not in self.carried:
+            return []  # nothing reads it
+        value = self.at_block(s.value)
+        self.line = s.lineno
+        name = f"_nb_u_{target.id}"
+        if isinstance(s, ast.Assign):
+            return [assignment(name, value, s.lineno)]
+        self.needed.add(target.id)
+        made = ast.AugAssign(ast.Name(name, ast.Store()), s.op, value)
+        return [ast.fix_missing_locations(ast.copy_location(made, s))]
 
     def splits(self, s: ast.stmt) -> bool:
         """Whether a statement cannot be inside a loop over threads."""
@@ -182,7 +231,9 @@ class Phases:
         """Return a loop over all threads. `first` comes before the masks."""
         self.runs += 1
         self.dead |= self.died
-        exposed(body, set(), self.needed)
+        read: set[str] = set()
+        fresh = (exposed(body, set(), read) or set()) - read  # assigned before they are read
+        self.needed |= read
         body = copy.deepcopy(body)
         dies = returns(body)
         if dies:
@@ -203,7 +254,8 @@ class Phases:
         writes = stored(body)
         for name in sorted((self.carried or set()) & mentioned):
             v = self.variable(name)
-            loads += v.load(self.line)
+            if name not in fresh:
+                loads += v.load(self.line)
             if name in writes:
                 stores += v.store(self.line)
                 before += v.before(self.line)
@@ -241,23 +293,20 @@ class Phases:
 
     def threads(self, inner: list[ast.stmt]) -> list[ast.stmt]:
         """Return loops over all threads."""
-        loops = self.make(
-            """
-            for _nb_tz in range(_nb_Dz):
-                for _nb_ty in range(_nb_Dy):
-                    for _nb_tx in range(_nb_Dx):
-                        _nb_t = _nb_tx + _nb_Dx * (_nb_ty + _nb_Dy * _nb_tz)
-                        INNER
-            """,
-            INNER=[*(self.make("_nb_slot = _nb_block * _nb_T + _nb_t") if self.normal.grid else []), *inner],
-        )
+        place = ("_nb_tx", "_nb_tx + _nb_Dx * _nb_ty", "_nb_tx + _nb_Dx * (_nb_ty + _nb_Dy * _nb_tz)")[self.axes - 1]
+        text = f"for _nb_tx in range(_nb_Dx):\n _nb_t = {place}\n INNER"
+        inner = [*(self.make("_nb_slot = _nb_block * _nb_T + _nb_t") if self.normal.grid else []), *inner]
+        loops = self.make(text, INNER=inner)
+        for axis in "yz"[: self.axes - 1]:
+            loops = self.make(f"for _nb_t{axis} in range(_nb_D{axis}):\n INNER", INNER=loops)
         return self.blocks(loops) if self.normal.grid else loops
 
     def threads_one_by_one(self, inner: list[ast.stmt]) -> list[ast.stmt]:
         """Return one loop over all threads of a block: slower than `threads` where there are no checks, but compiled
         faster."""
         used = named(inner)
-        text = "\n".join(f"_nb_t{a} = _nb_places_{a}[_nb_t]" for a in "xyz" if f"_nb_t{a}" in used) or "pass"
+        places = [f"_nb_t{a} = _nb_places_{a}[_nb_t]" for a in "xyz"[: self.axes] if f"_nb_t{a}" in used]
+        text = "_nb_tx = _nb_t" if self.axes == 1 else "\n".join(places) or "pass"
         return self.make("for _nb_t in range(_nb_T):\n PLACES\n INNER", PLACES=self.make(text), INNER=inner)
 
     def blocks(self, inner: list[ast.stmt]) -> list[ast.stmt]:
@@ -525,8 +574,12 @@ class Phases:
         assert isinstance(s.target, ast.Name)
         trips, trip, i = self.fresh("trips", ""), self.fresh("trip", ""), s.target.id
         parts = {"START": start, "STOP": stop, "STEP": step}
-        count = self.make(f"{trips} = max({trips}, (STOP - START + STEP - 1) // STEP)", **parts)
-        turns = self.phase(count, masks)
+        if origin := self.origin(start):  # the first thread has most to do
+            parts_of_block = {"START": origin, "STOP": self.at_block(stop), "STEP": self.at_block(step)}
+            turns = self.make(f"{trips} = (STOP - START + STEP - 1) // STEP", **parts_of_block)
+        else:
+            count = self.make(f"{trips} = max({trips}, (STOP - START + STEP - 1) // STEP)", **parts)
+            turns = self.phase(count, masks)
         first = self.fresh("start", "")
         one = self.make(
             f"{first} = START + {trip} * STEP\nif {first} < STOP:\n {i} = {first}\n BODY", BODY=s.body, **parts
@@ -535,6 +588,19 @@ class Phases:
         body = self.phase(one, masks)
         self.loops.pop()
         return statements(f"{trips} = 0\nCOUNT\nfor {trip} in range({trips}):\n BODY", s.lineno, COUNT=turns, BODY=body)
+
+    def origin(self, node: ast.expr) -> ast.expr | None:
+        """Return the least value of an expression in all threads: that of the first. None where this is unknown."""
+        zero: dict[str, ast.expr] = {n: ast.Constant(0) for n in (*THREAD, *(BLOCK if self.normal.grid else ()))}
+        while names := named(node) & self.facts.again.keys():
+            node = _Whole({n: self.facts.again[n] for n in names}).visit(copy.deepcopy(node))
+        grows = all(
+            isinstance(n, (ast.Add, ast.Mult, ast.BinOp, ast.Load))
+            or (isinstance(n, ast.Name) and n.id in {*THREAD, *BLOCK, *SHAPE})
+            or (isinstance(n, ast.Constant) and type(n.value) is int and n.value >= 0)
+            for n in ast.walk(node)
+        )
+        return ast.fix_missing_locations(_Whole(zero).visit(copy.deepcopy(node))) if grows else None
 
 
 class _Whole(ast.NodeTransformer):
