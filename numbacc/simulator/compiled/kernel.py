@@ -31,6 +31,7 @@ from .analysis import Facts
 from .checks import ERRORS, Checks, explain
 from .inference import infer
 from .normalize import Normalize, constants
+from .passes import Compiler
 from .phases import Masks, Phases
 from .source import Source
 from .syntax import SHAPE, assignment, function, meets, named, returns, statements, walk
@@ -74,7 +75,12 @@ class Kernel:
         self.seconds = 0.0
         self.source = Source(kernel)
         self.name = self.source.name
-        self._options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        self._options: dict[str, Any] = {
+            "nogil": True,
+            "error_model": "numpy",
+            "pipeline_class": Compiler,
+            "no_cfunc_wrapper": True,
+        }
         self._options["fastmath"] = {"contract"} if contract else False
         self._compiled: dict[Any, _Compiled] = {}
         self._lock = threading.Lock()
