@@ -247,6 +247,7 @@ class Phases:
                 if not self.facts.uniform(value):
                     again.insert(0, assignment(name, copy.deepcopy(value)))
         body = [s for s in body if not self.repeated(s)] or [*self.make("pass")]
+        limit, few = (None, body) if first else self.limited(body)
         loads: list[ast.stmt] = []
         stores: list[ast.stmt] = []
         before: list[ast.stmt] = []
@@ -271,15 +272,17 @@ class Phases:
         clean, unchecked = None, body
         if self.checker:
             clean = self.checker.clean(body, self)
-            unchecked = copy.deepcopy(body) if clean else body
+            unchecked = copy.deepcopy(few) if clean else body
             body = self.checker.body(body, self)
+        else:
+            body = few
         guards = [f"{m}[{self.slot}] == 0" for m in [*(["_nb_alive"] if self.returning else []), *masks.names]]
         guard = self.make(f"if {' or '.join(guards)}: continue") if guards else []
         inner = [*(first or []), *guard, *again, *loads, *body, *stores]
-        run = self.threads_one_by_one(inner) if clean else self.threads(inner)
+        run = self.threads_one_by_one(inner) if clean else self.threads(inner, None if self.checker else limit)
         if clean:
             inner = copy.deepcopy([*(first or []), *guard, *again, *loads, *unchecked, *stores])
-            parts = {"CLEAN": self.threads(inner), "CHECKED": run}
+            parts = {"CLEAN": self.threads(inner, limit), "CHECKED": run}
             run = [*clean[0], *self.make("if TEST:\n CLEAN\nelse:\n CHECKED", TEST=clean[1], **parts)]
         out = [*before, *run, *after]
         if dies and self.returning:
@@ -291,12 +294,79 @@ class Phases:
         """The jump out of the innermost loop of the block, or to the next block."""
         return "break" if self.loops or self.normal.grid else "continue"
 
-    def threads(self, inner: list[ast.stmt]) -> list[ast.stmt]:
-        """Return loops over all threads."""
+    def limited(self, body: list[ast.stmt]) -> tuple[ast.expr | None, list[ast.stmt]]:
+        """Return how many threads along x have something to do, and their statements; None where all have.
+
+        `if i < n: ...` alone becomes a loop over the threads for which it holds: without the test, it is vectorized.
+        """
+        if len(body) != 1 or not isinstance(body[0], ast.If) or body[0].orelse or self.normal.grid:
+            return None, body
+        test = body[0].test
+        parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+        for k, part in enumerate(parts):
+            if (limit := self.limit(part)) is None:
+                continue
+            rest = copy.deepcopy([*parts[:k], *parts[k + 1 :]])
+            if not rest:
+                return limit, body[0].body
+            made = copy.copy(body[0])
+            made.test = rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(ast.And(), rest), test)
+            return limit, [made]
+        return None, body
+
+    def limit(self, test: ast.expr) -> ast.expr | None:
+        """Return the n for which `_nb_tx < n` means the same as a test; None where there is none."""
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+            return None
+        left, right, op = test.left, test.comparators[0], test.ops[0]
+        if isinstance(op, (ast.Gt, ast.GtE)):
+            left, right = right, left
+        elif not isinstance(op, (ast.Lt, ast.LtE)):
+            return None
+        todo, terms = [left], []
+        while todo:
+            node = todo.pop()
+            while isinstance(node, ast.Name) and node.id in self.facts.again:
+                node = self.facts.again[node.id]
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                todo += [node.left, node.right]
+            else:
+                terms.append(node)
+        own = [n for n in terms if isinstance(n, ast.Name) and n.id == "_nb_tx"]
+        others = [n for n in terms if n not in own]
+        if len(own) != 1 or not all(self.facts.uniform(n) and self.signed(n) for n in (*others, right)):
+            return None
+        found = self.at_block(right)
+        for n in others:
+            found = expression("A - B", self.line, A=found, B=self.at_block(n))
+        made: ast.expr = expression("A + 1", self.line, A=found) if isinstance(op, (ast.LtE, ast.GtE)) else found
+        return made
+
+    def signed(self, node: ast.expr) -> bool:
+        """Whether an expression is made of signed integers and arrays' sizes by simple arithmetic."""
+        if isinstance(node, ast.Constant):
+            return type(node.value) is int
+        if isinstance(node, ast.BinOp):
+            simple = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv))
+            return simple and self.signed(node.left) and self.signed(node.right)
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        if isinstance(node, ast.Attribute):
+            return node.attr == "size" and isinstance(node.value, ast.Name)
+        if not isinstance(node, ast.Name):
+            return False
+        kind = self.kinds.get(node.id)
+        if kind is None:
+            return node.id.startswith("_nb_") or type(self.normal.space.get(node.id)) is int
+        return isinstance(kind, types.Integer) and kind.signed
+
+    def threads(self, inner: list[ast.stmt], limit: ast.expr | None = None) -> list[ast.stmt]:
+        """Return loops over all threads, or over the first `limit` along x."""
         place = ("_nb_tx", "_nb_tx + _nb_Dx * _nb_ty", "_nb_tx + _nb_Dx * (_nb_ty + _nb_Dy * _nb_tz)")[self.axes - 1]
-        text = f"for _nb_tx in range(_nb_Dx):\n _nb_t = {place}\n INNER"
+        count = expression("min(_nb_Dx, LIMIT)", self.line, LIMIT=limit) if limit else expression("_nb_Dx", self.line)
+        text = f"for _nb_tx in range(COUNT):\n _nb_t = {place}\n INNER"
         inner = [*(self.make("_nb_slot = _nb_block * _nb_T + _nb_t") if self.normal.grid else []), *inner]
-        loops = self.make(text, INNER=inner)
+        loops = self.make(text, COUNT=count, INNER=inner)
         for axis in "yz"[: self.axes - 1]:
             loops = self.make(f"for _nb_t{axis} in range(_nb_D{axis}):\n INNER", INNER=loops)
         return self.blocks(loops) if self.normal.grid else loops
@@ -580,10 +650,7 @@ class Phases:
         else:
             count = self.make(f"{trips} = max({trips}, (STOP - START + STEP - 1) // STEP)", **parts)
             turns = self.phase(count, masks)
-        first = self.fresh("start", "")
-        one = self.make(
-            f"{first} = START + {trip} * STEP\nif {first} < STOP:\n {i} = {first}\n BODY", BODY=s.body, **parts
-        )
+        one = self.make(f"if START + {trip} * STEP < STOP:\n {i} = START + {trip} * STEP\n BODY", BODY=s.body, **parts)
         self.loops.append(_Loop())
         body = self.phase(one, masks)
         self.loops.pop()
