@@ -34,9 +34,10 @@ from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .meter import Meter
 from .normalize import Normalize, constants
+from .passes import Compiler
 from .phases import Masks, Phases
 from .source import Source
-from .syntax import SHAPE, assignment, expression, function, named, returns, statements, walk
+from .syntax import SHAPE, assignment, expression, function, meets, named, returns, statements, walk
 
 #: Launches of fewer threads than this run on the calling thread.
 _SMALL = 1 << 14
@@ -78,7 +79,12 @@ class Kernel:
         self.seconds = 0.0
         self.source = Source(kernel)
         self.name = self.source.name
-        self._options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        self._options: dict[str, Any] = {
+            "nogil": True,
+            "error_model": "numpy",
+            "pipeline_class": Compiler,
+            "no_cfunc_wrapper": True,
+        }
         self._options["fastmath"] = {"contract"} if contract else False
         self._compiled: dict[Any, _Compiled] = {}
         self._lock = threading.Lock()
@@ -108,7 +114,8 @@ class Kernel:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
-        key = tuple(map(_fingerprint, arguments))
+        axes = 3 if block[2] > 1 else 2 if block[1] > 1 else 1
+        key = axes, *map(_fingerprint, arguments)
         arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
         error = np.zeros(ERRORS, np.int64)
@@ -153,7 +160,7 @@ class Kernel:
             if key not in self._compiled:
                 started = time.perf_counter()
                 try:
-                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments), key[0])
                 except NumbaError as error:
                     raise self.source.uncompiled(error) from error
                 self.seconds = time.perf_counter() - started
@@ -161,7 +168,7 @@ class Kernel:
 
     def text(self, kinds: tuple[types.Type, ...]) -> str:
         """Return the Python code that a kernel becomes, for reading."""
-        return ast.unparse(self._tree(kinds)[0])
+        return ast.unparse(self._tree(kinds, 3)[0])
 
     def _function(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
         """Return the function of a tree. It has the line numbers of the kernel, so that errors name them."""
@@ -184,7 +191,7 @@ class Kernel:
             self._normal = normal
         return self._normal
 
-    def _build(self, kinds: tuple[types.Type, ...]) -> _Compiled:
+    def _build(self, kinds: tuple[types.Type, ...], axes: int) -> _Compiled:
         if len(kinds) != len(self.source.parameters):
             raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments; {len(kinds)} were given")
         normal = self._normalized()
@@ -195,11 +202,11 @@ class Kernel:
 
         @functools.cache
         def checks() -> Checks | None:
-            return self._tree(kinds)[1]
+            return self._tree(kinds, axes)[1]
 
-        return _Compiled(*self._run(kinds, signature), checks, normal.grid, shadowed)
+        return _Compiled(*self._run(kinds, axes, signature), checks, normal.grid, shadowed)
 
-    def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
+    def _run(self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
         """Return the function that runs blocks, from the disk cache if it has an entry.
 
         Its name holds a digest of all that decides its machine code: Numba's own key has neither constants nor globals,
@@ -210,7 +217,8 @@ class Kernel:
         parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
         if self.checked:  # errors have the lines of accesses
             parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
-        parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self.traced, self._options))]
+        how = self.checked, self.traced, self._options
+        parts += [*normal.texts, repr((kinds, axes, normal.shared, normal.local, *how))]
         name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
         empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
         cache = None
@@ -224,14 +232,14 @@ class Kernel:
         if kept is not None:
             dispatcher.add_overload(kept)
             return kept.entry_point, dispatcher
-        tree, _ = self._tree(kinds)
+        tree, _ = self._tree(kinds, axes)
         tree.body[0].name = name  # type: ignore[attr-defined]
         dispatcher = njit(**self._options)(self._function(tree, name, normal.space, self.source))
         if cache:
             dispatcher._cache = cache
         return dispatcher.compile(signature), dispatcher
 
-    def _tree(self, kinds: tuple[types.Type, ...]) -> tuple[ast.Module, Checks | None]:
+    def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for types of arguments."""
         normal, source = self._normalized(), self.source
         found = infer(normal, source.parameters, self._body, kinds, self._function)
@@ -241,9 +249,9 @@ class Kernel:
         shadows = checks.parameters() if checks else []
         carried: set[str] | None = None
         several = dead = True
-        leaves = returns(self._body)
+        leaves, peels = returns(self._body), meets(self._body)
         while True:
-            emit = Phases(normal, facts, leaves and dead, checks, carried, several)
+            emit = Phases(normal, facts, leaves and dead, checks, carried, several, axes, peels)
             body = emit.block(copy.deepcopy(self._body), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
             if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
@@ -292,6 +300,7 @@ class Kernel:
         slots = "_nb_T * _nb_last" if normal.grid else "_nb_T"
         dynamic = "(_nb_last, _nb_bytes)" if normal.grid else "_nb_bytes"
         frame = f"""
+            AXES
             _nb_T = _nb_Dx * _nb_Dy * _nb_Dz
             _nb_slots = {slots}
             _nb_dynamic = _nb_np.empty({dynamic}, _nb_np.uint8)
@@ -314,9 +323,10 @@ class Kernel:
                 if _nb_error[0] != 0 or _nb_error[STOP] != 0: return
             END
             """
+        axes = [s for a in "yz"[emit.axes - 1 :] for s in emit.make(f"_nb_t{a}, _nb_D{a} = 0, 1")]
         end = checks.end(line) if checks else []
         stop = expression(str(STOP), line)
-        return statements(frame, line, HEAD=head, START=start, BODY=body, END=end, STOP=stop)
+        return statements(frame, line, AXES=axes, HEAD=head, START=start, BODY=body, END=end, STOP=stop)
 
 
 @functools.cache

@@ -27,7 +27,7 @@ def hide_trips(body: list[ast.stmt], space: dict[str, Any]) -> None:
     Args:
         space: the values of global names.
 
-    All threads may compute the same `for i in range(64): largest = max(largest, s[i])`. If LLVM unrolls that loop inside
+    All threads may compute the same `for i in range(64): largest = max(largest, s[i])`. If LLVM unrolls that loop in
     the loop over threads, its vectorizer takes twice as long for each further round, and never ends.
     """
     assigned = stored(body)
