@@ -1,11 +1,12 @@
 """The puzzles of 08-puzzles.ipynb: what each is given, what it shall make of it, and how often it may touch memory.
 
-`check(name, kernel)` runs a kernel in Numba's simulator, traced, and says what is wrong or that it is solved. A kernel
+`check(name, kernel)` runs a kernel traced, compiled for the CPU, and says what is wrong or that it is solved. A kernel
 whose values are right is also compiled for a GPU, which needs none.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,9 +81,11 @@ class Verdict:
 _MOST_ACCESSES = 200_000
 #: What to do, by words of the error that stopped a kernel.
 REMEDIES = {
-    "OverflowError": ". On a GPU exp overflows to infinity here: subtract the largest of the row first. It changes "
-    "nothing else.",
-    "UnsupportedError": ". Does a loop never end?",
+    "out of bounds": ". Threads that have no element there must do nothing: put an `if` around it.",
+    "stopped in this loop": ". Does it never end?",
+    "reach this barrier": ": move it out of the branch.",
+    "accesses arrays": ". Does a loop never end?",
+    "OverflowError": ". On a GPU exp overflows to infinity here: subtract the largest of the row first.",
     "'TracedArray'": ". Do you compute with a whole array? A thread takes one element of it, x[i].",
 }
 
@@ -99,9 +102,7 @@ def check(name: str, kernel: Any) -> Verdict:
             with np.errstate(all="ignore"):
                 kernel[puzzle.grid, puzzle.block](*inputs, y)
         except Exception as error:
-            stopped = f"{type(error).__name__}: {error}"
-            remedy = next((remedy for words, remedy in REMEDIES.items() if words in stopped), "")
-            return Verdict(False, f"{name}: not yet. The kernel stopped: {stopped}{remedy}", t)
+            return Verdict(False, f"{name}: not yet. {why_stopped(error, t)}", t)
     words, note = wrong_values(puzzle, t, given, inputs, y), ""
     if not words:
         try:
@@ -110,6 +111,25 @@ def check(name: str, kernel: Any) -> Verdict:
             note = str(error)
     words = words or wasted(puzzle, t)
     return Verdict(not words, f"{name}: not yet. {words}" if words else f"{name}: solved", t, note)
+
+
+def why_stopped(error: Exception, t: Any) -> str:
+    """What a kernel was stopped by, in words."""
+    if isinstance(error.__context__, numbacc.KernelError):  # which has the line
+        error = error.__context__
+    text = f"The kernel stopped: {type(error).__name__}: {in_line(error)}"
+    remedy = next((remedy for words, remedy in REMEDIES.items() if words in text), "")
+    if isinstance(error, numbacc.errors.UnsupportedError) and not remedy:  # a compiler for GPUs has better words
+        try:
+            return str((t.compile_errors or [text])[0])
+        except numbacc.errors.UnsupportedError:
+            return text
+    return text + remedy
+
+
+def in_line(error: Exception) -> str:
+    """An error's text with "line 3" for "12345.py:3": a cell's file has a name that nobody knows."""
+    return re.sub(r"^[^\s:]+:(\d+): ", r"line \1: ", str(error))
 
 
 def wrong_values(puzzle: Puzzle, t: Any, given: list[Array], inputs: list[Array], y: Array) -> str:
@@ -130,6 +150,8 @@ def wrong_values(puzzle: Puzzle, t: Any, given: list[Array], inputs: list[Array]
     if t.split_barriers:
         place, _, came, threads = t.split_barriers[0]
         return f"Only {came} of {threads} threads come to the barrier in line {place.line}: move it out of the branch."
+    if t.unwritten:
+        return f"{in_line(t.unwritten[0])}."
     expected = puzzle.answer(*(x.astype(np.float64) for x in given))
     tolerance = 1e-4 * np.abs(expected).max()
     right = np.isclose(y, expected, rtol=1e-4, atol=tolerance)
@@ -163,9 +185,8 @@ def first_wrong(puzzle: Puzzle, t: Any, given: list[Array], y: Array, expected: 
     if np.isnan(y[where]) and accesses[0] != WRITE:
         return f"{element} is NaN, as it was: before anything is added to it, something must be written to it."
     if np.isnan(y[where]):
-        return (
-            f"{element} is NaN: shared memory is NaN until a thread writes to it, and inf - inf and inf / inf are NaN."
-        )
+        large = " exp of numbers above 88 is inf: subtract the largest of the row first. It changes nothing else."
+        return f"{element} is NaN, as inf - inf and inf / inf are.{large * bool(puzzle.shift)}"
     return (
         f"{element} is {y[where]:.4g} and should be {expected[where]:.4g}; {int((~right).sum())} of {y.size} are wrong."
     )

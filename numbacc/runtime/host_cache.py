@@ -19,6 +19,7 @@ from typing import Any
 import llvmlite
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.runtime import rtsys
 
 from . import disk_cache
 
@@ -91,8 +92,11 @@ class Cache(FunctionCache):  # type: ignore[misc]
     _impl_class = _Entry
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Not by Numba's own method, which first loads all that compilation needs: 0.3 s for the first function.
         try:
-            return super().load_overload(sig, target_context)
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
         except OSError as error:
             disk_cache.warn_of(error)
         except Exception:

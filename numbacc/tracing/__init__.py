@@ -1,4 +1,4 @@
-"""What shows and stops kernels in Numba's simulator: a tracer and a debugger. See their pages in docs."""
+"""A tracer and a debugger of kernels that run on the CPU (docs/tracer.md, docs/debugger.md)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from .traces import Trace
 __all__ = ["Trace", "debug", "trace"]
 
 
-def trace(*, max_threads: int = 65_536, max_accesses: int = 2_000_000) -> Trace:
-    """Watch the kernels that are launched inside of a `with`, in Numba's CUDA simulator.
+def trace(*, max_threads: int | None = None, max_accesses: int = 2_000_000) -> Trace:
+    """Count what the kernels that are launched inside of a `with` do to memory. No GPU is needed.
 
-    Any `@cuda.jit` kernel, without a change. The simulator is chosen when a process starts, by NUMBA_ENABLE_CUDASIM=1
-    in its environment.
+    Any `@cuda.jit` kernel, without a change. It is compiled for the CPU, and counts and checks its accesses while it
+    runs. In a process that was started with NUMBA_ENABLE_CUDASIM=1, Numba's simulator runs it in Python instead: also
+    kernels that cannot be compiled, and numbacc's own.
 
     Args:
-        max_threads: the most threads of a launch.
-        max_accesses: the most accesses that are kept.
+        max_threads: the most threads of a launch. None: no limit, but 65,536 in Numba's simulator.
+        max_accesses: the most accesses that are kept one by one, for `records` and `plot`. Counts have all
+            accesses. Numba's simulator refuses a launch with more.
 
     Returns:
         A `Trace`: `table()`, `counts()`, `plot()`, `races`, `records`.
 
     Raises:
-        DeviceError: on entry, where the process has no simulator.
-        UnsupportedError: a launch is larger than the limits.
+        DeviceError: on entry, where Numba is not installed.
+        KernelError: at the launch: an index out of bounds, a misaligned view, a barrier that only some threads reach.
+        UnsupportedError: a launch is larger than the limits, or the kernel cannot be compiled.
 
     Example:
         >>> t = numbacc.trace()        # then: with t: kernel[blocks, threads](x, y)

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base._numba import simulator_kernel
 from ..errors import UnsupportedError
 from ..functions.symbolic.ieee_math import names_in
+from ..simulator.compiled.source import is_device, plain
 
 
 class CompileError(NamedTuple):
@@ -116,8 +116,8 @@ def packed(kernel: Any) -> list[dict[str, Any]]:
         return numbers[id(function)]
 
     def value(found: Any) -> tuple[str, Any]:
-        if isinstance(found, simulator_kernel.FakeCUDAKernel):
-            return "device", number(found.fn)
+        if is_device(found):
+            return "device", number(plain(found))
         if isinstance(found, ModuleType):
             return "module", found.__name__
         if isinstance(found, FunctionType) and found.__module__ in ("__main__", None, kernel.__module__):

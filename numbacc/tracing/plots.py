@@ -35,6 +35,11 @@ def draw(trace: Any, names: tuple[str, ...], launch: int, threads: int | None) -
     touched = [k for k in dict.fromkeys(records["array"].tolist()) if not names or trace.arrays[k].name in names]
     known = [trace.arrays[k].name for k in dict.fromkeys(records["array"].tolist())]
     for name in names:
+        if name in {each.name for each in trace.arrays} - {*known} and trace.counts(name).accesses:
+            raise OptionError(
+                f"array={name!r}: the trace kept the first {len(trace.records):,} accesses, and none of this launch "
+                f"was to {name}. Launch the kernel on a smaller array, or give numbacc.trace a larger max_accesses"
+            )
         if name not in known:
             raise OptionError(f"array={name!r} is unknown to this launch, which has {', '.join(known)}")
     ran = trace.launches[number]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import UnsupportedError
+from ..errors import KernelError, UnsupportedError
 from ..simulator.frames import instruction_at
 
 READ, WRITE, ATOMIC = range(3)
@@ -24,7 +24,7 @@ FIELDS = (
 )  # fmt: skip
 
 #: Where allocations start: cuMemAlloc's are multiples of 256 bytes.
-_ALIGNMENT = 256
+ALIGNMENT = 256
 
 
 class SourceLine(NamedTuple):
@@ -76,7 +76,11 @@ class Recorder:
     """
 
     def __init__(self, max_accesses: int):
-        self._limit = max_accesses * len(FIELDS)
+        self.limit = max_accesses
+        #: The rows of compiled kernels, which count while they run: of arrays, and of their lines.
+        self.counted: dict[bool, list[Any]] = {False: [], True: []}
+        #: Reads of shared memory that no thread had written, which only compiled kernels find.
+        self.unwritten: list[KernelError] = []
         self._columns = array("q")
         self._instructions: dict[Any, int] = {}
         self._allocations: dict[int, int] = {}
@@ -118,14 +122,21 @@ class Recorder:
         if found is None:
             found = self._allocations[start] = self._end
             self._kept.append(owner)
-            self._end += -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+            self._end += -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         return found
 
     def named(self, name: str, space: str, address: int, view: np.ndarray[Any, Any]) -> int:
         """The number of a new array of the launch that runs."""
-        launch = len(self.launches) - 1
-        self.arrays.append(Named(launch, name, space, address, view.shape, view.strides, view.itemsize))
+        return self.add_array(len(self.launches) - 1, name, space, address, view.shape, view.strides, view.itemsize)
+
+    def add_array(self, *fields: Any) -> int:
+        """The number of a new array, given the fields of `Named`."""
+        self.arrays.append(Named(*fields))
         return len(self.arrays) - 1
+
+    def extend(self, records: np.ndarray[Any, Any]) -> None:
+        """Note records, whose columns are `FIELDS`."""
+        self._columns.frombytes(np.ascontiguousarray(records, np.int64).tobytes())
 
     def operand(self, address: int, written: bool) -> int:
         """The number of the argument that is an address; of an input and an output in one place, of the fitting one."""
@@ -141,9 +152,9 @@ class Recorder:
             thread.phase, thread.steps = phase, {}
         instruction = self.instruction(frame)
         step = thread.steps[instruction] = thread.steps.get(instruction, -1) + 1
-        if len(self._columns) >= self._limit:
+        if len(self) >= self.limit:
             raise UnsupportedError(
-                f"the kernel accesses arrays more than {self._limit // len(FIELDS):,} times, which is more than this "
+                f"the kernel accesses arrays more than {self.limit:,} times, which is more than this "
                 "trace keeps: launch it on a smaller array, which shows the same pattern, or give "
                 "numbacc.trace a larger max_accesses"
             )

@@ -1,10 +1,10 @@
-"""Where the simulator is, or what to do to get it."""
+"""Which simulator a trace uses; where Numba's is, or what to do to get it."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-from ..base.dispatch import simulator_requested
+from ..base.dispatch import simulated, simulator_requested
 from ..errors import DeviceError
 
 _HOW = (
@@ -12,6 +12,21 @@ _HOW = (
     "script.py`; in a notebook restart the kernel, and in the first cell, before anything imports numba, run "
     '`import os; os.environ["NUMBA_ENABLE_CUDASIM"] = "1"`'
 )
+
+
+def interprets() -> bool:
+    """Return whether a trace runs kernels in Python, in Numba's simulator; else they are compiled for the CPU.
+
+    A process that was started with NUMBA_ENABLE_CUDASIM=1 has nothing but Numba's simulator to make kernels with. It
+    also runs those that cannot be compiled, and numbacc's own.
+
+    Raises:
+        DeviceError: Numba's simulator lacks what it needs; or Numba is not installed.
+    """
+    if find_spec("numba") is None or simulated():
+        require_simulator("numbacc.trace()")
+        return True
+    return False
 
 
 def require_simulator(what: str) -> None:

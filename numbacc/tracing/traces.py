@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import OptionError
+from ..errors import KernelError, OptionError
 from . import counting
 from .recording import ACCESSES, SHARED, Named, Recorder, SourceLine
-from .simulators import require_simulator
+from .simulators import interprets
 from .tables import Counts, Table, total
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from .compile_errors import CompileError
 
+#: The most threads of a launch that the interpreter traces by default.
+MOST_INTERPRETED = 65_536
 #: Races that a table names one by one.
 _NAMED = 3
 
@@ -73,21 +75,27 @@ class Trace:
         0
     """
 
-    def __init__(self, max_threads: int, max_accesses: int):
+    def __init__(self, max_threads: int | None, max_accesses: int):
         for name, value in (("max_threads", max_threads), ("max_accesses", max_accesses)):
+            if name == "max_threads" and value is None:
+                continue
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise OptionError(f"{name}={value!r}: it must be a whole number of at least 1")
-        self._max_threads = int(max_threads)
+        self._max_threads = None if max_threads is None else int(max_threads)
         self._recorder = Recorder(int(max_accesses))
         self._inside: ExitStack | None = None
         self._worked_out: dict[str, Any] = {}
 
     def __enter__(self) -> Trace:
-        require_simulator("numbacc.trace()")
-        from .launches import watching
-
         with ExitStack() as stack:
-            stack.enter_context(watching(self._recorder, self._max_threads))
+            if interprets():
+                from .launches import watching
+
+                stack.enter_context(watching(self._recorder, self._max_threads or MOST_INTERPRETED))
+            else:
+                from .compiled import counting_launches
+
+                stack.enter_context(counting_launches(self._recorder, self._max_threads))
             self._inside = stack.pop_all()
         return self
 
@@ -112,6 +120,8 @@ class Trace:
 
     @_of_records
     def _races(self) -> counting.Races:
+        if self._recorder.counted[False] and not any(row.races for row in self._recorder.counted[False]):
+            return counting.Races(np.zeros(len(self._recorder), bool), [])
         return counting.races(self._columns, self._is_shared)
 
     @property
@@ -127,7 +137,8 @@ class Trace:
     @property
     def records(self) -> np.ndarray[Any, Any]:
         """Every access of every thread, as a structured array: the fields are launch, block, thread, array (an index of
-        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line."""
+        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line. A trace of
+        compiled kernels keeps the first `max_accesses`."""
         columns = {**self._columns, "line": self._lines}
         table = np.empty(self._lines.size, [(name, np.int64) for name in columns])
         for name, values in columns.items():
@@ -193,6 +204,15 @@ class Trace:
         return Table(self._rows(by_line), self._notes())
 
     def _rows(self, by_line: bool) -> list[Counts]:
+        counted = self._recorder.counted[by_line]
+        if counted:
+            rows: dict[tuple[Any, ...], list[Counts]] = {}
+            for row in counted:
+                rows.setdefault((row.kernel, row.array, row.memory, row.access, row.line), []).append(row)
+            return [total(same) for same in rows.values()]
+        return self._rows_of_records(by_line)
+
+    def _rows_of_records(self, by_line: bool) -> list[Counts]:
         columns, grouped, racing = self._columns, self._requests, self._races.records
         kernels = np.array([launch.kernel for launch in self._recorder.launches], object)
         found: dict[tuple[Any, ...], list[int]] = {}
@@ -243,6 +263,14 @@ class Trace:
         )  # fmt: skip
 
     @property
+    def unwritten(self) -> list[KernelError]:
+        """Reads of shared memory that no thread of the block had written: one for each place in the source.
+
+        Only compiled kernels find them. In the interpreter, such memory holds NaN.
+        """
+        return list(self._recorder.unwritten)
+
+    @property
     def split_barriers(self) -> list[tuple[SourceLine, int, int, int]]:
         """Barriers that only some threads of a block came to: (place, block, how many came, how many there are)."""
         found = []
@@ -272,6 +300,7 @@ class Trace:
         notes = [str(race) for race in self.races[:_NAMED]]
         if len(self._races.pairs) > _NAMED:
             notes.append(f"and {len(self._races.pairs) - _NAMED} more races: t.races has all")
+        notes += map(str, self.unwritten[:_NAMED])
         for place, block, came, threads in self.split_barriers[:1]:
             notes.append(
                 f"barrier in line {place.line}: {came} of the {threads} threads of block {block} come to it. All must, "

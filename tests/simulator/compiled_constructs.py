@@ -669,3 +669,120 @@ def early_return_of_warps():
 
     bits = np.array([-1] * 32 + [0xFF] * 8)  # an int32, as on a GPU
     return kernel, (bits, poisoned(bits, 40)), bits
+
+
+# ---------------------------------------------------------------- loops over some of the threads, and values of a block
+
+
+@case(64, 3)
+def guards_of_all_kinds():
+    @cuda.jit
+    def kernel(x, few, y):
+        i, k = cuda.grid(1), cuda.threadIdx.x
+        if i <= 150:
+            y[0, i] = x[i]
+        cuda.syncthreads()
+        if x.size > i + 5:
+            y[1, i] = x[i]
+        cuda.syncthreads()
+        if k <= 9 and x[i] > 20 and cuda.blockIdx.x == 1:
+            y[2, i] = x[i]
+        cuda.syncthreads()
+        if k < few[0]:  # of memory
+            y[3, i] = x[i]
+        cuda.syncthreads()
+        if i < x.size - 500:  # none
+            y[4, i] = x[i]
+        cuda.syncthreads()
+        if k + cuda.blockIdx.x < 8 - cuda.blockIdx.x * 5:
+            y[5, i] = x[i]
+
+    x = integers(192)
+    i = np.arange(192)
+    k, b = i % 64, i // 64
+    tests = (i <= 150, i + 5 < 192, (k <= 9) & (x > 20) & (b == 1), k < 7, i < -308, k + b < 8 - 5 * b)
+    answer = np.stack([np.where(test, x, 77) for test in tests])
+    return kernel, (x, np.array([7]), poisoned(x, 6, 192)), answer
+
+
+@case(64)
+def a_guard_of_an_unsigned_integer():
+    @cuda.jit
+    def kernel(n, x, y):
+        k = cuda.threadIdx.x
+        if k < n:
+            y[k] = x[k]
+        cuda.syncthreads()
+        if k < n - 40:
+            y[k] += 1000
+
+    x = integers(64)
+    return kernel, (np.uint32(50), x, poisoned(x)), np.where(np.arange(64) < 50, x, 77) + 1000 * (np.arange(64) < 10)
+
+
+@case((8, 4))
+def guards_in_a_block_of_two_axes():
+    @cuda.jit
+    def kernel(x, y):
+        i, j = cuda.threadIdx.y, cuda.threadIdx.x
+        total = 0
+        if i < x.shape[0] and j < x.shape[1]:
+            total = x[i, j]
+        cuda.syncthreads()
+        for k in range(j, x.shape[1], cuda.blockDim.x):
+            total += x[2, k]
+        cuda.syncthreads()
+        if j < x.shape[1]:
+            y[i, j] = total
+
+    x = integers(3, 7)
+    padded = np.zeros((4, 8), np.int64)
+    padded[:3, :7] = x
+    answer = padded + padded[2]
+    answer[:, 7] = 77
+    return kernel, (x, poisoned(x, 4, 8)), answer
+
+
+@case(32, 2)
+def uniform_values_between_barriers():
+    @cuda.jit
+    def kernel(x, y):
+        s = cuda.shared.array(32, int64)
+        k = cuda.threadIdx.x
+        step, scale = 1, 0.5
+        s[k] = x[cuda.grid(1)]
+        cuda.syncthreads()
+        while step < 32:
+            more = step * 2
+            value = s[k ^ step]
+            cuda.syncthreads()
+            s[k] += value
+            scale *= 2
+            cuda.syncthreads()
+            step = more
+        if x.size > 10:
+            step += 5
+            cuda.syncthreads()
+            scale += step
+        y[cuda.grid(1)] = s[k] * scale
+
+    x = integers(64)
+    return kernel, (x, poisoned(x, dtype=np.float64)), np.repeat(x.reshape(2, 32).sum(1), 32) * (16 + 37.0)
+
+
+@case(32)
+def strided_loops_with_offsets():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        total = 0
+        for i in range(2 * k + 3, x.size, 2 * cuda.blockDim.x):
+            total += x[i]
+        cuda.syncthreads()
+        for i in range(31 - k, x.size, cuda.blockDim.x):
+            total += 3 * x[i]
+        y[k] = total
+
+    x = integers(300)
+    answer = [x[2 * k + 3 :: 64].sum() + 3 * x[31 - k :: 32].sum() for k in range(32)]
+    return kernel, (x, poisoned(x, 32)), np.array(answer)

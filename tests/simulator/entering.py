@@ -18,7 +18,7 @@ def says(code, simulate="0"):
 
 ENTERING = """
 try:
-    with numbacc.trace():
+    with numbacc.debug():
         pass
 except numbacc.DeviceError as error:
     print(error)

@@ -31,7 +31,7 @@ def in_the_input(x, y):
     x[i] = x[i] + 10
 
 
-@mistake("map", "IndexError", "reads x[32]", "lies inside")
+@mistake("map", "KernelError", "index 32 is out of bounds of axis 0 of x", "thread (31, 0, 0)")
 def counted_from_one(x, y):
     i = cuda.threadIdx.x + 1
     y[i] = x[i] + 10
@@ -42,13 +42,13 @@ def empty(x, y):
     pass
 
 
-@mistake("guard", "IndexError", "reads x[50]", "by an if around it")
+@mistake("guard", "line ", "index 50 is out of bounds", "of block (1, 0, 0)", "put an `if` around it")
 def no_guard(x, y):
     i = cuda.grid(1)
     y[i] = x[i] + 10
 
 
-@mistake("guard", "IndexError", "reads x[50]", "shape of x is (50,)")
+@mistake("guard", "index 50 is out of bounds of axis 0 of x", "thread (18, 0, 0) of block (1, 0, 0)")
 def one_too_far(x, y):
     i = cuda.grid(1)
     if i <= x.size:
@@ -69,7 +69,7 @@ def rows_along_x(x, y):
         y[row, column] = 2 * x[row, column]
 
 
-@mistake("map 2d", "IndexError", "reads x[40, 0]", "by an if around it")
+@mistake("map 2d", "index (40, 0) is out of bounds of axis 0 of x", "put an `if` around it")
 def half_a_guard(x, y):
     column, row = cuda.grid(2)
     if column < x.shape[1]:
@@ -130,7 +130,7 @@ def unordered(x, y):
     y[i] = s[k] + s[(k + 1) % 64]
 
 
-@mistake("shared", "Only 63 of 64 threads", "out of the branch")
+@mistake("shared", "only 63 of 64 threads of block (0, 0, 0)", "line ", "out of the branch")
 def barrier_in_a_branch(x, y):
     s = cuda.shared.array(64, float32)
     k, i = cuda.threadIdx.x, cuda.grid(1)
@@ -152,6 +152,16 @@ def not_shared(x, y):
 def over_the_border(x, y):
     i = cuda.grid(1)
     y[i] = x[i] + x[(i + 1) % x.size]
+
+
+@mistake("shared", "line ", "s, shared memory, is read at element 63 before it is written, in thread")
+def half_written(x, y):
+    s = cuda.shared.array(64, float32)
+    k, i = cuda.threadIdx.x, cuda.grid(1)
+    if k < 63:
+        s[k] = x[i]
+    cuda.syncthreads()
+    y[i] = s[k] + s[(k + 1) % 64]
 
 
 @mistake("pooling", "miss their neighbours", "the block before")
@@ -288,7 +298,7 @@ def tiles_stay(x, y):
     y[row + i, column + j] = tile[j, i]
 
 
-@mistake("softmax", "OverflowError", "overflows", "subtract the largest of the row")
+@mistake("softmax", "y[0, 0] is NaN", "inf / inf", "exp of numbers above 88", "subtract the largest of the row")
 def no_maximum(x, y):
     s = cuda.shared.array(64, float32)
     row, k = cuda.blockIdx.x, cuda.threadIdx.x

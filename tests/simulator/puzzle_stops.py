@@ -9,7 +9,7 @@ from numba import cuda, float32
 from puzzle_mistakes import mistake
 
 
-@mistake("map", "TypeError", "a whole array", "x[i]")
+@mistake("map", "race", "y[", "an element of its own")
 def at_once(x, y):
     y[:] = x + 10
 
@@ -20,11 +20,20 @@ def compared(x, y):
     y[i] == x[i] + 10  # noqa: B015
 
 
-@mistake("strided loop", "UnsupportedError", "Does a loop never end?")
+@mistake("strided loop", "line ", "stopped in this loop", "Does it never end?")
 def endless(x, y):
     i = cuda.grid(1)
     while i < x.size:
         y[i] = x[i] * x[i]
+
+
+@mistake("map", "line ", "stopped in this loop", "Does it never end?")
+def endless_with_a_variable(x, y):
+    i = cuda.threadIdx.x
+    k = 0
+    while k < 10:
+        y[i] = x[i] + 10
+        k = k - k
 
 
 @mistake("dot product", "y[0] is NaN, as it was", "something must be written")
@@ -33,7 +42,7 @@ def added_to_nothing(a, b, y):
     cuda.atomic.add(y, 0, a[i] * b[i])
 
 
-@mistake("softmax", "OverflowError", "subtract the largest of the row")
+@mistake("softmax", "exp of numbers above 88", "subtract the largest of the row")
 def no_maximum_in_double_precision(x, y):
     s = cuda.shared.array(64, float32)
     row, k = cuda.blockIdx.x, cuda.threadIdx.x

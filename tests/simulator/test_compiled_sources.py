@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -109,10 +110,13 @@ assert y.tolist() == [256, 256, 256, 232], y
 """
 
 
-def run(found, **environment):
+def run(found, prelude="", **environment):
     text = LAUNCH.format(folders=[str(ROOT), str(Path(__file__).parent)], found=found)
     return subprocess.run(
-        [sys.executable, "-W", "always", "-c", text], env={**os.environ, **environment}, capture_output=True, text=True
+        [sys.executable, "-W", "always", "-c", prelude + text],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
     )
 
 
@@ -133,6 +137,45 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     found = run(False, NUMBACC_CACHE_DIR=str(path))
     assert found.returncode == 0, found.stderr
     assert "CacheWarning" in found.stderr
+
+
+@skip_if(sys.platform != "linux", "linux")
+def test_read_only_home():
+    found = run(False, HOME="/proc/home", XDG_CACHE_HOME="", NUMBACC_CACHE_DIR="")
+    assert found.returncode == 0, found.stderr
+    assert found.stderr.count("CacheWarning") == 1
+
+
+# Python ignores the signal, so that a write which goes further fails as on a full disk.
+FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+
+
+@skip_if(sys.platform == "win32", "posix")
+def test_full_disk(tmp_path):
+    found = run(False, FULL_DISK, NUMBACC_CACHE_DIR=str(tmp_path))
+    assert found.returncode == 0, found.stderr
+    assert found.stderr.count("CacheWarning") == 1
+    room = run(False, NUMBACC_CACHE_DIR=str(tmp_path))  # what was cut off does no harm
+    assert room.returncode == 0 and "CacheWarning" not in room.stderr, room.stderr
+    assert run(True, NUMBACC_CACHE_DIR=str(tmp_path)).returncode == 0
+
+
+def test_two_processes_fill_the_cache_at_once(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        found = [*pool.map(lambda _: run(False, NUMBACC_CACHE_DIR=str(tmp_path)), range(2))]
+    for each in found:
+        assert each.returncode == 0, each.stderr
+        assert "CacheWarning" not in each.stderr
+    again = run(True, NUMBACC_CACHE_DIR=str(tmp_path))
+    assert again.returncode == 0, again.stderr
+    assert len([*tmp_path.rglob("*.nbi")]) == 1
+    assert not [path for path in tmp_path.rglob("*") if "tmp" in path.name]
+
+
+def test_the_compiler_is_not_loaded_for_a_kept_kernel(tmp_path):
+    code = "import atexit, sys; atexit.register(lambda: print('numba.np.linalg' in sys.modules))\n"
+    printed = [run(found, code, NUMBACC_CACHE_DIR=str(tmp_path)).stdout for found in (False, True)]
+    assert printed == ["True\n", "False\n"]
 
 
 def test_constants_are_part_of_the_key(cell, tmp_path, monkeypatch):

@@ -110,7 +110,7 @@ def test_without_greenlet():
     code += "with warnings.catch_warnings(record=True) as found:\n    warnings.simplefilter('always')\n"
     code += PLAIN.replace("\n", "\n    ") + "\n    who[1, 4](x)\n    y = numbacc.asarray(np.ones((3, 4), 'f4'))"
     code += "\n    print(numbacc.asnumpy(y.sum(axis=1)))\nprint(len(found), found[0].message)" + ENTERING
-    first, own, warning, trace = says(code, simulate="1").splitlines()
+    first, own, warning, debug = says(code, simulate="1").splitlines()
     assert (first, own) == ("0.0", "[4. 4. 4.]")
     assert warning.startswith("1 greenlet is not installed, so") and warning.endswith("pip install greenlet")
-    assert trace.startswith("numbacc.trace() needs greenlet") and trace.endswith("pip install greenlet")
+    assert debug.startswith("numbacc.debug() needs greenlet") and debug.endswith("pip install greenlet")

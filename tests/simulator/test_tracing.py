@@ -8,23 +8,21 @@ import time
 import numpy as np
 import pytest
 from conftest import refused
+from numba import float32
 from skips import skip_if
 from traced import traced
+from traced_kernels import KERNELS, filled
 
 import numbacc
-from numbacc import elementwise, gated
+from numbacc import cuda, elementwise, gated
 from numbacc.base.dispatch import simulated
 
-if simulated():
-    from numba import cuda, float32
-    from traced_kernels import KERNELS, filled
-
 in_simulator = skip_if(not simulated(), "simulator")
-CASES = KERNELS if simulated() else [("none", *[None] * 6)]
 
 
-@in_simulator
-@pytest.mark.parametrize("name, kernel, grid, block, shapes, dtypes, wanted", CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    "name, kernel, grid, block, shapes, dtypes, wanted", KERNELS, ids=[case[0] for case in KERNELS]
+)
 def test_counts_by_hand(name, kernel, grid, block, shapes, dtypes, wanted):
     arrays = [filled(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
     t = traced(kernel, grid, block, *arrays)
@@ -36,12 +34,10 @@ def test_counts_by_hand(name, kernel, grid, block, shapes, dtypes, wanted):
     assert bool(t.races) == any(numbers[-1] for numbers in wanted.values())
 
 
-@in_simulator
 def test_there_are_more_than_twenty():
     assert len(KERNELS) >= 20
 
 
-@in_simulator
 @pytest.mark.parametrize("name, share", [("neighbours", 1), ("every_second", 1 / 2), ("a_column", 1 / 8)])
 def test_share_of_sectors_used(name, share):
     ((_, kernel, grid, block, shapes, _, _),) = [case for case in KERNELS if case[0] == name]
@@ -50,7 +46,6 @@ def test_share_of_sectors_used(name, share):
     assert f" {share:.0%} " in str(t.table())
 
 
-@in_simulator
 def test_results_are_those_of_the_kernel():
     ((_, kernel, grid, block, _, _, _),) = [case for case in KERNELS if case[0] == "transpose"]
     x = np.random.default_rng(0).standard_normal((32, 32)).astype("f4")
@@ -59,70 +54,76 @@ def test_results_are_those_of_the_kernel():
     np.testing.assert_array_equal(y, x.T)
 
 
-if simulated():
-
-    @cuda.jit
-    def copied(x, y):
-        i = cuda.grid(1)
-        if i < x.size:
-            y[i] = x[i]
-
-    @cuda.jit
-    def unguarded(x, y):
-        i = cuda.grid(1)
+@cuda.jit
+def copied(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
         y[i] = x[i]
 
-    @cuda.jit
-    def some_wait(x, y):
-        i = cuda.grid(1)
-        if i < 16:
-            cuda.syncthreads()
-        y[i] = x[i]
 
-    @cuda.jit
-    def early_read(y):
-        s = cuda.shared.array(32, float32)
-        i = cuda.threadIdx.x
-        y[i] = s[i]
+@cuda.jit
+def unguarded(x, y):
+    i = cuda.grid(1)
+    y[i] = x[i]
 
-    @cuda.jit
-    def exchanging(y):
-        y[0] = cuda.activemask()
 
-    @cuda.jit
-    def endless(y):
-        while True:
-            y[0] = 1
-
-    @cuda.jit
-    def dynamic(x, y):
-        s = cuda.shared.array(0, float32)
-        i = cuda.threadIdx.x
-        s[i] = x[cuda.grid(1)]
+@cuda.jit
+def some_wait(x, y):
+    i = cuda.grid(1)
+    if i < 16:
         cuda.syncthreads()
-        y[cuda.grid(1)] = s[cuda.blockDim.x - 1 - i]
-
-    @cuda.jit
-    def fields(x, y):
-        i = cuda.grid(1)
-        y[i] = x[i].a + x[i]["b"]
-        x[i].a = 3
-
-    @cuda.jit
-    def two_at_once(y):
-        s, r = cuda.shared.array(32, float32), cuda.shared.array(32, float32)
-        i = cuda.threadIdx.x
-        s[i], r[i] = i, 100 + i
-        cuda.syncthreads()
-        y[i], y[32 + i] = s[31 - i], r[i]
-
-    @cuda.jit
-    def whole(x, y):
-        y[0, :] = x[1]
-        y[1] = 5
+    y[i] = x[i]
 
 
-@in_simulator
+@cuda.jit
+def early_read(y):
+    s = cuda.shared.array(32, float32)
+    i = cuda.threadIdx.x
+    y[i] = s[i]
+
+
+@cuda.jit
+def exchanging(y):
+    y[0] = cuda.activemask()
+
+
+@cuda.jit
+def endless(y):
+    while True:
+        y[0] = 1
+
+
+@cuda.jit
+def dynamic(x, y):
+    s = cuda.shared.array(0, float32)
+    i = cuda.threadIdx.x
+    s[i] = x[cuda.grid(1)]
+    cuda.syncthreads()
+    y[cuda.grid(1)] = s[cuda.blockDim.x - 1 - i]
+
+
+@cuda.jit
+def fields(x, y):
+    i = cuda.grid(1)
+    y[i] = x[i].a + x[i]["b"]
+    x[i].a = 3
+
+
+@cuda.jit
+def two_at_once(y):
+    s, r = cuda.shared.array(32, float32), cuda.shared.array(32, float32)
+    i = cuda.threadIdx.x
+    s[i], r[i] = i, 100 + i
+    cuda.syncthreads()
+    y[i], y[32 + i] = s[31 - i], r[i]
+
+
+@cuda.jit
+def whole(x, y):
+    y[0, :] = x[1]
+    y[1] = 5
+
+
 def test_records_name_thread_element_and_line():
     x, y = np.arange(40, dtype="f4"), np.zeros(40, "f4")
     t = traced(copied, 2, 32, x, y)
@@ -134,25 +135,22 @@ def test_records_name_thread_element_and_line():
     assert [(row.line, row.access) for row in t.table(by_line=True).rows] == [(line, "read"), (line, "write")]
 
 
-@in_simulator
 def test_arrays_of_any_kind():
     """Views count from where their allocation starts; those of Numba's, numbacc's and NumPy's are alike."""
     host = np.arange(33, dtype="f4")
-    for whole in (cuda.to_device(host), numbacc.asarray(host)):
+    for whole in (cuda.to_device(host), *[numbacc.asarray(host)] * simulated()):
         t = traced(unguarded, 1, 32, whole[1:], np.zeros(32, "f4"))
         assert t.counts("x").sectors == 5
     # NumPy's are copied to the device, to the start of an allocation.
     assert traced(unguarded, 1, 32, host[1:], np.zeros(32, "f4")).counts("x").sectors == 4
 
 
-@in_simulator
 def test_strided_views_are_indexed_by_their_own_shape():
     x = cuda.to_device(np.arange(64, dtype="f4"))[::2]
     t = traced(unguarded, 1, 32, x, np.zeros(32, "f4"))
     assert t.elements("x") == [(i,) for i in range(32)] and t.counts("x").sectors == 8
 
 
-@in_simulator
 def test_dynamic_shared_memory():
     x, y = np.arange(64, dtype="f4"), np.full(64, np.nan, "f4")
     with numbacc.trace() as t:
@@ -161,7 +159,6 @@ def test_dynamic_shared_memory():
     assert t.counts("s", "write").requests == 2 and not t.races
 
 
-@in_simulator
 def test_structured_arrays():
     x = np.zeros(32, [("a", "f4"), ("b", "f8")])
     x["a"], x["b"], y = 1, np.arange(32), np.zeros(32, "f4")
@@ -171,7 +168,6 @@ def test_structured_arrays():
     assert t.counts("x", "read").bytes == 32 * 12 and t.counts("x", "write").bytes == 32 * 4
 
 
-@in_simulator
 def test_whole_rows_are_loops():
     x, y = np.arange(8, dtype="f4").reshape(2, 4), np.zeros((2, 4), "f4")
     t = traced(whole, 1, 1, x, y)
@@ -179,7 +175,6 @@ def test_whole_rows_are_loops():
     assert t.counts("x", "read").accesses == 4 and t.counts("y", "write").accesses == 8
 
 
-@in_simulator
 def test_a_race_is_named():
     ((_, kernel, grid, block, shapes, _, _),) = [case for case in KERNELS if case[0] == "race"]
     t = traced(kernel, grid, block, *(filled(shape, "f4") for shape in shapes))
@@ -191,37 +186,59 @@ def test_a_race_is_named():
     assert "and 61 more races" in text
 
 
-@in_simulator
 def test_blocks_that_race_are_named():
     ((_, kernel, grid, _, shapes, _, _),) = [case for case in KERNELS if case[0] == "blocks_at_one_element"]
     t = traced(kernel, grid, 1, *(filled(shape, "f4") for shape in shapes))
     assert t.races[0].blocks[0] != t.races[0].blocks[1] and "nothing orders blocks" in str(t.table())
 
 
-@in_simulator
 def test_barriers_that_some_do_not_reach():
-    t = traced(some_wait, 1, 32, np.zeros(32, "f4"), np.zeros(32, "f4"))
+    x, y = np.zeros(32, "f4"), np.zeros(32, "f4")
+    if not simulated():
+        words = ("only 16 of 32 threads", "block (0, 0, 0)", f":{some_wait.py_func.__code__.co_firstlineno + 4}: ")
+        refused(numbacc.KernelError, *words, run=lambda: traced(some_wait, 1, 32, x, y))
+        return
+    t = traced(some_wait, 1, 32, x, y)
     assert [(block, came, threads) for _, block, came, threads in t.split_barriers] == [(0, 16, 32)]
     assert "16 of the 32 threads of block 0" in str(t.table())
 
 
-@in_simulator
 def test_shared_memory_is_poisoned():
     y = np.zeros(32, "f4")
-    traced(early_read, 1, 32, y)
+    t = traced(early_read, 1, 32, y)
     assert np.isnan(y).all()
+    line = early_read.py_func.__code__.co_firstlineno + 4
+    found = [(each.line, each.thread, each.block) for each in t.unwritten]
+    assert found == ([] if simulated() else [(line, (0, 0, 0), (0, 0, 0))])
+    assert simulated() or "s, shared memory, is read at element 0 before it is written" in str(t.table())
 
 
-@in_simulator
 def test_an_index_outside():
-    words = ("tid=[10, 0, 0]", "reads x[10]", "(10,)", "whose index lies inside")
-    refused(IndexError, *words, run=lambda: traced(unguarded, 1, 32, np.zeros(10, "f4"), np.zeros(32, "f4")))
+    def run():
+        traced(unguarded, 1, 32, np.zeros(10, "f4"), np.zeros(32, "f4"))
+
+    if simulated():
+        refused(IndexError, "tid=[10, 0, 0]", "reads x[10]", "(10,)", "whose index lies inside", run=run)
+    else:
+        line = unguarded.py_func.__code__.co_firstlineno + 3
+        words = (
+            f"test_tracing.py:{line}: index 10 is out of bounds of axis 0 of x",
+            "thread (10, 0, 0) of block (0, 0, 0)",
+        )
+        refused(numbacc.KernelError, *words, run=run)
 
 
 @in_simulator
 def test_what_the_simulator_lacks():
     words = ("cuda.activemask", "scalar form", "x[i]")
     refused(AttributeError, *words, run=lambda: traced(exchanging, 1, 1, np.zeros(1, "f4")))
+
+
+def test_limits():
+    refused(numbacc.OptionError, "max_threads=0", run=lambda: numbacc.trace(max_threads=0))
+    x = np.zeros(64, "f4")
+    words = ("2 blocks of 32 threads", "64", "50", "smaller array", "max_threads")
+    refused(numbacc.UnsupportedError, *words, run=lambda: traced(copied, 2, 32, x, x.copy(), max_threads=50))
 
 
 @in_simulator
@@ -231,10 +248,8 @@ def test_launches_that_are_too_large():
     refused(numbacc.UnsupportedError, *words, run=lambda: traced(copied, 4096, 256, x, x))
     words = ("more than 100 times", "smaller array", "max_accesses")
     refused(numbacc.UnsupportedError, *words, run=lambda: traced(endless, 1, 1, x, max_accesses=100))
-    refused(numbacc.OptionError, "max_threads=0", run=lambda: numbacc.trace(max_threads=0))
 
 
-@in_simulator
 def test_a_thousand_elements_take_less_than_ten_seconds():
     ((_, kernel, *_),) = [case for case in KERNELS if case[0] == "transpose"]
     start = time.perf_counter()
@@ -262,7 +277,6 @@ def test_the_simulator_is_as_before_afterwards():
     assert str(t.table()) == "no kernel has accessed an array"
 
 
-@in_simulator
 def test_unknown_names():
     t = traced(copied, 1, 32, np.zeros(3, "f4"), np.zeros(3, "f4"))
     refused(numbacc.OptionError, "array='z'", "x, y", run=lambda: t.counts("z"))
@@ -271,7 +285,6 @@ def test_unknown_names():
     refused(numbacc.OptionError, "launch=1", run=lambda: t.plot(launch=1))
 
 
-@in_simulator
 def test_plots():
     import matplotlib
 
@@ -291,7 +304,6 @@ def test_plots():
     pyplot.close("all")
 
 
-@in_simulator
 def test_plots_without_matplotlib(monkeypatch):
     t = traced(copied, 1, 1, np.zeros(1, "f4"), np.zeros(1, "f4"))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -332,7 +344,6 @@ def test_rows_come_out_right_under_a_trace(name):
     assert {row.memory for row in t.table().rows} == {"global", "shared"} and not t.races
 
 
-@in_simulator
 def test_two_shared_arrays_of_one_line_are_two():
     y = np.zeros(64, "f4")
     t = traced(two_at_once, 1, 32, y)

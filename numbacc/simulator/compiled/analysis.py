@@ -56,6 +56,8 @@ class Facts:
         if isinstance(n, ast.Attribute):
             # A record's field is memory.
             return n.attr in ("shape", "size", "ndim", "strides", "real", "imag", "itemsize") or self._of_module(n)
+        if isinstance(n, (ast.List, ast.Set, ast.Dict)) or called(n) in ("list", "set", "dict"):
+            return False  # threads must not share it
         if not isinstance(n, ast.Call):
             return True
         name = called(n)

@@ -17,7 +17,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
+from .alignment import MISALIGNED, aligned, is_view, views
 from .analysis import Facts
+from .loops import STOPPED
 from .normalize import Normalize
 from .sites import Sites, array_of, indices
 from .source import Source
@@ -296,12 +298,13 @@ class Checks:
         self.arrays: list[str] = []
         self.lines: list[tuple[str, int]] = []
         self.sites = Sites(normal, facts, body, arrays)
+        self.views = views(body)
         self.tracked = [] if normal.grid else [a for a in arrays if a in self.sites.written]
         self.shared = [] if normal.grid else [*normal.shared]
 
     def space(self) -> dict[str, Any]:
         """Return the values of the names that the statements use."""
-        return {"_nb_access": access, "_nb_inside": inside, "_nb_injective": injective}
+        return {"_nb_access": access, "_nb_inside": inside, "_nb_injective": injective, "_nb_aligned": aligned}
 
     def parameters(self) -> list[str]:
         """Return the parameters that the compiled function takes in addition."""
@@ -359,6 +362,10 @@ class Checks:
             _nb_state[0] = 0
             """
         return statements(text + "".join(f"\n            _nb_filled_{n}[0] = 0" for n in self.shared), line)
+
+    def end(self, line: int) -> list[ast.stmt]:
+        """Return statements after the last block."""
+        return []
 
     def barrier(self, emit: Any, kind: str = BARRIER) -> list[ast.stmt]:
         """Return the statements where a phase ends."""
@@ -474,6 +481,8 @@ class _Check(ast.NodeTransformer):
 
     def access(self, node: ast.Subscript, mode: int) -> Any:
         array, parts = indices(node)
+        if is_view(node.value):
+            return self.of_view(node, parts)
         kind = self.emit.kinds.get(array)
         plain = isinstance(kind, types.Array) and not any(isinstance(p, ast.Slice) for p in parts)
         if not plain or not 0 < len(parts) <= kind.ndim or not all(self.whole_number(p) for p in parts):
@@ -493,7 +502,30 @@ class _Check(ast.NodeTransformer):
             )
         else:
             text = f"_nb_inside({where})"
+        if len(parts) == kind.ndim and array in self.checks.views:
+            whole = self.checks.views[array]
+            whole = self.checks.sites.bases.get(whole, whole)
+            text = f"_nb_aligned({array}, {text}, {whole}, {where.split('INDEX, ')[1]})"
         node.slice = expression(text, line, INDEX=ast.copy_location(index, node))
+        return node
+
+    def of_view(self, node: ast.Subscript, parts: list[ast.expr]) -> Any:
+        """An element of a view of another dtype, `x.view(dtype)[i]`."""
+        func: Any = node.value.func  # type: ignore[attr-defined]
+        if not isinstance(func.value, (ast.Name, ast.Subscript)):
+            return self.generic_visit(node)
+        array = array_of(func.value)
+        whole = self.checks.sites.bases.get(array, array)
+        kind, given = self.emit.kinds.get(array), self.emit.kinds.get(whole)
+        sliced = isinstance(func.value, ast.Name) or all(isinstance(p, ast.Slice) for p in indices(func.value)[1])
+        plain = sliced and isinstance(kind, types.Array) and isinstance(given, types.Array)
+        if not plain or len(parts) != kind.ndim or not all(self.whole_number(p) for p in parts):
+            return self.generic_visit(node)
+        parts, line = [self.visit(p) for p in parts], node.lineno
+        index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
+        where = f"_nb_error, ({self.checks.site(node)}, {self.checks.number(array)}, _nb_t, _nb_block)"
+        text = f"_nb_aligned(VIEW, _nb_inside(VIEW.shape, INDEX, {where}), {whole}, {where})"
+        node.slice = expression(text, line, INDEX=index, VIEW=node.value)
         return node
 
     def whole_number(self, node: ast.expr) -> bool:
@@ -549,12 +581,15 @@ def explain(
         return k % dims[0], k // dims[0] % dims[1], k // (dims[0] * dims[1])
 
     file = source.file
-    if kind != DIVERGENT:
+    if kind not in (DIVERGENT, STOPPED):
         file, line = lines[line]
     where = f"{os.path.basename(file)}:{line}"
     at = place(b, grid)
     thread = f"thread {place(t, block)} of block {at}"
     array = arrays[name] if name < len(arrays) else "?"
+    if kind == STOPPED:
+        text = f"{where}: the kernel was stopped in this loop, in block {at}"
+        return {"message": text, "file": file, "line": line, "block": at, "thread": None}
     if kind == DIVERGENT:
         text = (
             f"{where}: only {t} of {count} threads of block {at} reach this barrier: the branch or loop in line "
@@ -565,6 +600,11 @@ def explain(
         text = f"{where}: index {element} is out of bounds of axis {other} of {array}, in {thread}"
     elif kind == UNINITIALIZED:
         text = f"{where}: {array}, shared memory, is read at element {element} before it is written, in {thread}"
+    elif kind == MISALIGNED:
+        text = (
+            f"{where}: an access to {other} bytes at element {element} of {array}, in {thread}, starts at an address "
+            f"that is no multiple of {other}: a GPU stops there. Let the view begin at such an address"
+        )
     else:
         text = f"{where}: a race on element {element} of {array}: {thread} {_VERBS[other & 7]} it, and "
         site = (stamp >> _SITE) & 255

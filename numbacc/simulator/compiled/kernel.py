@@ -27,13 +27,17 @@ from numba.core.errors import NumbaError
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
 from . import half
+from .accesses import Accesses
 from .analysis import Facts
 from .checks import ERRORS, Checks, explain
 from .inference import infer
+from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
+from .meter import Meter
 from .normalize import Normalize, constants
+from .passes import Compiler
 from .phases import Masks, Phases
 from .source import Source
-from .syntax import SHAPE, assignment, function, named, returns, statements, walk
+from .syntax import SHAPE, assignment, expression, function, meets, named, returns, statements, walk
 
 #: Launches of fewer threads than this run on the calling thread.
 _SMALL = 1 << 14
@@ -65,16 +69,22 @@ class Kernel:
 
     Attributes:
         checked: whether accesses are checked.
+        traced: whether accesses are checked and counted. A launch then needs `observe`.
         contract: whether a product and a sum may become one operation, as on a GPU.
         seconds: how long the last compilation took.
     """
 
-    def __init__(self, kernel: Any, *, checked: bool = False, contract: bool = True):
-        self.checked, self.contract = checked, contract
+    def __init__(self, kernel: Any, *, checked: bool = False, contract: bool = True, traced: bool = False):
+        self.checked, self.contract, self.traced = checked or traced, contract, traced
         self.seconds = 0.0
         self.source = Source(kernel)
         self.name = self.source.name
-        self._options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        self._options: dict[str, Any] = {
+            "nogil": True,
+            "error_model": "numpy",
+            "pipeline_class": Compiler,
+            "no_cfunc_wrapper": True,
+        }
         self._options["fastmath"] = {"contract"} if contract else False
         self._compiled: dict[Any, _Compiled] = {}
         self._lock = threading.Lock()
@@ -88,6 +98,7 @@ class Kernel:
         dynamic_bytes: int,
         arguments: tuple[Any, ...],
         workers: int | None = None,
+        observe: Callable[[Accesses], Meter] | None = None,
     ) -> None:
         """Run the kernel.
 
@@ -97,17 +108,28 @@ class Kernel:
             dynamic_bytes: the bytes of dynamic shared memory.
             arguments: NumPy arrays, scalars, records and tuples of these.
             workers: the number of threads of the CPU; all cores by default.
+            observe: returns what a traced kernel counts in, given its accesses.
 
         Raises:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
-        key = tuple(map(_fingerprint, arguments))
+        axes = 3 if block[2] > 1 else 2 if block[1] > 1 else 1
+        key = axes, *map(_fingerprint, arguments)
         arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
         error = np.zeros(ERRORS, np.int64)
         blocks = math.prod(grid)
-        shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks) if self.checked else ()
+        shadows: Any = ()
+        if observe:
+            with self._lock:
+                accesses = compiled.checks()
+            assert isinstance(accesses, Accesses)
+            meter, workers = observe(accesses), 1
+            meter.error = error
+            shadows = (meter.header,)
+        elif self.checked:
+            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or _cores()
         if compiled.serial or workers == 1 or blocks == 1 or blocks * math.prod(block) < _SMALL:
@@ -115,13 +137,18 @@ class Kernel:
         else:
             run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
         try:
-            run()
+            if self.checked:
+                interruptible(run, error)
+            else:
+                run()
         except IndexError:  # an empty array
             if not error[0]:
                 raise
         if error[0]:
             with self._lock:
                 checks = compiled.checks()
+            if isinstance(checks, Accesses):
+                checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
             found = explain(error, names, lines, self.source, block, grid)
             raise KernelError(found.pop("message"), **found)
@@ -133,7 +160,7 @@ class Kernel:
             if key not in self._compiled:
                 started = time.perf_counter()
                 try:
-                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments))
+                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments), key[0])
                 except NumbaError as error:
                     raise self.source.uncompiled(error) from error
                 self.seconds = time.perf_counter() - started
@@ -141,7 +168,7 @@ class Kernel:
 
     def text(self, kinds: tuple[types.Type, ...]) -> str:
         """Return the Python code that a kernel becomes, for reading."""
-        return ast.unparse(self._tree(kinds)[0])
+        return ast.unparse(self._tree(kinds, 3)[0])
 
     def _function(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
         """Return the function of a tree. It has the line numbers of the kernel, so that errors name them."""
@@ -153,6 +180,10 @@ class Kernel:
     def _device(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
         return njit(forceinline=True, **self._options)(self._function(tree, name, space, source))
 
+    @property
+    def _checks(self) -> type[Checks]:
+        return Accesses if self.traced else Checks
+
     def _normalized(self) -> Normalize:
         if self._normal is None:
             normal = Normalize(self.source, self._device, inlines=self.checked)
@@ -160,22 +191,22 @@ class Kernel:
             self._normal = normal
         return self._normal
 
-    def _build(self, kinds: tuple[types.Type, ...]) -> _Compiled:
+    def _build(self, kinds: tuple[types.Type, ...], axes: int) -> _Compiled:
         if len(kinds) != len(self.source.parameters):
             raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments; {len(kinds)} were given")
         normal = self._normalized()
         shadowed = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
-        shadows = Checks.kinds([kinds[k] for k in shadowed]) if self.checked else []
+        shadows = self._checks.kinds([kinds[k] for k in shadowed]) if self.checked else []
         numbers = [types.int64] * (2 + len(SHAPE) + 1)
         signature = (*numbers, types.Array(types.int64, 1, "C"), *shadows, *kinds)
 
         @functools.cache
         def checks() -> Checks | None:
-            return self._tree(kinds)[1]
+            return self._tree(kinds, axes)[1]
 
-        return _Compiled(*self._run(kinds, signature), checks, normal.grid, shadowed)
+        return _Compiled(*self._run(kinds, axes, signature), checks, normal.grid, shadowed)
 
-    def _run(self, kinds: tuple[types.Type, ...], signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
+    def _run(self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
         """Return the function that runs blocks, from the disk cache if it has an entry.
 
         Its name holds a digest of all that decides its machine code: Numba's own key has neither constants nor globals,
@@ -186,7 +217,8 @@ class Kernel:
         parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
         if self.checked:  # errors have the lines of accesses
             parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
-        parts += [*normal.texts, repr((kinds, normal.shared, normal.local, self.checked, self._options))]
+        how = self.checked, self.traced, self._options
+        parts += [*normal.texts, repr((kinds, axes, normal.shared, normal.local, *how))]
         name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
         empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
         cache = None
@@ -200,26 +232,26 @@ class Kernel:
         if kept is not None:
             dispatcher.add_overload(kept)
             return kept.entry_point, dispatcher
-        tree, _ = self._tree(kinds)
+        tree, _ = self._tree(kinds, axes)
         tree.body[0].name = name  # type: ignore[attr-defined]
         dispatcher = njit(**self._options)(self._function(tree, name, normal.space, self.source))
         if cache:
             dispatcher._cache = cache
         return dispatcher.compile(signature), dispatcher
 
-    def _tree(self, kinds: tuple[types.Type, ...]) -> tuple[ast.Module, Checks | None]:
+    def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for types of arguments."""
         normal, source = self._normalized(), self.source
         found = infer(normal, source.parameters, self._body, kinds, self._function)
         facts = Facts(normal, self._body, found)
         arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
-        checks = Checks(source, normal, facts, self._body, arrays) if self.checked else None
+        checks = self._checks(source, normal, facts, self._body, arrays) if self.checked else None
         shadows = checks.parameters() if checks else []
         carried: set[str] | None = None
         several = dead = True
-        leaves = returns(self._body)
+        leaves, peels = returns(self._body), meets(self._body)
         while True:
-            emit = Phases(normal, facts, leaves and dead, checks, carried, several)
+            emit = Phases(normal, facts, leaves and dead, checks, carried, several, axes, peels)
             body = emit.block(copy.deepcopy(self._body), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
             if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
@@ -228,8 +260,10 @@ class Kernel:
         emit.line = source.line
         whole = self._whole(emit, body, carried or set(), checks)
         names = ["_nb_first", "_nb_last", *SHAPE, "_nb_bytes", "_nb_error", *shadows, *source.parameters]
+        hide_trips(whole, normal.space)
         if checks:
-            normal.space.update(checks.space())
+            make_stoppable(whole, "0" if normal.grid else "_nb_block")
+            normal.space.update(checks.space(), _nb_goes_on=goes_on)
         return function("_nb_run", names, whole), checks
 
     def _whole(self, emit: Phases, body: list[ast.stmt], carried: set[str], checks: Checks | None) -> list[ast.stmt]:
@@ -266,6 +300,7 @@ class Kernel:
         slots = "_nb_T * _nb_last" if normal.grid else "_nb_T"
         dynamic = "(_nb_last, _nb_bytes)" if normal.grid else "_nb_bytes"
         frame = f"""
+            AXES
             _nb_T = _nb_Dx * _nb_Dy * _nb_Dz
             _nb_slots = {slots}
             _nb_dynamic = _nb_np.empty({dynamic}, _nb_np.uint8)
@@ -285,9 +320,13 @@ class Kernel:
                 _nb_bz = _nb_block // (_nb_Gx * _nb_Gy)
                 START
                 BODY
-                if _nb_error[0] != 0: return
+                if _nb_error[0] != 0 or _nb_error[STOP] != 0: return
+            END
             """
-        return statements(frame, line, HEAD=head, START=start, BODY=body)
+        axes = [s for a in "yz"[emit.axes - 1 :] for s in emit.make(f"_nb_t{a}, _nb_D{a} = 0, 1")]
+        end = checks.end(line) if checks else []
+        stop = expression(str(STOP), line)
+        return statements(frame, line, AXES=axes, HEAD=head, START=start, BODY=body, END=end, STOP=stop)
 
 
 @functools.cache

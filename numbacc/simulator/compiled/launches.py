@@ -44,6 +44,8 @@ class SimulationOptions:
     checked: bool | None = None
     workers: int | None = None
     contract: bool = True
+    #: A tracer's: (function, arguments as given, in host memory, blocks, threads, bytes) -> `observe` of `Kernel`.
+    tracer: Callable[..., Any] | None = None
 
     def checks(self) -> bool:
         return in_notebook() if self.checked is None else self.checked
@@ -147,8 +149,8 @@ def simulate(*, checked: bool | None = None, workers: int | None = None, contrac
 # ---------------------------------------------------------------- a launch
 
 
-class _Kernels(dict[tuple[bool, bool], Any]):
-    """The compiled kernels of a function: (checked, contract) -> Kernel. Copies and pickles are empty."""
+class _Kernels(dict[tuple[bool, bool, bool], Any]):
+    """The compiled kernels of a function: (checked, contract, traced) -> Kernel. Copies and pickles are empty."""
 
     def __reduce__(self) -> Any:
         return _Kernels, ()
@@ -162,7 +164,7 @@ _only_one = threading.Lock()
 
 def _compiled(function: Callable[..., Any], options: SimulationOptions) -> Any:
     """Return the kernel that a function is compiled to. The function keeps it, so that both are freed together."""
-    key = options.checks(), options.contract
+    key = options.checks(), options.contract, options.tracer is not None
     made = function.__dict__.get("_numbacc_compiled")
     if made is None or key not in made:
         from .kernel import Kernel  # imports Numba
@@ -170,7 +172,7 @@ def _compiled(function: Callable[..., Any], options: SimulationOptions) -> Any:
         with _only_one:
             made = function.__dict__.setdefault("_numbacc_compiled", _Kernels())
             if key not in made:
-                made[key] = Kernel(function, checked=key[0], contract=key[1])
+                made[key] = Kernel(function, checked=key[0], contract=key[1], traced=key[2])
     return made[key]
 
 
@@ -228,12 +230,17 @@ def launch(
     check_arguments(function, given)
     kernel = _compiled(function, options)
     with arguments.on_host(given, extensions) as args:
+        size = int(dynamic_bytes or 0)
+        observe = options.tracer and options.tracer(function, given, args, blocks, threads, size)
         try:
-            kernel.launch(blocks, threads, int(dynamic_bytes or 0), args, workers=options.workers)
+            kernel.launch(blocks, threads, size, args, workers=options.workers, observe=observe)
         except Exception as error:
             if type(error).__module__ != "numba.core.errors":
                 raise
             raise _not_compiled(function, error) from error
+        finally:
+            if observe:
+                observe.finish()
 
 
 def _not_compiled(function: Callable[..., Any], error: Exception) -> UnsupportedError:

@@ -11,6 +11,7 @@ import ast
 import copy
 import hashlib
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from numba import types
 
 from . import atomics, functions, half, warps
+from .loops import hide_trips
 from .source import Source, is_device, own
 from .syntax import (
     BARRIER,
@@ -205,7 +207,12 @@ class Normalize(ast.NodeTransformer):
         if name in self.shared or name in self.local:
             raise self.source.unsupported(call.lineno, f"a second array named {name}", "give it another name")
         kept = half.as_dtype(dtype)
-        table[name] = (tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),), kept)
+        try:
+            sizes = tuple(map(operator.index, shape if isinstance(shape, tuple) else (shape,)))
+        except TypeError:
+            what = f"the shape `{ast.unparse(given['shape'])}`, which is not known when the kernel is compiled,"
+            raise self.source.unsupported(call.lineno, what, "write a number, or a global name") from None
+        table[name] = sizes, kept
         self.space[f"_nb_dtype_{name}"] = kept
 
     # ------------------------------------------------------------ expressions
@@ -428,6 +435,7 @@ class Normalize(ast.NodeTransformer):
             normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts
             normal._inside = [*self._inside, inner.function]
             body = normal.block(copy.deepcopy(inner.body))
+            hide_trips(body, normal.space)
             used = named(body)
             context = [c for c in CONTEXT if c in used]
             tree = function("_nb_device", [*inner.parameters, *context], body)

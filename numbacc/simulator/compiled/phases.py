@@ -20,8 +20,11 @@ from .analysis import Facts, factor
 from .normalize import BLOCK_VOTES, Normalize
 from .syntax import (
     BARRIER,
+    BLOCK,
     EXCHANGE,
     MEETINGS,
+    SHAPE,
+    THREAD,
     WARP_BARRIER,
     assignment,
     called,
@@ -84,7 +87,10 @@ class Phases:
         returning: whether threads that returned must be known in later phases.
         carried: the variables that live from one phase to another.
         several: whether there are several phases.
+        axes: how many axes a block has: 1 where it is one thread long along y and z.
+        peels: whether what is uniform is computed outside of phases.
         needed, runs, dead: found: the values for the next pass.
+        at: the masks of the barrier at hand.
     """
 
     normal: Normalize
@@ -93,6 +99,8 @@ class Phases:
     checker: Checker | None = None
     carried: set[str] | None = None
     several: bool = True
+    axes: int = 3
+    peels: bool = False
     needed: set[str] = field(default_factory=set)
     runs: int = 0
     heads: list[ast.stmt] = field(default_factory=list)
@@ -101,6 +109,7 @@ class Phases:
     count: int = 0
     died: bool = False
     dead: bool = False
+    at: Masks = field(default_factory=Masks)
 
     @property
     def kinds(self) -> dict[str, types.Type]:
@@ -135,7 +144,7 @@ class Phases:
         def flush() -> list[ast.stmt]:
             done = run[:]
             run.clear()
-            return self.phase(done, masks) if done else []
+            return self.peeled(done, masks)
 
         for s in body:
             self.line = s.lineno
@@ -150,13 +159,55 @@ class Phases:
                 out += self.phase(run[:], masks, exchange.first)
                 run.clear()
                 self.line = s.lineno
-                out += self.barrier(masks, BARRIER if exchange.uniform else WARP_BARRIER) + exchange.between
+                out += self.barrier(masks, BARRIER if exchange.uniform else EXCHANGE) + exchange.between
                 run += exchange.after
             else:
                 out += flush()
                 self.line = s.lineno
                 out += self.split(s, masks)
         return out + flush()
+
+    def peeled(self, body: list[ast.stmt], masks: Masks) -> list[ast.stmt]:
+        """Return a phase without the uniform assignments at its start and its end, which come before and after it."""
+        first, last = 0, len(body)
+        if self.peels and not masks.names:
+            while first < last and self.same(body[first]):
+                first += 1
+            while last > first and self.same(body[last - 1]):
+                last -= 1
+        out = [each for s in body[:first] for each in self.at_once(s)]
+        if first < last:
+            out += self.phase(body[first:last], masks)
+        return out + [each for s in body[last:] for each in self.at_once(s)]
+
+    def same(self, s: ast.stmt) -> bool:
+        """Whether a statement gives one variable one value for all threads."""
+        if not isinstance(s, (ast.Assign, ast.AugAssign)):
+            return False
+        target = s.targets[0] if isinstance(s, ast.Assign) else s.target
+        return (
+            isinstance(target, ast.Name)
+            and target.id not in self.facts.divergent
+            and target.id not in self.facts.again
+            and isinstance(self.kinds.get(target.id), (types.Number, types.Boolean))
+            and self.facts.uniform(s.value)
+        )
+
+    def at_once(self, s: ast.stmt) -> list[ast.stmt]:
+        """Return a statement of which `same` holds, done once for all threads."""
+        assert isinstance(s, (ast.Assign, ast.AugAssign))
+        target = s.targets[0] if isinstance(s, ast.Assign) else s.target
+        assert isinstance(target, ast.Name)
+        if self.carried is not None and target.id not in self.carried:
+            return []  # nothing reads it
+        value = self.at_block(s.value)
+        self.line = s.lineno
+        name = f"_nb_u_{target.id}"
+        if isinstance(s, ast.Assign):
+            return [assignment(name, value, s.lineno)]
+        self.needed.add(target.id)
+        made = ast.AugAssign(ast.Name(name, ast.Store()), s.op, value)
+        return [ast.fix_missing_locations(ast.copy_location(made, s))]
 
     def splits(self, s: ast.stmt) -> bool:
         """Whether a statement cannot be inside a loop over threads."""
@@ -182,7 +233,9 @@ class Phases:
         """Return a loop over all threads. `first` comes before the masks."""
         self.runs += 1
         self.dead |= self.died
-        exposed(body, set(), self.needed)
+        read: set[str] = set()
+        fresh = (exposed(body, set(), read) or set()) - read  # assigned before they are read
+        self.needed |= read
         body = copy.deepcopy(body)
         dies = returns(body)
         if dies:
@@ -196,6 +249,7 @@ class Phases:
                 if not self.facts.uniform(value):
                     again.insert(0, assignment(name, copy.deepcopy(value)))
         body = [s for s in body if not self.repeated(s)] or [*self.make("pass")]
+        limit, few = (None, body) if first else self.limited(body)
         loads: list[ast.stmt] = []
         stores: list[ast.stmt] = []
         before: list[ast.stmt] = []
@@ -203,7 +257,8 @@ class Phases:
         writes = stored(body)
         for name in sorted((self.carried or set()) & mentioned):
             v = self.variable(name)
-            loads += v.load(self.line)
+            if name not in fresh:
+                loads += v.load(self.line)
             if name in writes:
                 stores += v.store(self.line)
                 before += v.before(self.line)
@@ -211,23 +266,25 @@ class Phases:
         for name in self.normal.local:
             if name in mentioned:
                 place = self.slot if self.several else "0"
-                loads += self.make(f"{name} = _nb_all_{name}[{place}]")
+                again[:0] = self.make(f"{name} = _nb_all_{name}[{place}]")  # views of it may be made again
         if self.normal.grid:
             for name in self.normal.shared:
                 if name in mentioned:
-                    loads += self.make(f"{name} = _nb_all_{name}[_nb_block]")
+                    again[:0] = self.make(f"{name} = _nb_all_{name}[_nb_block]")
         clean, unchecked = None, body
         if self.checker:
             clean = self.checker.clean(body, self)
-            unchecked = copy.deepcopy(body) if clean else body
+            unchecked = copy.deepcopy(few) if clean else body
             body = self.checker.body(body, self)
+        else:
+            body = few
         guards = [f"{m}[{self.slot}] == 0" for m in [*(["_nb_alive"] if self.returning else []), *masks.names]]
         guard = self.make(f"if {' or '.join(guards)}: continue") if guards else []
         inner = [*(first or []), *guard, *again, *loads, *body, *stores]
-        run = self.threads_one_by_one(inner) if clean else self.threads(inner)
+        run = self.threads_one_by_one(inner) if clean else self.threads(inner, None if self.checker else limit)
         if clean:
             inner = copy.deepcopy([*(first or []), *guard, *again, *loads, *unchecked, *stores])
-            parts = {"CLEAN": self.threads(inner), "CHECKED": run}
+            parts = {"CLEAN": self.threads(inner, limit), "CHECKED": run}
             run = [*clean[0], *self.make("if TEST:\n CLEAN\nelse:\n CHECKED", TEST=clean[1], **parts)]
         out = [*before, *run, *after]
         if dies and self.returning:
@@ -239,25 +296,89 @@ class Phases:
         """The jump out of the innermost loop of the block, or to the next block."""
         return "break" if self.loops or self.normal.grid else "continue"
 
-    def threads(self, inner: list[ast.stmt]) -> list[ast.stmt]:
-        """Return loops over all threads."""
-        loops = self.make(
-            """
-            for _nb_tz in range(_nb_Dz):
-                for _nb_ty in range(_nb_Dy):
-                    for _nb_tx in range(_nb_Dx):
-                        _nb_t = _nb_tx + _nb_Dx * (_nb_ty + _nb_Dy * _nb_tz)
-                        INNER
-            """,
-            INNER=[*(self.make("_nb_slot = _nb_block * _nb_T + _nb_t") if self.normal.grid else []), *inner],
-        )
+    def limited(self, body: list[ast.stmt]) -> tuple[ast.expr | None, list[ast.stmt]]:
+        """Return how many threads along x have something to do, and their statements; None where all have.
+
+        `if i < n: ...` alone becomes a loop over the threads for which it holds: without the test, it is vectorized.
+        """
+        if len(body) != 1 or not isinstance(body[0], ast.If) or body[0].orelse or self.normal.grid:
+            return None, body
+        test = body[0].test
+        parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+        for k, part in enumerate(parts):
+            if (limit := self.limit(part)) is None:
+                continue
+            rest = copy.deepcopy([*parts[:k], *parts[k + 1 :]])
+            if not rest:
+                return limit, body[0].body
+            made = copy.copy(body[0])
+            made.test = rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(ast.And(), rest), test)
+            return limit, [made]
+        return None, body
+
+    def limit(self, test: ast.expr) -> ast.expr | None:
+        """Return the n for which `_nb_tx < n` means the same as a test; None where there is none."""
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+            return None
+        left, right, op = test.left, test.comparators[0], test.ops[0]
+        if isinstance(op, (ast.Gt, ast.GtE)):
+            left, right = right, left
+        elif not isinstance(op, (ast.Lt, ast.LtE)):
+            return None
+        todo, terms = [left], []
+        while todo:
+            node = todo.pop()
+            while isinstance(node, ast.Name) and node.id in self.facts.again:
+                node = self.facts.again[node.id]
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                todo += [node.left, node.right]
+            else:
+                terms.append(node)
+        own = [n for n in terms if isinstance(n, ast.Name) and n.id == "_nb_tx"]
+        others = [n for n in terms if n not in own]
+        if len(own) != 1 or not all(self.facts.uniform(n) and self.signed(n) for n in (*others, right)):
+            return None
+        found = self.at_block(right)
+        for n in others:
+            found = expression("A - B", self.line, A=found, B=self.at_block(n))
+        made: ast.expr = expression("A + 1", self.line, A=found) if isinstance(op, (ast.LtE, ast.GtE)) else found
+        return made
+
+    def signed(self, node: ast.expr) -> bool:
+        """Whether an expression is made of signed integers and arrays' sizes by simple arithmetic."""
+        if isinstance(node, ast.Constant):
+            return type(node.value) is int
+        if isinstance(node, ast.BinOp):
+            simple = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv))
+            return simple and self.signed(node.left) and self.signed(node.right)
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        if isinstance(node, ast.Attribute):
+            return node.attr == "size" and isinstance(node.value, ast.Name)
+        if not isinstance(node, ast.Name):
+            return False
+        kind = self.kinds.get(node.id)
+        if kind is None:
+            return node.id.startswith("_nb_") or type(self.normal.space.get(node.id)) is int
+        return isinstance(kind, types.Integer) and kind.signed
+
+    def threads(self, inner: list[ast.stmt], limit: ast.expr | None = None) -> list[ast.stmt]:
+        """Return loops over all threads, or over the first `limit` along x."""
+        place = ("_nb_tx", "_nb_tx + _nb_Dx * _nb_ty", "_nb_tx + _nb_Dx * (_nb_ty + _nb_Dy * _nb_tz)")[self.axes - 1]
+        count = expression("min(_nb_Dx, LIMIT)", self.line, LIMIT=limit) if limit else expression("_nb_Dx", self.line)
+        text = f"for _nb_tx in range(COUNT):\n _nb_t = {place}\n INNER"
+        inner = [*(self.make("_nb_slot = _nb_block * _nb_T + _nb_t") if self.normal.grid else []), *inner]
+        loops = self.make(text, COUNT=count, INNER=inner)
+        for axis in "yz"[: self.axes - 1]:
+            loops = self.make(f"for _nb_t{axis} in range(_nb_D{axis}):\n INNER", INNER=loops)
         return self.blocks(loops) if self.normal.grid else loops
 
     def threads_one_by_one(self, inner: list[ast.stmt]) -> list[ast.stmt]:
         """Return one loop over all threads of a block: slower than `threads` where there are no checks, but compiled
         faster."""
         used = named(inner)
-        text = "\n".join(f"_nb_t{a} = _nb_places_{a}[_nb_t]" for a in "xyz" if f"_nb_t{a}" in used) or "pass"
+        places = [f"_nb_t{a} = _nb_places_{a}[_nb_t]" for a in "xyz"[: self.axes] if f"_nb_t{a}" in used]
+        text = "_nb_tx = _nb_t" if self.axes == 1 else "\n".join(places) or "pass"
         return self.make("for _nb_t in range(_nb_T):\n PLACES\n INNER", PLACES=self.make(text), INNER=inner)
 
     def blocks(self, inner: list[ast.stmt]) -> list[ast.stmt]:
@@ -302,8 +423,9 @@ class Phases:
 
     def barrier(self, masks: Masks, kind: str) -> list[ast.stmt]:
         """Return the statements at a barrier: with masks, count the threads that come."""
+        self.at = masks
         step = self.checker.barrier(self, kind) if self.checker else []
-        if kind == WARP_BARRIER or not masks.names:
+        if kind in (WARP_BARRIER, EXCHANGE) or not masks.names:
             return step
         alive = f"_nb_alive[{self.slot}] != 0" if self.returning else "True"
         here = " and ".join(f"{m}[{self.slot}] != 0" for m in masks.names)
@@ -525,16 +647,30 @@ class Phases:
         assert isinstance(s.target, ast.Name)
         trips, trip, i = self.fresh("trips", ""), self.fresh("trip", ""), s.target.id
         parts = {"START": start, "STOP": stop, "STEP": step}
-        count = self.make(f"{trips} = max({trips}, (STOP - START + STEP - 1) // STEP)", **parts)
-        turns = self.phase(count, masks)
-        first = self.fresh("start", "")
-        one = self.make(
-            f"{first} = START + {trip} * STEP\nif {first} < STOP:\n {i} = {first}\n BODY", BODY=s.body, **parts
-        )
+        if origin := self.origin(start):  # the first thread has most to do
+            parts_of_block = {"START": origin, "STOP": self.at_block(stop), "STEP": self.at_block(step)}
+            turns = self.make(f"{trips} = (STOP - START + STEP - 1) // STEP", **parts_of_block)
+        else:
+            count = self.make(f"{trips} = max({trips}, (STOP - START + STEP - 1) // STEP)", **parts)
+            turns = self.phase(count, masks)
+        one = self.make(f"if START + {trip} * STEP < STOP:\n {i} = START + {trip} * STEP\n BODY", BODY=s.body, **parts)
         self.loops.append(_Loop())
         body = self.phase(one, masks)
         self.loops.pop()
         return statements(f"{trips} = 0\nCOUNT\nfor {trip} in range({trips}):\n BODY", s.lineno, COUNT=turns, BODY=body)
+
+    def origin(self, node: ast.expr) -> ast.expr | None:
+        """Return the least value of an expression in all threads: that of the first. None where this is unknown."""
+        zero: dict[str, ast.expr] = {n: ast.Constant(0) for n in (*THREAD, *(BLOCK if self.normal.grid else ()))}
+        while names := named(node) & self.facts.again.keys():
+            node = _Whole({n: self.facts.again[n] for n in names}).visit(copy.deepcopy(node))
+        grows = all(
+            isinstance(n, (ast.Add, ast.Mult, ast.BinOp, ast.Load))
+            or (isinstance(n, ast.Name) and n.id in {*THREAD, *BLOCK, *SHAPE})
+            or (isinstance(n, ast.Constant) and type(n.value) is int and n.value >= 0)
+            for n in ast.walk(node)
+        )
+        return ast.fix_missing_locations(_Whole(zero).visit(copy.deepcopy(node))) if grows else None
 
 
 class _Whole(ast.NodeTransformer):

@@ -400,6 +400,8 @@ class Sites:
         found = sorted(self.found(body))
         if not found:
             return None
+        if any(isinstance(n, ast.Attribute) and n.attr == "view" for n in walk(body)):
+            return None
         inner = {id(n) for n in walk(body) if isinstance(n, ast.Subscript)}
         if not inner and not found:
             return None

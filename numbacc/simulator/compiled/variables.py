@@ -16,7 +16,6 @@ import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np import arrayobj
 
 from .half import as_dtype
 from .source import Source
@@ -44,6 +43,8 @@ def rebuilder(kind: types.Type) -> Any:
     @intrinsic
     def rebuild(typingctx: Any, parts: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from numba.np import arrayobj  # takes long to import
+
             numbers = cgutils.unpack_tuple(builder, args[0])
             if isinstance(kind, types.Record):
                 return builder.inttoptr(numbers[0], context.get_value_type(kind))

@@ -1,0 +1,683 @@
+"""The traced mode: checked mode that counts accesses instead of stopping at races.
+
+Each expression that reads or writes an element also tells a `meter` where. Elements of the kernel's arrays and of
+shared memory count, and fields of records in them. Variables, local arrays and constant arrays do not.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic, register_jitable
+from numba.np.numpy_support import from_dtype
+
+from ...errors import KernelError
+from . import meter
+from .alignment import MISALIGNED
+from .analysis import Facts
+from .checks import ERRORS, UNINITIALIZED, Checks, _address, _check, _compiled, _integers, _note, explain
+from .half import as_dtype
+from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
+from .normalize import Normalize
+from .sites import array_of
+from .source import Source
+from .syntax import BARRIER, EXCHANGE, called, expression, statements, walk
+from .variables import address
+
+__all__ = ["Accesses"]
+
+
+def _touches(
+    context: Any, builder: Any, pointer: Any, meter_at: Any, given: list[Any], where: list[Any], error: Any
+) -> None:
+    """Note accesses to the memory at a pointer. `given`: place and offset of each."""
+    word = context.get_value_type(types.int64)
+    start = builder.ptrtoint(pointer, word)
+    for place, offset in zip(given[::2], given[1::2], strict=True):
+        at = builder.add(start, offset)
+        found = meter.call(builder, meter.TOUCH, [meter_at, place, where[2], at])
+        with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
+            # The element is found by its address, later.
+            _compiled(context, builder, _note, [error, *where, found, place, at, *[word(0)] * 5])
+
+
+@intrinsic
+def element(typingctx: Any, array: Any, index: Any, error: Any, where: Any, numbers: Any, places: Any) -> Any:
+    """Return the index of an array's element, or zeros where it is out of bounds, and note accesses.
+
+    Args:
+        where: place in the source, number of the array, thread, block.
+        numbers: of the meter.
+        places: place and offset of each access.
+    """
+    result = types.UniTuple(types.int64, len(index)) if len(index) else types.Tuple(())
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        made = context.make_array(kinds[0])(context, builder, args[0])
+        where_values = _integers(context, builder, kinds[3], args[3])
+        meter_at = _address(context, builder, kinds[4], args[4])
+        given = _integers(context, builder, kinds[5], args[5])
+
+        def more(wrapped: list[Any], error_at: Any, four: list[Any]) -> None:
+            pointer = cgutils.get_item_pointer(context, builder, kinds[0], made, wrapped)
+            _touches(context, builder, pointer, meter_at, given, where_values, error_at)
+
+        if not len(kinds[1]):  # an array without axes
+            error_at = _address(context, builder, kinds[2], args[2])
+            _touches(context, builder, made.data, meter_at, given, where_values, error_at)
+            return context.make_tuple(builder, result, [])
+        shape = types.UniTuple(types.int64, len(kinds[1]))
+        sizes = context.make_tuple(builder, shape, cgutils.unpack_tuple(builder, made.shape)[: len(kinds[1])])
+        return _check(context, builder, [shape, *kinds[1:3]], [sizes, *args[1:3]], where_values, more)
+
+    return result(array, index, error, where, numbers, places), codegen
+
+
+@intrinsic
+def field(typingctx: Any, record: Any, error: Any, where: Any, numbers: Any, places: Any) -> Any:
+    """Return a record, and note accesses to its fields."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        where_values = _integers(context, builder, kinds[2], args[2])
+        meter_at = _address(context, builder, kinds[3], args[3])
+        given = _integers(context, builder, kinds[4], args[4])
+        error_at = _address(context, builder, kinds[1], args[1])
+        _touches(context, builder, args[0], meter_at, given, where_values, error_at)
+        return args[0]
+
+    return record(record, error, where, numbers, places), codegen
+
+
+@intrinsic
+def poison(typingctx: Any, array: Any) -> Any:
+    """Fill shared memory with bytes of 255, which are NaN and -1."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        made = context.make_array(signature.args[0])(context, builder, args[0])
+        cgutils.memset(builder, made.data, builder.mul(made.nitems, made.itemsize), 255)
+        return context.get_dummy_value()
+
+    return types.void(array), codegen
+
+
+@intrinsic
+def first(typingctx: Any, array: Any, index: Any) -> Any:
+    """Return an array, after its index was computed."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return impl_ret_borrowed(context, builder, signature.return_type, args[0])
+
+    return array(array, index), codegen
+
+
+@register_jitable
+def unraveled(shape, k):  # type: ignore[no-untyped-def]
+    """Return the index of an array's element k, row after row; an index out of bounds if there is no such element."""
+    size = 1
+    for n in shape:
+        size *= n
+    rest = k + size if k < 0 else k
+    index = shape
+    for axis in range(len(shape) - 1, 0, -1):
+        index = _with(index, axis, rest % max(shape[axis], 1))
+        rest //= max(shape[axis], 1)
+    return _with(index, 0, rest)
+
+
+@intrinsic
+def _with(typingctx: Any, index: Any, axis: Any, value: Any) -> Any:
+    """Return a tuple with another value on an axis."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        parts = cgutils.unpack_tuple(builder, args[0])
+        kept = [
+            builder.select(builder.icmp_signed("==", args[1], word(k)), args[2], part) for k, part in enumerate(parts)
+        ]
+        return context.make_tuple(builder, signature.return_type, kept)
+
+    return index(index, types.int64, types.int64), codegen
+
+
+def _calls(number: int, count: int) -> Any:
+    """Return an intrinsic that calls a function of `meter.FUNCTIONS` with the meter and so many integers."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        held = _address(context, builder, signature.args[0], args[0])
+        meter.call(builder, number, [held, *args[1:]])
+        return context.get_dummy_value()
+
+    def none(typingctx: Any, numbers: Any) -> Any:
+        return types.void(numbers), codegen
+
+    def one(typingctx: Any, numbers: Any, a: Any) -> Any:
+        return types.void(numbers, types.int64), codegen
+
+    def two(typingctx: Any, numbers: Any, a: Any, b: Any) -> Any:
+        return types.void(numbers, types.int64, types.int64), codegen
+
+    return intrinsic((none, one, two)[count])
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "_nb_element": element,
+    "_nb_field": field,
+    "_nb_first": first,
+    "_nb_poison": poison,
+    "_nb_unraveled": unraveled,
+    "_nb_address": address,
+    "_nb_at_barrier": _calls(meter.AT_BARRIER, 0),
+    "_nb_before_warps": _calls(meter.BEFORE_WARPS, 0),
+    "_nb_at_warp": _calls(meter.AT_WARP, 1),
+    "_nb_begin_block": _calls(meter.BEGIN_BLOCK, 1),
+    "_nb_place_array": _calls(meter.PLACE_ARRAY, 2),
+    "_nb_end_launch": _calls(meter.END_LAUNCH, 0),
+}
+
+
+class Accesses(Checks):
+    """The statements that count what a kernel does, for given types of arguments.
+
+    Attributes:
+        places: of the accesses in the source, in the order of their numbers.
+        memory: the names of the arrays that are counted, by their numbers; of parameters, those that they have.
+    """
+
+    def __init__(self, source: Source, normal: Normalize, facts: Facts, body: list[ast.stmt], arrays: list[str]):
+        super().__init__(source, normal, facts, body, arrays)
+        if normal.grid:
+            raise source.unsupported(source.line, "a barrier of the whole grid in a trace")
+        self.places: list[AccessPlace] = []
+        self.parameters_of: dict[str, Any] = {
+            p: facts.kinds[p]
+            for p in source.parameters
+            if isinstance(facts.kinds.get(p), (types.Array, types.BaseTuple))
+        }
+        self.memory = [name for p, kind in self.parameters_of.items() for name in _array_names(p, kind)]
+        self.given = len(self.memory)
+        self._dynamic = ""
+        self.shared_numbers: dict[str, int] = {}
+        for name, (shape, _) in normal.shared.items():
+            if 0 in shape and self._dynamic:
+                self.shared_numbers[name] = self.shared_numbers[self._dynamic]
+                continue
+            self._dynamic = name if 0 in shape else self._dynamic
+            self.shared_numbers[name] = len(self.memory)
+            self.memory.append(name)
+        self._numbers: dict[Any, int] = {}
+        for k, node in enumerate(walk(body)):
+            if isinstance(node, (ast.Subscript, ast.Attribute, ast.Call, ast.For)):
+                node.nb_access = k  # type: ignore[union-attr]
+
+    def space(self) -> dict[str, Any]:
+        return {**super().space(), **_FUNCTIONS}
+
+    def parameters(self) -> list[str]:
+        return ["_nb_meter"]
+
+    @staticmethod
+    def kinds(arrays: list[Any]) -> list[types.Type]:
+        return [types.Array(types.int64, 1, "C")]
+
+    def head(self, line: int) -> list[ast.stmt]:
+        text = "\n".join(
+            f"_nb_place_array(_nb_meter, {k}, _nb_address({n}))"
+            for n, k in self.shared_numbers.items()
+            if self.memory[k] == n
+        )
+        return statements(text or "pass", line)
+
+    def start(self, line: int) -> list[ast.stmt]:
+        poison = "".join(f"\n_nb_poison({n})" for n, k in self.shared_numbers.items() if self.memory[k] == n)
+        return statements(f"_nb_begin_block(_nb_meter, _nb_block){poison}", line)
+
+    def end(self, line: int) -> list[ast.stmt]:
+        return statements("_nb_end_launch(_nb_meter)", line)
+
+    def barrier(self, emit: Any, kind: str = BARRIER) -> list[ast.stmt]:
+        if kind == EXCHANGE:  # shuffles and votes order no memory
+            return []
+        if kind == BARRIER:
+            return statements("_nb_at_barrier(_nb_meter)", emit.line)
+        guards = [f"{m}[_nb_t] != 0" for m in [*(["_nb_alive"] if emit.returning else []), *emit.at.names]]
+        text = f"""
+            _nb_before_warps(_nb_meter)
+            for _nb_t in range(_nb_T):
+                if {" and ".join(guards) or "True"}: _nb_at_warp(_nb_meter, _nb_t)
+            """
+        return statements(text, emit.line)
+
+    def body(self, body: list[ast.stmt], emit: Any) -> list[ast.stmt]:
+        return _Count(self, emit).block(body)
+
+    def clean(self, body: list[ast.stmt], emit: Any) -> None:
+        return None
+
+    # ------------------------------------------------------------ places
+
+    def place(self, node: ast.AST, which: str, array: int, kind: int, nbytes: int, aligned: bool, reads: bool) -> int:
+        """Return the number of an access by a node. Copies of a node share it."""
+        key = getattr(node, "nb_access", id(node)), which
+        if key not in self._numbers:
+            self._numbers[key] = len(self.places)
+            alignment = nbytes if aligned and nbytes & (nbytes - 1) == 0 else 1
+            line = node.lineno  # type: ignore[attr-defined]
+            self.places.append(AccessPlace(array, kind, nbytes, alignment, reads, self.site(node), line))
+        return self._numbers[key]
+
+    def number_of(self, root: str) -> int:
+        """Return the number of an array in memory by the name of its variable; -1 where it is unknown."""
+        root = self.sites.bases.get(root, root) if root not in self.sites.mixed else ""
+        if root in self.shared_numbers:
+            return self.shared_numbers[root]
+        if root in self.parameters_of and isinstance(self.parameters_of[root], types.Array):
+            return self.memory.index(root)
+        return -1
+
+    def shown(self, number: int) -> str:
+        """Return the name of an array as the user knows it."""
+        name = self.memory[number]
+        if not name.startswith("_nb_"):
+            return name
+        given = [view for view, root in self.sites.bases.items() if root == name and not view.startswith("_nb_")]
+        own = re.fullmatch(r"_nb_\w+?_\d+_(\w+)", name)  # a variable of a function that is inlined
+        return given[0] if given else own[1] if own else f"shared {number - self.given}"
+
+    # ------------------------------------------------------------ a launch
+
+    def meter(self, given: list[Memory], block: Any, dynamic_bytes: int, keep: int) -> Meter:
+        """Return the numbers for a launch, given the memory of the arguments."""
+        arrays, end = [*given], 0
+        for k in range(self.given, len(self.memory)):
+            shape, dtype = self.normal.shared[self.memory[k]]
+            shape = (dynamic_bytes // dtype.itemsize,) if 0 in shape else shape
+            nbytes = int(np.prod(shape)) * dtype.itemsize
+            strides = tuple(int(np.prod(shape[axis + 1 :])) * dtype.itemsize for axis in range(len(shape)))
+            arrays.append(
+                Memory(self.shown(k), 0, nbytes, end, 0, True, tuple(shape), strides, dtype.itemsize, dtype.itemsize)
+            )
+            end += -(-max(nbytes, 1) // 128) * 128
+        return Meter(self.places, arrays, int(np.prod(block)), keep)
+
+    def located(self, error: Any, found: Meter) -> None:
+        """Complete an error that has an element's address instead of its index."""
+        if error[0] == MISALIGNED:
+            array, at = found.array_at(int(error[7]))
+            self._locate(error, found, array, at)
+            error[6] = found.places[int(error[6])].nbytes
+
+    def unwritten(self, found: Meter, block: Any, grid: Any) -> list[KernelError]:
+        """Return an error for each place where shared memory was read that no thread had written."""
+        out = []
+        for place, (seen, thread, number, at) in zip(found.places, found.unwritten.tolist(), strict=False):
+            if seen:
+                error = np.zeros(ERRORS, np.int64)
+                error[:5] = UNINITIALIZED, place.line, 0, thread, number
+                self._locate(error, found, place.array, at)
+                told = explain(error, self.arrays, self.lines, self.source, block, grid)
+                out.append(KernelError(told.pop("message"), **told))
+        return out
+
+    def _locate(self, error: Any, found: Meter, array: int, at: int) -> None:
+        each = found.arrays[array]
+        index = each.index_of(at - each.start)
+        error[2], error[8], error[9 : 9 + len(index)] = self.number(each.name), len(index), index
+
+
+def _array_names(name: str, kind: Any) -> list[str]:
+    """Return the names of the arrays in an argument of a type."""
+    if isinstance(kind, types.Array):
+        return [name]
+    if isinstance(kind, types.BaseTuple):
+        return [each for k, inner in enumerate(kind) for each in _array_names(f"{name}[{k}]", inner)]
+    return []
+
+
+class _Count(ast.NodeTransformer):
+    """Expressions that tell the meter, in the statements of one phase."""
+
+    def __init__(self, accesses: Accesses, emit: Any):
+        self.accesses, self.emit, self.kinds = accesses, emit, emit.kinds
+        self.quiet = False
+
+    # ------------------------------------------------------------ types
+
+    def kind(self, node: ast.expr) -> Any:
+        """Return the type of an array, a record or a tuple; None for others."""
+        if isinstance(node, ast.Name):
+            return self.kinds.get(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self.kind(node.value)
+            if isinstance(owner, types.Array):
+                if node.attr == "T":
+                    return owner.copy(layout="A")
+                if node.attr in ("real", "imag") and isinstance(owner.dtype, types.Complex):
+                    return owner.copy(dtype=owner.dtype.underlying_float, layout="A")
+                owner = owner.dtype
+                if isinstance(owner, types.Record) and node.attr in owner.fields:
+                    inner = owner.typeof(node.attr)
+                    return types.Array(inner, self.kind(node.value).ndim, "A", aligned=owner.aligned)
+                return None
+            return self.of_field(owner, node.attr)
+        if isinstance(node, ast.Subscript):
+            owner, parts = self.kind(node.value), _parts(node)
+            if isinstance(owner, types.Record) and isinstance(parts[0], ast.Constant):
+                return self.of_field(owner, parts[0].value)
+            if isinstance(owner, types.BaseTuple):
+                if isinstance(owner, types.UniTuple):
+                    return owner.dtype
+                at = parts[0].value if isinstance(parts[0], ast.Constant) else None
+                return owner[at] if isinstance(at, int) else None
+            return self.of_index(owner, parts)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = self.kind(node.func.value)
+            return self.of_method(owner, node) if isinstance(owner, types.Array) else None
+        return None
+
+    @staticmethod
+    def of_field(owner: Any, name: Any) -> Any:
+        if not isinstance(owner, types.Record) or name not in owner.fields:
+            return None
+        inner = owner.typeof(name)
+        if isinstance(inner, types.NestedArray):
+            return types.Array(inner.dtype, inner.ndim, "C", aligned=owner.aligned)
+        return inner
+
+    def of_index(self, owner: Any, parts: list[ast.expr]) -> Any:
+        if not isinstance(owner, types.Array):
+            return None
+        counts = [self.axes(p) for p in parts]
+        if None in counts:
+            return None
+        left = owner.ndim - sum(c for c in counts if c is not None)
+        if left > 0:
+            return owner.copy(ndim=left, layout="A")
+        inner = owner.dtype
+        if isinstance(inner, types.NestedArray):
+            return types.Array(inner.dtype, inner.ndim, "C")
+        return inner
+
+    def axes(self, part: ast.expr) -> int | None:
+        """Return how many axes an index takes away; None if a kernel cannot use it."""
+        if isinstance(part, ast.Slice):
+            return 0
+        if isinstance(part, ast.Tuple):
+            return len(part.elts)
+        if isinstance(part, ast.Constant):
+            return 1 if isinstance(part.value, int) else None
+        kind = self.kind(part) if isinstance(part, ast.Name) else None
+        if isinstance(kind, types.BaseTuple):
+            return len(kind)
+        if isinstance(kind, types.SliceType):
+            return 0
+        return None if isinstance(kind, types.Array) else 1
+
+    def of_method(self, owner: Any, node: ast.Call) -> Any:
+        name = node.func.attr  # type: ignore[attr-defined]
+        if name == "transpose":
+            return owner.copy(layout="A")
+        if name == "ravel":
+            return owner.copy(ndim=1, layout="C")
+        if name == "reshape" and node.args:
+            first = node.args[0]
+            kind = self.kind(first) if isinstance(first, ast.Name) else None
+            given = len(first.elts) if isinstance(first, ast.Tuple) else len(node.args)
+            return owner.copy(ndim=len(kind) if isinstance(kind, types.BaseTuple) else given, layout="A")
+        if name == "view" and len(node.args) == 1:
+            try:
+                value = eval(ast.unparse(node.args[0]), dict(self.accesses.normal.space))
+                dtype = value if isinstance(value, types.Type) else from_dtype(np.dtype(value))
+            except Exception:  # Numba raises the error
+                return None
+            return owner.copy(dtype=dtype)
+        return None
+
+    # ------------------------------------------------------------ statements
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for s in body:
+            kind = self.kind(s.iter) if isinstance(s, ast.For) else None
+            if isinstance(s, ast.For) and isinstance(kind, types.Array) and kind.ndim == 1:
+                self.by_index(s)
+            for part in ("body", "orelse"):
+                inner = getattr(s, part, None)
+                if inner and isinstance(s, (ast.If, ast.For, ast.While)):
+                    setattr(s, part, self.block(inner))
+            if isinstance(s, (ast.If, ast.While)):
+                s.test = self.visit(s.test)
+                out.append(s)
+            elif isinstance(s, ast.For):
+                s.iter = self.visit(s.iter)
+                out.append(s)
+            elif isinstance(s, (ast.Assign, ast.AugAssign)):
+                out += self.assigned(s)
+            else:
+                out.append(self.visit(s))
+        return out
+
+    def by_index(self, s: ast.For) -> None:
+        """Turn a loop over an array's elements into one over their indices."""
+        at = f"_nb_at_{s.nb_access}"  # type: ignore[attr-defined]
+        element_of = expression(f"ARRAY[{at}]", s.lineno, ARRAY=copy.deepcopy(s.iter))
+        element_of.nb_access = f"element {s.nb_access}"  # type: ignore[attr-defined]
+        s.body = [ast.copy_location(ast.Assign([s.target], element_of), s), *s.body]
+        s.target = ast.Name(at, ast.Store())
+        s.iter = expression("range(len(ARRAY))", s.lineno, ARRAY=s.iter)
+        ast.fix_missing_locations(s)
+
+    def assigned(self, s: ast.Assign | ast.AugAssign) -> list[ast.stmt]:
+        target = s.targets[0] if isinstance(s, ast.Assign) else s.target
+        if isinstance(target, ast.Name):
+            return [self.visit(s)]
+        kinds = self.kind(target), self.kind(s.value)
+        before: list[ast.stmt] = []
+        after: list[ast.stmt] = []
+        if isinstance(kinds[1], types.Array):
+            before = self.whole(s.value, kinds[1], READ, s)
+        if isinstance(kinds[0], types.Array):
+            if isinstance(s, ast.AugAssign):
+                before += self.whole(target, kinds[0], READ, s)
+            after = self.whole(target, kinds[0], WRITE, s)
+        if isinstance(kinds[1], types.Record) and isinstance(kinds[0], types.Record):
+            s.value = self.record(s.value, kinds[1], [(READ, kinds[1], 0)], s.value)
+        else:
+            s.value = self.visit(s.value)
+        modes = [READ, WRITE] if isinstance(s, ast.AugAssign) else [WRITE]
+        target = self.access(target, modes)
+        if isinstance(s, ast.Assign):
+            s.targets = [target]
+        else:
+            s.target = target
+        return [*before, s, *after]
+
+    def whole(self, node: ast.expr, kind: Any, mode: int, s: ast.stmt) -> list[ast.stmt]:
+        """Return statements that note all elements of a view, as a loop touches them."""
+        name, quiet = self.emit.fresh("whole", ""), self.quiet
+        self.quiet = True
+        view = self.visit(copy.deepcopy(node))
+        self.quiet = quiet
+        view.ctx = ast.Load()
+        element_kind, root = kind.dtype, array_of(node)
+        text = f"_nb_element({name}, _nb_unraveled({name}.shape, {name}_k), _nb_error, WHERE, _nb_meter, PLACES)"
+        noted = expression(
+            text,
+            s.lineno,
+            **self.parts(node, root, [(mode, element_kind, 0)], kind.aligned),
+        )
+        return statements(
+            f"{name} = VIEW\nfor {name}_k in range({name}.size):\n {name}_i = NOTED", s.lineno, VIEW=view, NOTED=noted
+        )
+
+    # ------------------------------------------------------------ expressions
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        return self.access(node, [READ])
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        return self.access(node, [READ])
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        name = called(node)
+        if not name.startswith("_nb_atomic_"):
+            return self.generic_visit(node)
+        kind = self.kind(node.args[0])
+        if self.quiet:
+            raise self.accesses.source.unsupported(node.lineno, "an atomic operation inside of a view in a trace")
+        if not isinstance(kind, types.Array):
+            return self.generic_visit(node)
+        first = "_compare_and_swap_" in name
+        index: ast.expr = ast.Tuple([ast.Constant(0)] * kind.ndim, ast.Load()) if first else node.args[1]
+        parts = list(index.elts) if isinstance(index, ast.Tuple) else [index]
+        if sum(self.axes(p) or 0 for p in parts) != kind.ndim:
+            return self.generic_visit(node)
+        root = array_of(node.args[0])
+        parts = [self.visit(p) for p in parts]
+        noted = self.noted(node, node.args[0], root, kind, parts, [ATOMIC], "_exch_" not in name)
+        if first:  # it takes no index: the array is looked at in front of it
+            part = expression("_nb_first(A, I)", node.lineno, A=self.visit(node.args[0]), I=noted)
+            node.args = [part, *(self.visit(a) for a in node.args[1:])]
+        else:
+            node.args = [self.visit(node.args[0]), noted, *(self.visit(a) for a in node.args[2:])]
+        return node
+
+    def access(self, node: Any, modes: list[int]) -> Any:
+        """Return an expression that notes its access to memory, if it is one."""
+        if isinstance(node, ast.Attribute):
+            return self.of_record(node, node.attr, modes)
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            return self.of_record(node, node.slice.value, modes)
+        flat = isinstance(node.value, ast.Attribute) and node.value.attr == "flat"
+        if flat and isinstance(self.kind(node.value.value), types.Array) and self.axes(node.slice) == 1:
+            array = node.value.value
+            k = self.visit(node.slice)
+            index = expression("_nb_unraveled(A.shape, K)", node.lineno, A=copy.deepcopy(array), K=k)
+            node.value, kind = array, self.kind(array)
+            return self.indexed(node, array_of(array), kind, [index], modes)
+        array, parts = node.value, _parts(node)
+        while isinstance(array, ast.Subscript) and isinstance(self.kind(array.value), types.Array):
+            outer = _parts(array)
+            if any(self.axes(p) != 1 or isinstance(p, ast.Tuple) for p in outer):
+                break
+            if any(isinstance(p, ast.Slice) for p in parts):
+                break
+            if isinstance(self.of_index(self.kind(array.value), outer), types.Array) and not isinstance(
+                self.kind(array.value).dtype, types.NestedArray
+            ):
+                array, parts = array.value, [*outer, *parts]
+            else:
+                break
+        kind = self.kind(array)
+        if not isinstance(kind, types.Array) or any(self.axes(p) is None for p in parts):
+            return self.generic_visit(node)
+        if any(self.axes(p) == 0 for p in parts if not (isinstance(p, ast.Tuple) and not p.elts)):
+            return self.generic_visit(node)
+        if kind.ndim and sum(self.axes(p) or 0 for p in parts) < kind.ndim:
+            return self.partial(node, array, kind, parts)
+        node.value = array
+        return self.indexed(node, array_of(array), kind, [self.visit(p) for p in parts], modes)
+
+    def indexed(self, node: Any, root: str, kind: Any, parts: list[ast.expr], modes: list[int]) -> Any:
+        array = node.value
+        node.value = self.visit(array) if not isinstance(array, ast.Name) else array
+        if isinstance(kind.dtype, (types.Record, types.NestedArray)) and WRITE not in modes:
+            modes = []  # its fields are read, not the whole
+        node.slice = self.noted(node, array, root, kind, parts, modes, READ in modes)
+        return node
+
+    def partial(self, node: Any, array: ast.expr, kind: Any, parts: list[ast.expr]) -> Any:
+        """A view by the first indices."""
+        node.value = self.visit(array)
+        node.slice = self.noted(node, array, array_of(array), kind, [self.visit(p) for p in parts], [], False)
+        return node
+
+    def noted(
+        self, node: Any, array: ast.expr, root: str, kind: Any, parts: list[ast.expr], modes: list[int], reads: bool
+    ) -> Any:
+        """Return an index that is checked and noted."""
+        line = node.lineno
+        if self.quiet or root in self.accesses.normal.local:
+            modes = []
+        copied = self.copied(array)
+        only = parts[0] if len(parts) == 1 else None
+        if only is not None and (
+            isinstance(only, ast.Tuple)
+            or called(only) == "_nb_unraveled"
+            or (isinstance(only, ast.Name) and isinstance(self.kind(only), types.BaseTuple))
+        ):
+            index: ast.expr = only
+        else:
+            index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
+        given = self.parts(node, root, [(m, kind.dtype, 0) for m in modes], kind.aligned, reads)
+        if not modes:
+            given["PLACES"] = ast.Tuple([], ast.Load())
+            if kind.ndim:
+                return expression("_nb_inside(A.shape, INDEX, _nb_error, WHERE)", line, A=copied, INDEX=index, **given)
+        return expression(
+            "_nb_element(A, INDEX, _nb_error, WHERE, _nb_meter, PLACES)", line, A=copied, INDEX=index, **given
+        )
+
+    def copied(self, array: ast.expr) -> ast.expr:
+        """Return a second expression of an array, which notes nothing."""
+        quiet, self.quiet = self.quiet, True
+        made: ast.expr = self.visit(copy.deepcopy(array))
+        self.quiet = quiet
+        return made
+
+    def parts(
+        self, node: Any, root: str, modes: list[tuple[int, Any, int]], aligned: bool, reads: bool = True
+    ) -> dict[str, ast.expr]:
+        """Return the arguments of `element` and `field`: where, and the places with their offsets."""
+        accesses, line = self.accesses, node.lineno
+        number = accesses.number_of(root)
+        name = accesses.shown(number) if number >= 0 else root or "an array"
+        where = expression(f"({accesses.site(node)}, {accesses.number(name)}, _nb_t, _nb_block)", line)
+        given = []
+        for mode, kind, offset in modes:
+            nbytes, count = _size(kind)
+            place = accesses.place(
+                node, f"{mode} {offset}", number, mode, nbytes, aligned, (mode == READ or (mode == ATOMIC and reads))
+            )
+            given += [f"{place}, {offset + part * nbytes}, " for part in range(count)]
+        return {"WHERE": where, "PLACES": expression(f"({''.join(given)})", line)}
+
+    # ------------------------------------------------------------ records
+
+    def of_record(self, node: Any, name: str, modes: list[int]) -> Any:
+        kind = self.kind(node.value)
+        if not isinstance(kind, types.Record) or name not in kind.fields:
+            return self.generic_visit(node)
+        inner = kind.typeof(name)
+        if isinstance(inner, types.NestedArray) or (isinstance(inner, types.Record) and WRITE not in modes):
+            node.value = self.visit(node.value)
+            return node
+        node.value = self.record(node.value, kind, [(m, inner, kind.offset(name)) for m in modes], node)
+        return node
+
+    def record(self, value: ast.expr, kind: Any, modes: list[tuple[int, Any, int]], node: Any) -> Any:
+        """Return a record's expression that notes accesses to its fields."""
+        made = self.visit(value)
+        if self.quiet:
+            return made
+        root = array_of(value) if isinstance(value, ast.Subscript) else ""
+        given = self.parts(node, root if isinstance(self.kinds.get(root), types.Array) else "", modes, kind.aligned)
+        return expression("_nb_field(R, _nb_error, WHERE, _nb_meter, PLACES)", node.lineno, R=made, **given)
+
+
+def _parts(node: ast.Subscript) -> list[ast.expr]:
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
+
+
+def _size(kind: Any) -> tuple[int, int]:
+    """Return the bytes of one access to an element, and how many accesses it is: of a complex number, two."""
+    nbytes = int(as_dtype(kind).itemsize)
+    return (nbytes // 2, 2) if isinstance(kind, types.Complex) else (nbytes, 1)

@@ -1,0 +1,221 @@
+"""Traces of compiled kernels: the counts of the interpreter on the same kernels, large launches, and mistakes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import refused
+from entering import ENTERING, HOW, says
+from numba import float32
+from skips import skip_if
+from traced import traced
+from traced_programs import PROGRAMS, counted
+
+import numbacc
+from numbacc import cuda
+from numbacc.base.dispatch import simulated
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+
+@functools.cache
+def interpreted():
+    """What the interpreter counts, in a process of its own."""
+    script = Path(__file__).with_name("traced_programs.py")
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    run = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_counts_are_the_interpreters(name):
+    found, wanted = json.loads(json.dumps(counted(*PROGRAMS[name]))), interpreted()[name]
+    for by_line in (False, True):
+        assert found["rows"][by_line] == wanted["rows"][by_line]
+    assert found["races"] == wanted["races"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_counts_are_those_of_the_records(name):
+    """Counted once more, in NumPy, from the accesses that are kept one by one."""
+    function, grid, block, dynamic_bytes, arrays = PROGRAMS[name]
+    with numbacc.trace() as t:
+        function[grid, block, 0, dynamic_bytes](*[make() for make in arrays])
+    for by_line in (False, True):
+        assert sorted(t.table(by_line=by_line).rows) == sorted(t._rows_of_records(by_line))
+
+
+@cuda.jit
+def shifted_views(x, y):
+    i = cuda.grid(1)
+    wide = x[1:33].view(np.float64)
+    y[i] = wide[i]  # here
+
+
+@cuda.jit
+def shifted_vectors(x, y):
+    i = cuda.grid(1)
+    y.view(np.complex64)[i] = x.view(np.complex64)[i]
+    y[i : i + 2].view(np.float64)[0] = 2  # here
+
+
+#: What finds mistakes.
+WAYS = (numbacc.trace, functools.partial(numbacc.simulate, checked=True))
+
+
+def line_of(kernel):
+    code = kernel.py_func.__code__
+    lines = Path(__file__).read_text().splitlines()
+    return next(k for k, text in enumerate(lines, 1) if k > code.co_firstlineno and text.endswith("# here"))
+
+
+@pytest.mark.parametrize("kernel, thread", [(shifted_views, 0), (shifted_vectors, 1)])
+@pytest.mark.parametrize(
+    "way", [numbacc.trace, functools.partial(numbacc.simulate, checked=True)], ids=["traced", "checked"]
+)
+def test_misaligned_views(kernel, thread, way):
+    def run():
+        with way():
+            kernel[1, 16](np.zeros(64, "f4"), np.zeros(64, "f4"))
+
+    words = (
+        f"test_compiled_tracing.py:{line_of(kernel)}: an access to 8 bytes at element",
+        f"thread ({thread}, 0, 0)",
+    )
+    refused(numbacc.KernelError, *words, "block (0, 0, 0)", "no multiple of 8", run=run)
+
+
+@cuda.jit
+def aligned_views(x, y):
+    i = cuda.grid(1)
+    wide = x[2:].view(np.float64)
+    y.view(np.float64)[i] = wide[i] + x.view(np.complex128)[i // 2].real
+
+
+@pytest.mark.parametrize(
+    "way", [numbacc.trace, functools.partial(numbacc.simulate, checked=True)], ids=["traced", "checked"]
+)
+def test_aligned_views_are_right(way):
+    memory = np.zeros(66, "f4")
+    x, y = memory[1:65], np.zeros(64, "f4")
+    with way():
+        aligned_views[1, 31](x, y)  # a GPU gets a copy, which begins at a multiple of 256 bytes
+    with way():
+        aligned_views[1, 31](cuda.to_device(memory)[2:], y)
+
+
+@cuda.jit
+def product(x, y, z):
+    a, b = cuda.shared.array((16, 16), float32), cuda.shared.array((16, 16), float32)
+    i, j = cuda.grid(2)
+    row, column = cuda.threadIdx.x, cuda.threadIdx.y
+    total = float32(0)
+    for k in range(x.shape[1] // 16):
+        a[row, column] = x[i, 16 * k + column]
+        b[row, column] = y[16 * k + row, j]
+        cuda.syncthreads()
+        for m in range(16):
+            total += a[row, m] * b[m, column]
+        cuda.syncthreads()
+    z[i, j] = total
+
+
+def test_large_launches_are_counted_without_records():
+    """64 blocks of 8 warps: in each of 8 steps, a warp writes 32 words to each tile. It writes z to 16 rows."""
+    x = np.random.default_rng(0).standard_normal((128, 128)).astype("f4")
+    z = np.full((128, 128), np.nan, "f4")
+    with numbacc.trace(max_accesses=1000) as t:
+        product[(8, 8), (16, 16)](x, x, z)
+    np.testing.assert_allclose(z, x @ x, rtol=1e-4, atol=1e-4)
+    assert len(t.records) == 1000 and not t.races
+    written = t.counts("a", "write")
+    assert (written.accesses, written.requests, written.bytes) == (64 * 8 * 256, 64 * 8 * 8, 64 * 8 * 1024)
+    read = t.counts("a", "read")
+    assert (read.accesses, read.requests) == (16 * 64 * 8 * 256, 16 * 64 * 8 * 8)
+    # Half a warp's rows, 64 bytes apart, lie in two banks: eight passes.
+    assert t.counts("a", "write").conflicts == 64 * 8 * 8 * 7 and t.counts("z").sectors == 64 * 8 * 16
+    assert [panel.get_title() for panel in t.plot("a", threads=64).axes] == ["a (shared)"]
+    refused(numbacc.OptionError, "array='z'", "first 1,000 accesses", "max_accesses", run=lambda: t.plot("z"))
+
+
+@cuda.jit
+def ten_for_each(x):
+    for k in range(10):
+        x[cuda.grid(1)] += k
+
+
+def test_a_launch_of_many_threads():
+    x = np.zeros(1 << 17, "f4")
+    t = traced(ten_for_each, 1 << 9, 256, x)
+    counted = t.counts("x", "write")
+    assert (counted.accesses, counted.requests, counted.sectors) == (10 << 17, 10 << 12, 10 << 14)
+    assert not t.races and counted.used == 1
+
+
+def test_races_between_blocks_are_counted_beyond_the_records():
+    from traced_kernels import blocks_at_one_element
+
+    x, y = np.ones(128, "f4"), np.zeros(1, "f4")
+    with numbacc.trace(max_accesses=2) as t:
+        blocks_at_one_element[4, 32](x, y)
+    assert t.counts("y").races == 1 and t.counts("x").races == 0
+
+
+def test_kernels_that_cannot_be_compiled_say_how_to_trace_them():
+    @cuda.jit
+    def with_a_list(x):
+        found = []
+        found.append({1: x})
+        raise ValueError(found)
+
+    refused(numbacc.UnsupportedError, "NUMBA_ENABLE_CUDASIM=1", run=lambda: traced(with_a_list, 1, 1, np.zeros(1)))
+
+
+def test_launches_after_a_trace_are_not_counted():
+    x = np.zeros(64, "f4")
+    t = traced(ten_for_each, 1, 64, x)
+    ten_for_each[1, 64](x)
+    assert t.counts("x", "read").accesses == 640 and [each.kernel for each in t.launches] == ["ten_for_each"]
+
+
+TRACING = """
+import numpy as np
+from numbacc import cuda
+
+@cuda.jit
+def doubled(x):
+    x[cuda.grid(1)] *= 2
+
+with numbacc.trace() as t:
+    doubled[1, 32](np.ones(32, "f4"))
+print(t.counts("x").sectors)
+"""
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import numbacc",
+        "import numba, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc",
+        "import sys; sys.modules['numba.cuda'] = None; import numbacc",
+    ],
+    ids=["no simulator", "asked for too late", "no numba.cuda"],
+)
+def test_processes_that_trace_compiled_kernels(before, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(before + TRACING)
+    assert says(f"import runpy, warnings; warnings.simplefilter('ignore'); runpy.run_path({str(script)!r})") == "8\n"
+
+
+def test_without_numba():
+    code = ENTERING.replace("debug", "trace")
+    printed = says("import sys; sys.modules['numba'] = None; import numbacc" + code)
+    assert "numbacc.trace() needs Numba" in printed and HOW in printed
