@@ -33,7 +33,6 @@ from numba.core.ccallback import CFunc
 from numba.extending import intrinsic, register_jitable
 
 from ...runtime import disk_cache, host_cache
-from .alignment import MISALIGNED
 
 READ, WRITE, ATOMIC = range(3)
 WARP, SECTOR = 32, 32
@@ -70,6 +69,8 @@ _OWNER_BITS, _TAG_AT = 32, 36
 _UNWRITTEN_MOST = 256
 _RECORDS = 1 << 14
 _SLOTS, _MOST_SLOTS = 1 << 10, 1 << 19
+
+MISALIGNED = 6
 
 
 @intrinsic
@@ -496,8 +497,7 @@ FUNCTIONS: dict[int, Any] = {
 def machine_code() -> dict[int, CFunc]:
     """Return the functions as machine code, from the disk cache if it has them."""
     digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__}".encode())
-    for path in (Path(__file__), Path(__file__).with_name("alignment.py")):
-        digest.update(path.read_bytes())
+    digest.update(Path(__file__).read_bytes())
     made = {}
     for number, function in FUNCTIONS.items():
         signature = types.int64(*[types.int64] * function.__code__.co_argcount)
