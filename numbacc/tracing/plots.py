@@ -35,7 +35,8 @@ def draw(trace: Any, names: tuple[str, ...], launch: int, threads: int | None) -
     touched = [k for k in dict.fromkeys(records["array"].tolist()) if not names or trace.arrays[k].name in names]
     known = [trace.arrays[k].name for k in dict.fromkeys(records["array"].tolist())]
     for name in names:
-        if name in {each.name for each in trace.arrays} - {*known} and trace.counts(name).accesses:
+        of_launch = {each.name for each in trace.arrays if each.launch == number}
+        if name in of_launch - {*known} and trace.counts().accesses > len(trace.records):
             raise OptionError(
                 f"array={name!r}: the trace kept the first {len(trace.records):,} accesses, and none of this launch "
                 f"was to {name}. Launch the kernel on a smaller array, or give numbacc.trace a larger max_accesses"

@@ -57,7 +57,7 @@ def _of_records(work: Callable[[Trace], Any]) -> Any:
     """A property that is worked out once for the records that there are: more may come while kernels run."""
 
     def found(trace: Trace) -> Any:
-        count = len(trace._recorder)
+        count = len(trace._recorder), len(trace._recorder.counted[False])
         if trace._worked_out.get("count") != count:
             trace._worked_out = {"count": count}
         if work.__name__ not in trace._worked_out:

@@ -179,6 +179,14 @@ def test_kernels_that_cannot_be_compiled_say_how_to_trace_them():
     refused(numbacc.UnsupportedError, "NUMBA_ENABLE_CUDASIM=1", run=lambda: traced(with_a_list, 1, 1, np.zeros(1)))
 
 
+def test_simulate_within_a_trace_is_traced():
+    with numbacc.trace() as t, numbacc.simulate(checked=False):
+        ten_for_each[1, 64](np.zeros(64, "f4"))
+    with numbacc.simulate(), numbacc.trace():
+        ten_for_each[1, 64](np.zeros(64, "f4"))
+    assert t.counts("x", "read").accesses == 640
+
+
 def test_launches_after_a_trace_are_not_counted():
     x = np.zeros(64, "f4")
     t = traced(ten_for_each, 1, 64, x)
@@ -219,3 +227,38 @@ def test_without_numba():
     code = ENTERING.replace("debug", "trace")
     printed = says("import sys; sys.modules['numba'] = None; import numbacc" + code)
     assert "numbacc.trace() needs Numba" in printed and HOW in printed
+
+
+@pytest.mark.gpu
+def test_arrays_on_a_gpu():
+    """They are copied to the host and back, and count from where they begin on the GPU."""
+    x = numbacc.asarray(np.ones(65, "f4"))
+    t = traced(ten_for_each, 1, 64, x[1:])
+    assert (numbacc.asnumpy(x)[1:] == 46).all() and t.counts("x", "read").sectors == 10 * (5 + 5)
+
+
+MISALIGNED = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def shifted(x, y):
+    i = cuda.grid(1)
+    y[i] = x[1:33].view(np.float64)[i]
+
+y = cuda.to_device(np.zeros(16))
+shifted[1, 16](cuda.to_device(np.zeros(64, "f4")), y)
+try:
+    cuda.synchronize()
+    print("nothing")
+except Exception as error:
+    print(error)
+"""
+
+
+@pytest.mark.gpu
+def test_a_gpu_stops_at_misaligned_views(tmp_path):
+    """In a process of its own, whose context is lost."""
+    script = tmp_path / "script.py"
+    script.write_text(MISALIGNED)
+    assert "MISALIGNED" in says(f"import runpy; runpy.run_path({str(script)!r})").upper()

@@ -12,8 +12,8 @@ from numba.extending import intrinsic
 from .sites import array_of
 from .syntax import walk
 
-#: The code of this error, as in `checks`.
-MISALIGNED = 5
+#: The number of this error. Each error of a kernel has a number of its own.
+MISALIGNED = 6
 
 
 @intrinsic

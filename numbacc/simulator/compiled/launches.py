@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial, wraps
 from types import ModuleType
 from typing import Any
@@ -104,7 +104,9 @@ class Simulation:
 
     def __enter__(self) -> None:
         _follow_waiting()
-        _entered.set((*_entered.get(), self._options))
+        around = entered()
+        tracer = self._options.tracer or (around.tracer if around else None)
+        _entered.set((*_entered.get(), replace(self._options, tracer=tracer)))
 
     def __exit__(self, *error: object) -> None:
         _entered.set(_entered.get()[:-1])

@@ -71,7 +71,7 @@ _UNWRITTEN_MOST = 256
 _RECORDS = 1 << 14
 _SLOTS, _MOST_SLOTS = 1 << 10, 1 << 19
 
-MISALIGNED = 5
+MISALIGNED = 6
 
 
 @intrinsic
