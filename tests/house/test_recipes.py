@@ -30,7 +30,7 @@ class Edit(NamedTuple):
 def recipe(title):
     """What a recipe says is to be written, and where."""
     section = re.search(rf"^### {title}\n(.*?)^##", TEXT, re.MULTILINE | re.DOTALL).group(1)
-    found = re.findall(r"In `([^`]+)`, (before|behind) (`+)(.+?)\3:\n\n```\w+\n(.*?)```", section, re.DOTALL)
+    found = re.findall(r"In `([^`]+)`, (before|after) (`+)(.+?)\3:\n\n```\w+\n(.*?)```", section, re.DOTALL)
     return [Edit(file, where, anchor.strip(), code) for file, where, _, anchor, code in found]
 
 
@@ -44,7 +44,7 @@ def follow(folder, *titles):
         path = folder / edit.file
         lines = path.read_text().splitlines(keepends=True)
         (place,) = (k for k, line in enumerate(lines) if line.strip().startswith(edit.anchor))
-        lines.insert(place + (edit.where == "behind"), edit.code)
+        lines.insert(place + (edit.where == "after"), edit.code)
         path.write_text("".join(lines))
     return folder
 
