@@ -26,12 +26,12 @@ from numba.core.errors import NumbaError
 
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
-from . import half
+from . import arithmetic, half
 from .analysis import Facts
 from .checks import ERRORS, Checks, explain
 from .inference import infer
 from .normalize import Normalize, constants
-from .phases import Masks, Phases
+from .phases import RAISED, Masks, Phases
 from .source import Source
 from .syntax import SHAPE, assignment, function, named, returns, statements, walk
 
@@ -74,7 +74,7 @@ class Kernel:
         self.seconds = 0.0
         self.source = Source(kernel)
         self.name = self.source.name
-        self._options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        self._options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "pipeline_class": arithmetic.Compiler}
         self._options["fastmath"] = {"contract"} if contract else False
         self._compiled: dict[Any, _Compiled] = {}
         self._lock = threading.Lock()
@@ -119,6 +119,8 @@ class Kernel:
         except IndexError:  # an empty array
             if not error[0]:
                 raise
+        if error[0] == RAISED:
+            raise raised(error, self._normalized().raised, block, grid)
         if error[0]:
             with self._lock:
                 checks = compiled.checks()
@@ -146,7 +148,7 @@ class Kernel:
     def _function(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
         """Return the function of a tree. It has the line numbers of the kernel, so that errors name them."""
         # Numba imports the module of a cached function by name; a generated function has no module, so name this one.
-        names = {"_nb_np": np, **space, "__name__": __name__}
+        names = {**arithmetic.NAMES, "_nb_np": np, **space, "__name__": __name__}
         exec(compile(tree, source.file, "exec"), names)
         return names[name]
 
@@ -288,6 +290,28 @@ class Kernel:
                 if _nb_error[0] != 0: return
             """
         return statements(frame, line, HEAD=head, START=start, BODY=body)
+
+
+def raised(error: Any, exceptions: list[Any], block: tuple[int, ...], grid: tuple[int, ...]) -> KernelError:
+    """Return the error for an exception that a thread of a kernel raised: a KernelError, and of the exception's class.
+
+    Args:
+        error: the array of errors.
+        exceptions: as in `Normalize.raised`.
+    """
+    kind, given, file, line = exceptions[error[2]]
+    thread, at = (
+        (k % sizes[0], k // sizes[0] % sizes[1], k // (sizes[0] * sizes[1]))
+        for k, sizes in ((int(error[3]), block), (int(error[4]), grid))
+    )
+    said = ": " + ", ".join(map(str, given)) if given else ""
+    text = f"{os.path.basename(file)}:{line}: thread {thread} of block {at} raised {kind.__name__}{said}"
+    try:
+        names = {"__module__": kind.__module__, "__reduce__": KernelError.__reduce__}
+        both = type(kind.__name__, (KernelError, kind), names)
+        return both(text, file=file, line=line, thread=thread, block=at)  # type: ignore[no-any-return]
+    except TypeError:  # a class that cannot be mixed
+        return KernelError(text, file=file, line=line, thread=thread, block=at)
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from .syntax import (
     BARRIER,
     EXCHANGE,
     MEETINGS,
+    RAISE,
     WARP_BARRIER,
     assignment,
     called,
@@ -33,8 +34,12 @@ from .syntax import (
     returns,
     statements,
     stored,
+    walk,
 )
 from .variables import Carried
+
+#: The kind of error, in the first element of the array of errors, that a thread raised itself.
+RAISED = 5
 
 
 class Checker(Protocol):
@@ -221,15 +226,20 @@ class Phases:
             clean = self.checker.clean(body, self)
             unchecked = copy.deepcopy(body) if clean else body
             body = self.checker.body(body, self)
+        raises = any(called(n) == RAISE for n in walk(body))
         guards = [f"{m}[{self.slot}] == 0" for m in [*(["_nb_alive"] if self.returning else []), *masks.names]]
         guard = self.make(f"if {' or '.join(guards)}: continue") if guards else []
         inner = [*(first or []), *guard, *again, *loads, *body, *stores]
+        inner = [_Raise(self.make).visit(s) for s in inner] if raises else inner
         run = self.threads_one_by_one(inner) if clean else self.threads(inner)
         if clean:
             inner = copy.deepcopy([*(first or []), *guard, *again, *loads, *unchecked, *stores])
+            inner = [_Raise(self.make).visit(s) for s in inner] if raises else inner
             parts = {"CLEAN": self.threads(inner), "CHECKED": run}
             run = [*clean[0], *self.make("if TEST:\n CLEAN\nelse:\n CHECKED", TEST=clean[1], **parts)]
         out = [*before, *run, *after]
+        if raises:
+            out += self.make("if _nb_error[0] != 0: return")
         if dies and self.returning:
             out += self.make(f"if _nb_living == 0: {self.out_of_here}")
         return out
@@ -535,6 +545,24 @@ class Phases:
         body = self.phase(one, masks)
         self.loops.pop()
         return statements(f"{trips} = 0\nCOUNT\nfor {trip} in range({trips}):\n BODY", s.lineno, COUNT=turns, BODY=body)
+
+
+class _Raise(ast.NodeTransformer):
+    """Note the first exception that a thread raises in the array of errors."""
+
+    def __init__(self, make: Any):
+        self.make = make
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if called(node.value) != RAISE:
+            return node
+        number = node.value.args[0].value  # type: ignore[attr-defined]
+        return self.make(
+            f"""
+            if _nb_error[0] == 0:
+                _nb_error[0], _nb_error[2], _nb_error[3], _nb_error[4] = {RAISED}, {number}, _nb_t, _nb_block
+            """
+        )
 
 
 class _Whole(ast.NodeTransformer):

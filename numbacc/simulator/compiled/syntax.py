@@ -26,6 +26,8 @@ CONTEXT = (*THREAD, *BLOCK, *SHAPE)
 
 #: Calls that stand for a barrier of the grid, the block or the warp, and for an exchange between threads.
 GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE = "_nb_syncgrid", "_nb_syncthreads", "_nb_syncwarp", "_nb_exchange"
+#: The call that notes an exception.
+RAISE = "_nb_raise"
 MEETINGS = (GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE)
 
 
