@@ -29,6 +29,7 @@ from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
 from .analysis import Facts
 from .checks import ERRORS, Checks, explain
+from .host import cores
 from .inference import infer
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
@@ -109,7 +110,7 @@ class Kernel:
         blocks = math.prod(grid)
         shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks) if self.checked else ()
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
-        workers = workers or _cores()
+        workers = workers or cores()
         if compiled.serial or workers == 1 or blocks == 1 or blocks * math.prod(block) < _SMALL:
             run = functools.partial(compiled.run, 0, blocks, *tail)
         else:
@@ -309,9 +310,12 @@ def raised(error: Any, exceptions: list[Any], block: tuple[int, ...], grid: tupl
     try:
         names = {"__module__": kind.__module__, "__reduce__": KernelError.__reduce__}
         both = type(kind.__name__, (KernelError, kind), names)
-        return both(text, file=file, line=line, thread=thread, block=at)  # type: ignore[no-any-return]
+        made: KernelError = both(text, file=file, line=line, thread=thread, block=at)
+        if str(made) == text:
+            return made
     except TypeError:  # a class that cannot be mixed
-        return KernelError(text, file=file, line=line, thread=thread, block=at)
+        pass
+    return KernelError(text, file=file, line=line, thread=thread, block=at)
 
 
 @functools.cache
@@ -354,14 +358,6 @@ def _share(run: Callable[..., None], blocks: int, workers: int, tail: tuple[Any,
     finally:
         for each in others:
             each.result()
-
-
-@functools.cache
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS and Windows
-        return os.cpu_count() or 1
 
 
 @functools.cache

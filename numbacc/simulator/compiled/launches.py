@@ -108,8 +108,10 @@ class Simulation:
         _entered.set(_entered.get()[:-1])
 
     def __repr__(self) -> str:
-        how = "checked" if self._options.checks() else "unchecked"
-        return f"kernels run on the CPU, {how}, on {self._options.workers or os.cpu_count()} cores"
+        from .host import cores
+
+        how, count = "checked" if self._options.checks() else "unchecked", self._options.workers or cores()
+        return f"kernels run on the CPU, {how}, on {count} core{'s' * (count != 1)}"
 
 
 def simulate(*, checked: bool | None = None, workers: int | None = None, contract: bool = True) -> Simulation:

@@ -200,11 +200,14 @@ class Source:
             return "cuda"
         if isinstance(path := getattr(value, "numbacc_path", None), str):
             return path
-        if isinstance(value, type(ast)) and value.__name__.split(".")[-1] in ("libdevice", "cg", "fp16"):
+        if isinstance(value, type(ast)) and value.__name__.split(".")[-1] in ("libdevice", "cg", "fp16", "bf16"):
             return f"cuda.{value.__name__.split('.')[-1]}"
         module = getattr(value, "__module__", "") or type(value).__module__
         if ".libdevice" in module:
             return f"cuda.libdevice.{value.__name__}"
+        if kind := re.search(r"cuda\..*(fp16|bf16)$", module):
+            path = f"cuda.{kind[1]}.{getattr(value, '__name__', '').lstrip('_')}"
+            return path if path in half.FUNCTIONS else ""
         named_so = node.id if node.id in DIRECT else getattr(value, "__name__", "")
         if "cuda" not in module.split("."):
             return ""
