@@ -386,6 +386,20 @@ def _called(package: str, own: Any) -> Any:
     return call
 
 
+def _called_marshaller(package: str, own: Any) -> Any:
+    """A configuration of Numba's successor, which keeps them for later launches."""
+
+    @wraps(own)
+    def call(made: Any, *args: Any) -> Any:
+        known = getattr(made, "_available_launch_config", None)
+        if entered() is None or known is None:
+            return own(made, *args)
+        rest = known["grid"], known["block"], made._launch_stream, known.get("sharedmem") or 0
+        return Configured(made._dispatcher, package, lambda: own, *rest)(*args)
+
+    return call
+
+
 def _called_for_all(package: str, own: Any) -> Any:
     @wraps(own)
     def call(made: Any, *args: Any) -> Any:
@@ -437,6 +451,7 @@ _REPLACED = {
     "forall": _forall,
     "_LaunchConfiguration": _called,
     "ForAll": _called_for_all,
+    "_ArgMarshaller": _called_marshaller,
     "compile": _compile,
     "compile_device": _compile,
     "disable_compile": _disable_compile,

@@ -132,8 +132,6 @@ class Normalize(ast.NodeTransformer):
             return self.block(statements("if not TEST:\n BODY", s.lineno, TEST=s.test, BODY=body))
         if isinstance(s, ast.Raise):
             return self.raising(s)
-        if isinstance(s, ast.Delete) and all(isinstance(t, ast.Name) for t in s.targets):
-            return []
         if not isinstance(s, _SIMPLE):
             raise self.source.unsupported(s.lineno, f"`{ast.unparse(s).splitlines()[0][:60]}`")
         if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and isinstance(s.targets[0], ast.Name):
