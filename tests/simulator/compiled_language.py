@@ -104,6 +104,29 @@ def shapes_in_variables():
     return kernel, (x, poisoned(x)), 1001 * x[::-1]
 
 
+def tiles(dtype):
+    @cuda.jit
+    def kernel(x, y):
+        tile = cuda.shared.array(32, x.dtype)
+        k = cuda.threadIdx.x
+        tile[k] = x[k] / 2
+        cuda.syncthreads()
+        y[k] = tile[31 - k]
+
+    x = integers(32).astype(dtype)
+    return kernel, (x, poisoned(0.0, 32)), (x / 2).astype(dtype)[::-1]
+
+
+@case(32)
+def shared_arrays_of_an_arguments_dtype():
+    return tiles(np.float32)
+
+
+@case(32)
+def shared_arrays_of_another_dtype():
+    return tiles(np.int16)
+
+
 @case(8)
 def constants_of_small_types():
     @cuda.jit

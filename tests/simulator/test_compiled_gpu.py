@@ -1,4 +1,4 @@
-"""The same kernels compiled for the CPU and on a GPU: equal integers, and equal float32 where both contract."""
+"""Kernels give the same results on a CPU and a GPU: equal integers, and equal float32 where both contract."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_ON_A_GPU = {
     "divergent_jumps_around_exchanges",  # lanes that a mask names do not come
     "device_function_that_some_threads_leave", "divisions_of_integers",  # undefined, -(2**63) // -1
 }  # fmt: skip
-#: Kernels whose floats differ in their last bits, and by how much: a GPU has an `exp` of its own.
+#: Kernels whose floats differ in their last bits, and by how much: a GPU computes `exp` differently.
 TOLERANCE = {"softmax": 2e-6}
 
 
@@ -102,7 +102,7 @@ def test_libdevice():
     np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-6)
 
 
-#: Times launches of a kernel; the argument says what comes before: nothing, an import of numbacc, a use of `simulate`.
+#: Times launches of a kernel without numbacc, after its import, or after a use of `simulate`, as the argument says.
 LAUNCHES = """
 import json, sys, time
 if sys.argv[1] != "numba":

@@ -131,11 +131,11 @@ NAMES: dict[str, Any] = {"max": largest, "min": smallest, "int": whole, "_nb_pre
 
 
 def _convert(instruction: Any) -> None:
-    """Let a conversion of a float to an integer give what a GPU's instruction gives."""
+    """Give a conversion of a float to an integer the results of a GPU's instruction."""
     value, target = instruction.operands[0], instruction.type
     builder = ir.IRBuilder(instruction.parent)
     builder.position_before(instruction)
-    wide = ir.IntType(max(target.width, 16))  # there are no instructions for 8 bits
+    wide = ir.IntType(max(target.width, 16))  # a GPU converts to at least 16 bits
     name = f"llvm.{instruction.opname}.sat.i{wide.width}.{'f32' if isinstance(value.type, ir.FloatType) else 'f64'}"
     function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(wide, [value.type]), name)
     result = builder.call(function, [value])
@@ -148,7 +148,7 @@ def _convert(instruction: Any) -> None:
 
 
 def _shift(instruction: Any) -> None:
-    """Let a shift by any distance give what a GPU's instruction gives."""
+    """Give a shift by any distance the results of a GPU's instruction."""
     value, distance = instruction.operands
     width = value.type.width
     if isinstance(distance, ir.Constant) and isinstance(distance.constant, int) and 0 <= distance.constant < width:

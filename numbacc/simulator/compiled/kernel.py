@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import llvmlite
@@ -81,6 +82,8 @@ class Kernel:
         self._lock = threading.Lock()
         self._normal: Normalize | None = None
         self._body: list[ast.stmt] = []
+        self._typed = sorted(self.source.typed())
+        self._by_dtypes: dict[Any, Kernel] = {}
 
     def launch(
         self,
@@ -103,6 +106,9 @@ class Kernel:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
+        if self._typed:
+            self._of_dtypes(arguments).launch(grid, block, dynamic_bytes, arguments, workers)
+            return
         key = tuple(map(_fingerprint, arguments))
         arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
@@ -130,6 +136,19 @@ class Kernel:
             raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
+
+    def _of_dtypes(self, arguments: tuple[Any, ...]) -> Kernel:
+        """Return the kernel for arguments whose dtypes decide the types of shared or local arrays."""
+        given = dict(zip(self.source.parameters, arguments, strict=False))
+        dtypes = {n: getattr(given.get(n), "dtype", None) for n in self._typed}
+        key = tuple(dtypes.values())
+        with self._lock:
+            if key not in self._by_dtypes:
+                made = self._by_dtypes[key] = copy.copy(self)
+                made._lock, made._compiled, made._normal, made._typed = threading.Lock(), {}, None, []
+                made.source = Source(self.source.function)
+                made.source.constants.update({n: SimpleNamespace(dtype=d) for n, d in dtypes.items()})
+            return self._by_dtypes[key]
 
     def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
         with self._lock:

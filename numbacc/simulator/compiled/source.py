@@ -43,7 +43,7 @@ def own(value: Any) -> Any:
     """Return a value of a kernel's global name as Numba for the CPU knows it.
 
     A type of numba.cuda's or numba_cuda_mlir's own copy becomes Numba's. Numbers and arrays of float16 and bfloat16
-    become those of `half`.
+    become types of `half`.
     """
     if isinstance(value, (np.generic, np.ndarray)) or type(value).__module__ == "ml_dtypes":
         return half.argument(value)
@@ -142,6 +142,13 @@ class Source:
                         if isinstance(made, (int, float, tuple, np.generic)):
                             found[target.id] = made
         return found
+
+    def typed(self) -> set[str]:
+        """Return the parameters whose `x.dtype` decides the type of a shared or local array."""
+        arrays = ("cuda.shared.array", "cuda.local.array")
+        calls = [n for n in walk(self.body) if isinstance(n, ast.Call) and self.path(n.func) in arrays]
+        dtypes = [n.value for n in walk(calls) if isinstance(n, ast.Attribute) and n.attr == "dtype"]
+        return {n.id for n in dtypes if isinstance(n, ast.Name) and n.id in self.parameters}
 
     def is_index(self, node: ast.expr) -> bool:
         """Return whether an expression is a thread's or block's index, or a variable that is assigned one only."""
