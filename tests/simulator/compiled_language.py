@@ -50,6 +50,23 @@ def a_parameter_that_is_assigned_without_a_barrier():
     return kernel, (123, poisoned(0, 16)), np.full(16, 124)
 
 
+@case(8)
+def arguments_that_are_none():
+    @cuda.jit
+    def kernel(x, scale, shift, y):
+        k = cuda.threadIdx.x
+        value = x[k]
+        if scale is not None and shift is None:
+            value *= scale
+        elif shift is not None:
+            value += shift
+        cuda.syncthreads()
+        y[k] = value * (1 if shift is None else shift) + (20 if scale is None else 10)
+
+    x = integers(8)
+    return kernel, (x, 3, None, poisoned(x)), 3 * x + 10
+
+
 @cuda.jit(device=True)
 def innermost(x):
     return x + 1

@@ -35,7 +35,7 @@ from .inference import infer
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
 from .source import Source
-from .syntax import SHAPE, assignment, function, named, returns, statements, walk
+from .syntax import SHAPE, assignment, function, named, pruned, returns, statements, walk
 
 #: Launches of fewer threads than this run on the calling thread.
 _SMALL = 1 << 14
@@ -83,7 +83,8 @@ class Kernel:
         self._normal: Normalize | None = None
         self._body: list[ast.stmt] = []
         self._typed = sorted(self.source.typed())
-        self._by_dtypes: dict[Any, Kernel] = {}
+        self._special = False
+        self._specials: dict[Any, Kernel] = {}
 
     def launch(
         self,
@@ -106,8 +107,8 @@ class Kernel:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
-        if self._typed:
-            self._of_dtypes(arguments).launch(grid, block, dynamic_bytes, arguments, workers)
+        if not self._special and (self._typed or any(each is None for each in arguments)):
+            self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers)
             return
         key = tuple(map(_fingerprint, arguments))
         arguments = tuple(map(half.argument, arguments))
@@ -137,18 +138,21 @@ class Kernel:
 
     # ------------------------------------------------------------ compilation
 
-    def _of_dtypes(self, arguments: tuple[Any, ...]) -> Kernel:
-        """Return the kernel for arguments whose dtypes decide the types of shared or local arrays."""
+    def _specialized(self, arguments: tuple[Any, ...]) -> Kernel:
+        """Return the kernel for arguments that are None, or whose dtypes decide the types of shared or local arrays."""
         given = dict(zip(self.source.parameters, arguments, strict=False))
         dtypes = {n: getattr(given.get(n), "dtype", None) for n in self._typed}
-        key = tuple(dtypes.values())
+        missing = tuple(n for n, value in given.items() if value is None)
+        key = missing, tuple(dtypes.values())
         with self._lock:
-            if key not in self._by_dtypes:
-                made = self._by_dtypes[key] = copy.copy(self)
-                made._lock, made._compiled, made._normal, made._typed = threading.Lock(), {}, None, []
+            if key not in self._specials:
+                made = copy.copy(self)
+                made._lock, made._compiled, made._normal, made._special = threading.Lock(), {}, None, True
                 made.source = Source(self.source.function)
                 made.source.constants.update({n: SimpleNamespace(dtype=d) for n, d in dtypes.items()})
-            return self._by_dtypes[key]
+                made.source.body = pruned(made.source.body, missing)
+                self._specials[key] = made
+            return self._specials[key]
 
     def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
         with self._lock:
