@@ -127,3 +127,14 @@ def test_integers_beyond_a_signature_lose_their_upper_bits():
     with numbacc.simulate():
         stores[1, 1](y, 0xFFFF_FFF0, -1)
     assert y.tolist() == [-16, 255]
+
+
+@cuda.jit
+def moves(x, y):
+    x = x[1:]
+    y[cuda.grid(1)] = x[cuda.grid(1)]
+
+
+def test_messages_name_parameters_that_are_assigned():
+    with numbacc.simulate(checked=True), pytest.raises(KernelError, match="index 7 is out of bounds of axis 0 of x"):
+        moves[1, 8](np.arange(8), np.zeros(8))

@@ -741,7 +741,7 @@ def _made(name: str) -> Any:
 @overload_method(types.Integer, "bit_count")
 def _bit_count_of(x):  # type: ignore[no-untyped-def]
     """int.bit_count, which numba-cuda has and Numba for the CPU has not."""
-    return lambda x: _popc(x)  # type: ignore[call-arg]
+    return lambda x: _popc(x)
 
 
 @overload(math.fmod)

@@ -34,7 +34,7 @@ from .host import cores
 from .inference import infer
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
-from .source import Source
+from .source import GIVEN, Source
 from .syntax import SHAPE, assignment, function, named, pruned, returns, statements, walk
 
 #: Launches of fewer threads than this run on the calling thread.
@@ -133,6 +133,7 @@ class Kernel:
             with self._lock:
                 checks = compiled.checks()
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
+            names = [each.removeprefix(GIVEN) for each in names]
             found = explain(error, names, lines, self.source, block, grid)
             raise KernelError(found.pop("message"), **found)
 

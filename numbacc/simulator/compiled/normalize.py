@@ -335,7 +335,8 @@ class Normalize(ast.NodeTransformer):
         if path == "cuda.const.array_like":
             return self.constant(node)
         if path in _LOADS:
-            return self.visit(element(*self.positional(node, "array", "i"), ast.Load()))
+            array, index = self.positional(node, "array", "i")
+            return self.visit(element(array, index, ast.Load()))
         if path == "cuda.clz" and len(node.args) == 1 and self.source.is_index(node.args[0]):  # it has 32 bits
             node.args = [expression("_nb_np.int32(INDEX)", line, INDEX=node.args[0])]
         arguments = [self.visit(a) for a in node.args]
