@@ -97,7 +97,7 @@ _register_extreme(smallest, min, operator.lt, "<")
 
 
 @infer_global(whole)
-class _Whole(AbstractTemplate):  # type: ignore[misc]
+class _IntTemplate(AbstractTemplate):  # type: ignore[misc]
     key = whole
 
     def generic(self, args: Any, kws: Any) -> Any:
@@ -166,7 +166,7 @@ def _shift(instruction: Any) -> None:
         instruction.opname, instruction.operands = "and", [shifted, builder.sext(fits, value.type)]
 
 
-class _Lower(Lower):  # type: ignore[misc]
+class _GPULower(Lower):  # type: ignore[misc]
     """Makes LLVM code of a function."""
 
     def lower_normal_function(self, fndesc: Any) -> None:
@@ -181,12 +181,12 @@ class _Lower(Lower):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(NativeLowering):  # type: ignore[misc]
-    _name = "numbacc_lowering"
+class _GPUResults(NativeLowering):  # type: ignore[misc]
+    _name = "numbacc_gpu_results"
 
     @property
     def lowering_class(self) -> Any:
-        return _Lower
+        return _GPULower
 
 
 class Compiler(CompilerBase):  # type: ignore[misc]
@@ -195,7 +195,7 @@ class Compiler(CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         """Return Numba's passes, with another one that makes LLVM code."""
         made = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        made.passes = [(_Lowering, text) if each is NativeLowering else (each, text) for each, text in made.passes]
+        made.passes = [(_GPUResults, text) if each is NativeLowering else (each, text) for each, text in made.passes]
         made._finalized = False
         made.finalize()
         return [made]
