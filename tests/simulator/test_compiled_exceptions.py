@@ -6,9 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from skips import skip_if
 
 import numbacc
 from numbacc import cuda
+from numbacc.base.dispatch import simulated
 from numbacc.errors import KernelError, UnsupportedError
 
 CHECKED = pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
@@ -122,6 +124,7 @@ def stores(y, a, b):
     y[0], y[1] = a, b
 
 
+@skip_if(simulated(), "not simulated")
 def test_integers_beyond_a_signature_lose_their_upper_bits():
     y = np.full(2, -1, np.int32)
     with numbacc.simulate():

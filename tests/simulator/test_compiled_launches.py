@@ -454,6 +454,7 @@ class ArgMarshaller:
         self._available_launch_config = {"grid": grid, "block": block, "sharedmem": None}
 
 
+@skip_if(SIMULATED, "not simulated")
 def test_configurations_of_numbas_successor_that_were_made_outside():
     launched = []
     call = launches._called_marshaller("numba_cuda_mlir.numba_cuda", lambda made, *args: launched.append(args))
