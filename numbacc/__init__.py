@@ -10,7 +10,7 @@ dx = gated.backward(y, saved)
 z = gemm.matmul(y, y.T, epilogue="gelu")
 ```
 
-Importing numbacc loads no library and touches no GPU; a family is imported when it is first used.
+Importing numbacc loads no library and does not use the GPU. Each family is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ __all__ = [
 
 
 def _function(name: str) -> Any:
-    """What computes an operator or a function of NumPy's on device arrays, by its name."""
+    """Return the function that computes an operator or a function of NumPy on device arrays, by its name."""
     if name == "__array_namespace__":
         return import_module(".array_api", __name__)
     if name == "__numpy_functions__":

@@ -17,12 +17,12 @@ USAGE = """usage: numbacc COMMAND, or python -m numbacc COMMAND
   --version        the version of numbacc
 """
 
-#: Commands that left the package -> how they are run in a checkout of the repository.
+#: Commands that were removed from the package -> how to run them in a checkout of the repository.
 MOVED = {"bench": "python -m benchmarks", "check": "python -m tools.check"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command, by default the process's; its exit status."""
+    """Run a command, by default that of the process, and return its exit status."""
     command, *rest = (sys.argv[1:] if argv is None else argv) or [""]
     if command == "--version":
         print(f"numbacc {__version__}")

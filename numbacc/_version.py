@@ -1,3 +1,3 @@
-"""The version, in a module of its own so that the build reads it without importing numbacc."""
+"""The version, in a separate module that the build reads without importing numbacc."""
 
 __version__ = "0.1.0"

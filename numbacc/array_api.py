@@ -1,6 +1,7 @@
-"""The part of the array API standard (2024.12) that numbacc has, by its names: `x.__array_namespace__()`.
+"""The supported part of the array API standard (2024.12), with its names, for `x.__array_namespace__()`.
 
-Functions are those of `numbacc.elementwise`, `gemm` and `numbacc` itself. docs/elementwise.md lists what is missing.
+The functions come from `numbacc.elementwise`, `gemm` and `numbacc` itself. docs/elementwise.md lists what is
+missing.
 """
 
 from __future__ import annotations
@@ -63,22 +64,22 @@ globals().update({name: getattr(_own, _RENAMED.get(name, name)) for name in (*_S
 
 
 def __array_namespace_info__() -> _NamespaceInfo:
-    """What there is: dtypes, devices and defaults."""
+    """Return the namespace's dtypes, devices and defaults."""
     return _NamespaceInfo()
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
-    """As `numbacc.asarray`; an array on a GPU is converted there. With copy=True a copy, with copy=False never one.
+    """Return obj as an array, as `numbacc.asarray` does; an array on a GPU is converted there.
 
-    Python's floats become float32, its complex numbers complex64.
+    copy=True always copies, copy=False never does. Python's floats become float32, and its complex numbers complex64.
     """
     if hasattr(obj, "_numbacc_layout"):
         wanted = obj.dtype if dtype is None else _dtypes.dtype(dtype)
         if copy is False and wanted != obj.dtype:
-            raise DTypeError(f"copy=False: obj has dtype {obj.dtype}, and becomes {wanted} by a copy")
+            raise DTypeError(f"copy=False: obj has dtype {obj.dtype}, and converting it to {wanted} needs a copy")
         found = _placed(obj, device)
         if copy is False and found is not obj:
-            raise LayoutError(f"copy=False: obj is on GPU {obj.device}, and gets to device={device!r} by a copy")
+            raise LayoutError(f"copy=False: moving obj from GPU {obj.device} to device={device!r} needs a copy")
         return astype(found, wanted, copy=copy is True and found is obj)
     if dtype is None and _is_python(obj):
         found = np.asarray(obj)
@@ -89,31 +90,31 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
 
 
 def _placed(x: Any, device: Any) -> Any:
-    """An array on a device, itself where it is there or none is named."""
+    """Return an array on a device; the array itself if it is on it already, or if no device is named."""
     if device is None:
         return x
     return x.to_device(device) if hasattr(x, "_numbacc_layout") else _made.asarray(x, device=device)
 
 
 def _is_python(obj: Any) -> Any:
-    """Whether it is a number of Python's, or lists of such."""
+    """Return whether obj is a Python number, or a list of such."""
     if type(obj) in (list, tuple):
         return _all(map(_is_python, obj))
     return type(obj) in (int, float, complex, _truth)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """As `numbacc.empty`; float32 is the default dtype, as everywhere in numbacc."""
+    """Return an uninitialized array; see `numbacc.empty`. The default dtype is float32, as everywhere in numbacc."""
     return _made.empty(shape, _or_float32(dtype), device=device)
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """As `numbacc.zeros`."""
+    """Return an array of zeros; see `numbacc.zeros`."""
     return _made.zeros(shape, _or_float32(dtype), device=device)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """An array of ones."""
+    """Return an array of ones."""
     return _made.full(shape, 1, _or_float32(dtype), device=device)
 
 
@@ -122,45 +123,45 @@ def _or_float32(dtype: Any) -> Any:
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """As `numbacc.full`; without dtype of that of the number: bool, int64, float32 or complex64."""
+    """Return an array of equal elements; see `numbacc.full`. The default dtype is bool, int64, float32 or complex64."""
     kinds = {int: int64, float: float32, complex: complex64}
     found = kinds.get(type(fill_value), bool) if dtype is None else dtype
     return _made.full(shape, fill_value, found, device=device)
 
 
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """As `numbacc.empty_like`."""
+    """Return an uninitialized array like x; see `numbacc.empty_like`."""
     return _made.empty_like(x, dtype=dtype, device=device)
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """An array of x's shape, all of one number."""
+    """Return an array of x's shape whose elements all have one value."""
     found = _made.empty_like(x, dtype=dtype, device=device)
     found[...] = fill_value
     return found
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """An array of x's shape, of zeros."""
+    """Return an array of zeros of x's shape."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """An array of x's shape, of ones."""
+    """Return an array of ones of x's shape."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
-    """As `numbacc.from_dlpack`; on another device by a copy."""
+    """Return an array that shares x's memory; see `numbacc.from_dlpack`. For another device, x is copied."""
     taken = _made.from_dlpack(x)
     found = _placed(taken, device)
     if copy is False and found is not taken:
-        raise LayoutError(f"copy=False: x gets to device={device!r} by a copy")
+        raise LayoutError(f"copy=False: moving x to device={device!r} needs a copy")
     return _own.copy(found) if copy and found is taken else found
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
-    """Coordinates of a grid: each array of rank 1 repeated along the others' axes, as views."""
+    """Return the coordinates of a grid: each array of rank 1 repeated along the others' axes, as views."""
     if indexing not in ("xy", "ij"):
         raise unknown("indexing", indexing, ("xy", "ij"), 'it is "xy" or "ij"')
     rank = len(arrays)
@@ -176,18 +177,18 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
 
 
 def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:
-    """As `elementwise.cumsum`; axis may be left out of one alone. With include_initial=True a 0 comes first."""
+    """Return cumulative sums; see `elementwise.cumsum`. With include_initial=True, the first element is 0."""
     return _scanned(_own.cumsum, 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:
-    """As `elementwise.cumprod`; axis may be left out of one alone. With include_initial=True a 1 comes first."""
+    """Return cumulative products; see `elementwise.cumprod`. With include_initial=True, the first element is 1."""
     return _scanned(_own.cumprod, 1, x, axis, dtype, include_initial)
 
 
 def _scanned(function: Any, first: int, x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
     if x.ndim == 0 or (axis is None and x.ndim > 1):
-        raise ShapeError(f"x has rank {x.ndim}, axis={axis}: it must have an axis, and of several one must be named")
+        raise ShapeError(f"x has rank {x.ndim}, axis={axis}: rank 0 is not supported, and rank 2 or more needs axis=")
     where = normalize_axis(0 if axis is None else axis, x.ndim, "x")
     if not include_initial:
         return function(x, axis=where, dtype=dtype)
@@ -201,7 +202,7 @@ def _scanned(function: Any, first: int, x: Any, axis: Any, dtype: Any, include_i
 
 
 def _device_of(x: Any) -> str:
-    """Where an array is, as functions that make arrays take it."""
+    """Return an array's device, in the form of a `device=` argument."""
     return _operands.device_of(x)
 
 
@@ -209,7 +210,7 @@ def _device_of(x: Any) -> str:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
-    """As `elementwise.astype`, on another device if one is named."""
+    """Convert x to a dtype, as `elementwise.astype`, and move it to a device if one is named."""
     return _placed(_own.astype(x, dtype, copy=copy is not False), device)
 
 
@@ -217,19 +218,19 @@ def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> An
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
-    """A view with the axes in another order."""
+    """Return a view with the axes in another order."""
     return x.transpose(tuple(axes))
 
 
 def matrix_transpose(x: Any, /) -> Any:
-    """A view with the last two axes exchanged."""
+    """Return a view with the last two axes exchanged."""
     if x.ndim < 2:
         raise ShapeError(f"x has rank {x.ndim}; it must have 2 axes or more")
     return x.mT
 
 
 def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
-    """Of another shape: a view where the strides allow it, else, and with copy=True, of a C-contiguous copy."""
+    """Return x with another shape: a view if the strides allow it; else, and with copy=True, a C-contiguous copy."""
     if isinstance(x, np.ndarray):
         try:
             return x.reshape(shape, copy=copy)
@@ -247,7 +248,7 @@ def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
 
 
 def roll(x: Any, /, shift: int | tuple[int, ...], *, axis: Any = None) -> Any:
-    """Moved on by so many places, what leaves at the end comes in at the start; without axis as if it were flat."""
+    """Shift elements along axes; those shifted out at one end come in at the other. Without axis, x is flattened."""
     if axis is None:
         return roll(reshape(x, (-1,)), (_total(shift) if isinstance(shift, tuple) else shift), axis=0).reshape(x.shape)
     axes = axes_of(axis, x.ndim, "x", "axis")
@@ -263,7 +264,7 @@ def roll(x: Any, /, shift: int | tuple[int, ...], *, axis: Any = None) -> Any:
 
 
 def tile(x: Any, repetitions: tuple[int, ...], /) -> Any:
-    """So many copies of x beside each other along each axis."""
+    """Repeat x along each axis, `repetitions` times."""
     counts = (1,) * (x.ndim - len(repetitions)) + tuple(repetitions)
     shape = (1,) * (len(counts) - x.ndim) + tuple(x.shape)
     apart = reshape(x, tuple(n for length in shape for n in (1, length)))
@@ -272,9 +273,9 @@ def tile(x: Any, repetitions: tuple[int, ...], /) -> Any:
 
 
 def repeat(x: Any, repeats: int, /, *, axis: Any = None) -> Any:
-    """Each element so many times, one after the other; without axis of x as if it were flat."""
+    """Repeat each element `repeats` times, one after the other. Without axis, x is flattened."""
     if getattr(repeats, "shape", ()):
-        raise UnsupportedError("repeats is an array: the result's shape would be known on the GPU alone")
+        raise UnsupportedError("repeats is an array: only the GPU would know the result's shape. Pass an integer")
     if axis is None:
         return repeat(reshape(x, (-1,)), repeats, axis=0)
     where, times = normalize_axis(axis, x.ndim, "x"), _whole(repeats, "repeats", 0)
@@ -284,27 +285,27 @@ def repeat(x: Any, repeats: int, /, *, axis: Any = None) -> Any:
 
 
 def squeeze(x: Any, /, axis: Any) -> Any:
-    """A view without axes of length 1."""
+    """Return a view without axes of length 1."""
     return x.squeeze(axis)
 
 
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Any:
-    """A view with a new axis, or several."""
+    """Return a view with one or more new axes."""
     return _views.expanded(x, axis)
 
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Any:
-    """A view with an axis, or several, elsewhere."""
+    """Return a view with one or more axes moved."""
     return _views.moved(x, source, destination)
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
-    """A view repeated along new axes and those of length 1."""
+    """Return a view repeated along new axes and axes of length 1."""
     return _views.repeated(x, shape)
 
 
 def broadcast_arrays(*arrays: Any) -> list[Any]:
-    """Views repeated to one shape."""
+    """Return views repeated to one shape."""
     shapes = [tuple(x.shape) for x in arrays]
     try:
         shape = np.broadcast_shapes(*shapes)
@@ -314,13 +315,13 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Any:
-    """A view with axes reversed, all by default."""
+    """Return a view with axes reversed, by default all."""
     found = range(x.ndim) if axis is None else axes_of(axis, x.ndim, "x", "axis")
     return x[(*(slice(None, None, -1) if d in found else slice(None) for d in range(x.ndim)), ...)]
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """Views without an axis, one for each of its places."""
+    """Return views along an axis: one for each index, without that axis."""
     first = moveaxis(x, axis, 0)
     return tuple(first[k, ...] for k in range(first.shape[0]))
 
@@ -329,17 +330,17 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    """As `elementwise.clamp`; without bounds a copy."""
+    """Limit values to a range; see `elementwise.clamp`. Without bounds, return a copy."""
     return _own.copy(x) if min is None and max is None else _clamp(x, min, max)
 
 
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: Any = False) -> Any:
-    """How many elements are not 0."""
+    """Return the number of elements that are not 0."""
     return _own.sum(_own.not_equal(x, 0), axis=axis, keepdims=keepdims)
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along an axis, `n` times."""
+    """Return the differences of adjacent elements along an axis, taken `n` times."""
     count = _whole(n, "n", 0)
     parts = [each for each in (prepend, x, append) if each is not None]
     found = _own.concatenate(parts, axis) if len(parts) > 1 else x
@@ -350,12 +351,12 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
 
 
 def matmul(x1: Any, x2: Any, /) -> Any:
-    """As `gemm.matmul`."""
+    """Return a matrix product; see `gemm.matmul`."""
     return _matmul(x1, x2)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """The sum of the products of x1's elements, conjugated, with x2's along an axis counted from the end."""
+    """Return the sum of products of x1, conjugated, and x2, along an axis counted from the end."""
     least = _least(x1.ndim, x2.ndim)
     if not -least <= axis <= -1:
         raise AxisError(f"axis={axis} is out of range: use {-least} to -1")
@@ -366,7 +367,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    """The sum of products over axes: the last of x1 and the first of x2, so many, or as named for each."""
+    """Return the sum of products over axes: the last `axes` of x1 and the first of x2, or the axes named for each."""
     if isinstance(axes, int):
         axes = range(x1.ndim - axes, x1.ndim), range(axes)
     ones, others = (

@@ -1,12 +1,13 @@
-"""`python -m numbacc compile`: kernels compiled ahead of their first use, in parallel, and kept on disk.
+"""`python -m numbacc compile`: compile kernels before their first use, in parallel, into the disk cache.
 
-What is compiled is what everyday calls launch: each family's formulas in each of its dtypes, on arrays that are dense,
-that start or end at odd addresses, that are transposed, and that have gaps. Other arrays get kernels when they come.
+The command compiles the kernels of everyday calls: each family's functions in each of its dtypes. Their arrays are
+contiguous, or start or end at odd addresses, or are transposed, or have gaps. Kernels for other arrays are compiled
+when they are needed.
 
-Each module tells the command which kernels its functions need. It has a function `everyday_<family>`, or several of
-them, `everyday_<family>_<subject>`. Their parameters are names of `_arrays`. A function returns operations, and the
-command chooses their kernels for aligned arrays. Or it chooses kernels itself, and returns None. The command finds
-these functions in all modules that are loaded.
+Each module names the kernels that its functions need, in a function `everyday_<family>`, or several functions
+`everyday_<family>_<subject>`. Their parameters are names of `_arrays`. The function returns operations, and the command
+chooses their kernels for aligned arrays. Or it chooses kernels itself, and returns None. The command finds these
+functions in all modules that are loaded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from . import elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
-from .conv import ahead  # noqa: F401  what is compiled for convolutions is said there
+from .conv import ahead  # noqa: F401  it lists the convolutions to compile
 from .elementwise import operation
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
@@ -39,15 +40,15 @@ from .runtime import disk_cache
 from .runtime.operation import Operation
 
 _ROWS = 256
-#: Lengths of rows: many times 16 bytes; those that leave rows at multiples of 8, 4 and 2 bytes; and short ones.
+#: Lengths of rows: of whole 16-byte words; those that make rows start at multiples of 8, 4 and 2 bytes; and short.
 _LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
-#: Elements of an array for which a kernel may do what pays for many only.
+#: Elements of an array so large that kernels use methods that pay off only for many elements.
 _LARGE = 2**28
-#: Lengths of the axes of queries: batch, heads or positions, positions or heads, a head.
+#: Lengths of the axes of queries: batch; heads or positions; positions or heads; elements of a head.
 _QUERIES = (2, 16, 64, 128)
-#: Tokens of a large batch; and of one whose rows have threads of their own, each with as much as it keeps.
+#: Tokens of a large batch; and of a batch whose rows each have threads that keep the row in registers.
 _MANY, _BATCH = 2**18, 2**13
-#: Floats that are copied and converted, not computed with.
+#: Floats that kernels only copy and convert.
 _NARROW = ("float8_e4m3fn", "float8_e5m2")
 
 
@@ -57,7 +58,7 @@ def _dense(shape: Sequence[int], dtype: str) -> Layout:
 
 
 def _matrices(columns: int, dtype: str) -> Iterator[tuple[Layout, Layout]]:
-    """Matrices of so many columns: (as they lie when they are read, as when they are written)."""
+    """Yield (layout for reading, layout for writing) of matrices with so many columns."""
     size = dtypes.TABLE[dtype].itemsize
     dense = _dense((_ROWS, columns), dtype)
     yield dense, dense
@@ -80,17 +81,17 @@ def _arrays(dtype: str, columns: int) -> dict[str, list[Any]]:
     batch = [(_dense((_BATCH, _LONG), dtype), _dense((_BATCH,), "int64"))] * (columns == _LONG)
     return {
         "matrix": [matrix],
-        # The dtype is any float, also one that kernels only copy and convert.
+        # Any float dtype, including those that kernels only copy and convert.
         "stored": [matrix],
         "row": [_dense((columns,), dtype)],
         "vector": [_dense((_LONG,), dtype)],
-        # An optimizer has them.
+        # Arrays of an optimizer's state.
         "moments": [_dense((_LONG,), name) for name in {dtype, "float64" if dtype == "float64" else "float32"}],
-        # There is one for each row of the matrix, or so many that a thread takes several accesses.
+        # One index for each row of the matrix; or so many that each thread makes several accesses.
         "tokens": [tokens],
         "indices": [tokens, _dense((_MANY,), "int64")],
         "places": [_dense((_ROWS, 1), "int64")],
-        # Rows of numbers, and a class for each.
+        # Rows of numbers, with a class for each row.
         "labelled": [(matrix, tokens), *batch],
         "queries": [_dense(_QUERIES, dtype)],
         "angles": [_dense(table, compute) for table in ((second, width // 2), (first, 1, width // 2))],
@@ -152,7 +153,7 @@ def everyday_fft() -> Iterator[Operation]:
                             yield repacking.executable(step, 1024)
 
 
-#: Method -> its arguments, where it has some.
+#: Method -> its arguments.
 _DRAWS: dict[str, tuple[Any, ...]] = {
     "bits": (),
     "random": (),
@@ -171,7 +172,7 @@ def everyday_random() -> None:
             for size in (_LONG, _ODD[-1]):
                 plan = plans.planned(method, given, size, dtype, sequence)
                 plan.ready(())
-                plan.drawing_from_gpu.ready((0, 0))  # what graphs launch
+                plan.drawing_from_gpu.ready((0, 0))  # the kernels that graphs launch
 
 
 def everyday_copies() -> Iterator[Operation]:
@@ -183,8 +184,11 @@ def everyday_copies() -> Iterator[Operation]:
 
 
 def everyday_elementwise() -> Iterator[Operation]:
-    """Every function and gradient in every float, of dense arrays and numbers for options, of odd rows, and of large
-    arrays; those that have integers in the ones that are most used."""
+    """Yield every elementwise function and gradient in the dtypes that are used most.
+
+    For floats these are contiguous arrays with scalar options, rows of odd length, and large arrays; for other dtypes
+    contiguous arrays.
+    """
     for row in elementwise.rows():
         for dtype in (*dtypes.FLOATS, "int32", "int64", "bool", "complex64"):
             shapes = [(_ROWS, _LONG), (_ROWS, _ODD[-1]), (_LARGE,)] if dtype in dtypes.FLOATS else [(_ROWS, _LONG)]
@@ -220,14 +224,14 @@ FAMILIES = everyday()
 
 
 def kernels(families: Iterable[str]) -> list[Any]:
-    """The kernels that everyday calls of families launch, each once."""
+    """Return the kernels that everyday calls of families launch, each once."""
     found: list[Any] = []
     with launching_by(Noted.into(found)):
         for function in (function for family in families for function in FAMILIES[family]):
             for given in _given(signature(function).parameters):
                 for plan in function(*given) or ():
                     plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
-    # What was noted launches nothing.
+    # The recorded executables launch nothing, so the caches must not keep them.
     for shared in (copy, repacking):
         shared.executable.cache_clear()
     epilogue_plans.plans.clear()
@@ -235,7 +239,7 @@ def kernels(families: Iterable[str]) -> list[Any]:
 
 
 def compile_kernel(kernel: Any, capability: tuple[int, int]) -> bool:
-    """Compile a kernel unless it is kept on disk already; True if it was compiled."""
+    """Compile a kernel unless the disk cache contains it; return True if it was compiled."""
     from .runtime.launch import compile_cubin
 
     key = disk_cache.key(kernel, capability)
@@ -246,13 +250,13 @@ def compile_kernel(kernel: Any, capability: tuple[int, int]) -> bool:
 
 
 def _start(capability: tuple[int, int]) -> None:
-    """Begin a process that compiles."""
+    """Initialize a process that compiles."""
     from .base._numba import pretend_capability
 
     pretend_capability(capability)
 
 
-#: Kernels next to each other are much alike, and so are their device functions, which a process compiles once.
+#: Kernels per task: adjacent kernels share device functions, which a process compiles only once.
 _TOGETHER = 4
 
 
@@ -266,7 +270,7 @@ def _capability(text: str) -> tuple[int, int]:
 
 
 def main(argv: list[str]) -> int:
-    """The command line of `python -m numbacc compile`."""
+    """Run the command line of `python -m numbacc compile`."""
     parser = argparse.ArgumentParser(prog="python -m numbacc compile", description=__doc__)
     parser.add_argument("families", nargs="*", metavar="family", help=f"any of {', '.join(FAMILIES)}; all by default")
     parser.add_argument("--capability", type=_capability, help="for GPUs of this compute capability, as 9.0")
@@ -280,7 +284,7 @@ def main(argv: list[str]) -> int:
     capability = options.capability
     if capability is None:
         if not has_gpu():
-            print("there is no GPU: say which compute capability to compile for, as --capability 9.0")
+            print("there is no GPU: pass the compute capability to compile for, such as --capability 9.0")
             return 1
         from .runtime import device
 
@@ -290,15 +294,15 @@ def main(argv: list[str]) -> int:
         for kernel in kernels(options.families or FAMILIES)
         if all(dtypes.TABLE[name].oldest_capability <= capability for name in kernel.dtypes)
     ]
-    # Children of a process that uses a GPU cannot use it, nor need they: they start anew.
+    # A child of a process that uses a GPU could not use it, and need not: the processes are spawned.
     with multiprocessing.get_context("spawn").Pool(options.processes, _start, (capability,)) as pool:
         made = sum(_shown(pool.imap_unordered(_compile, tasks, _TOGETHER), len(tasks)))
-    print(f"{made} kernels compiled, {len(tasks) - made} were there, in {disk_cache.directory()}")
+    print(f"{made} kernels compiled, {len(tasks) - made} were already cached, in {disk_cache.directory()}")
     return 0
 
 
 def _shown(results: Iterable[bool], total: int) -> Iterator[bool]:
-    """The results as they come, with a bar of how many there are."""
+    """Yield the results as they arrive, with a progress bar."""
     try:
         from tqdm import tqdm
     except ImportError:

@@ -1,4 +1,4 @@
-"""Names to write kernels with: the names of numba.cuda, also where it is not installed.
+"""The names of numba.cuda for writing kernels, also if numba.cuda is not installed.
 
 ```
 from numbacc import cuda
@@ -14,8 +14,8 @@ add[1, 32](x, x)
 print(x.copy_to_host())
 ```
 
-On a GPU this is numba.cuda. Without one, `cuda.to_device`, `cuda.stream` and the like work on the host's memory, and
-kernels run in the compiled simulator: see docs/simulator.md. In Numba's simulator (NUMBA_ENABLE_CUDASIM=1) this
+On a GPU this is numba.cuda. Without a GPU, `cuda.to_device`, `cuda.stream` and similar functions work on host memory,
+and kernels run in the compiled simulator; see docs/simulator.md. In Numba's simulator (NUMBA_ENABLE_CUDASIM=1) this
 module is numba.cuda.
 """
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- numba.cuda
 
-#: Numba's module, or None; empty before it is looked for.
+#: Numba's module, or None if it is missing; the list is empty before the first search.
 _found: list[ModuleType | None] = []
 _only_one = threading.RLock()
 
 
 def _numbas() -> ModuleType | None:
-    """Return numba.cuda, or None where it is not installed, or lacks what it needs."""
+    """Return numba.cuda, or None if it is not installed or its requirements are missing."""
     with _only_one:
         if not _found:
             try:
@@ -56,11 +56,11 @@ def _numbas() -> ModuleType | None:
 
 
 def _register(own: Any) -> None:
-    """Let Numba compile kernels in which the name `cuda` is this module."""
+    """Make Numba compile kernels in which the name `cuda` is this module."""
     try:
         declarations = import_module("numba.cuda.cudadecl")
         declarations.register_global(sys.modules[__name__], declarations.types.Module(own))
-    except (ImportError, AttributeError):  # of a version that the simulator runs and numbacc does not know
+    except (ImportError, AttributeError):  # a version of Numba that only the simulator supports
         pass
 
 
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(numbas, name)
     except AttributeError:
-        if name == "types" or name in _TYPES:  # which the target in Numba itself does not have
+        if name == "types" or name in _TYPES:  # Numba's own CUDA target lacks these
             return _stub(name)
         try:
             return import_module(f"numba.cuda.{name}")
@@ -90,7 +90,7 @@ def __dir__() -> list[str]:
 
 # ---------------------------------------------------------------- without numba.cuda
 
-#: What kernels call, and namespaces; and types.
+#: Functions and namespaces for kernels; and types.
 _FOR_KERNELS = """
 activemask all_sync any_sync atomic ballot_sync blockDim blockIdx brev cbrt cg clz const eq_sync ffs fma grid gridDim
 gridsize laneid lanemask_lt libdevice local match_all_sync match_any_sync nanosleep popc selp shared shfl_down_sync
@@ -112,7 +112,7 @@ _NAMES, _TYPES = frozenset([*_FOR_KERNELS.split(), *_VECTORS]), frozenset(_KINDS
 
 
 class Stub:
-    """A name of numba.cuda that has a meaning in kernels only."""
+    """A name of numba.cuda that works only inside kernels."""
 
     def __init__(self, path: str):
         self.numbacc_path, self.__name__ = path, path.rpartition(".")[2]
@@ -123,7 +123,7 @@ class Stub:
         return Stub(f"{self.numbacc_path}.{name}")
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        raise DeviceError(f"{self.numbacc_path} has a meaning in a kernel only: call it in a function with @cuda.jit")
+        raise DeviceError(f"{self.numbacc_path} works only inside a kernel: call it in a function with @cuda.jit")
 
     def __repr__(self) -> str:
         return f"<{self.numbacc_path}, for kernels>"
@@ -133,7 +133,7 @@ class Stub:
 
 
 class StubKernel:
-    """A kernel or a device function of `cuda.jit`, where numba.cuda is not installed.
+    """A kernel or a device function of `cuda.jit`, if numba.cuda is not installed.
 
     Attributes:
         py_func: the Python function.
@@ -153,7 +153,7 @@ class StubKernel:
     def __getitem__(self, configuration: Any) -> launches.Configured:
         if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
             raise OptionError(
-                f"{self.__name__}[{shown(configuration)}]: it is kernel[grid, block, stream, shared bytes]"
+                f"{self.__name__}[{shown(configuration)}]: write kernel[grid, block, stream, shared bytes]"
             )
         return self.configure(*configuration)
 
@@ -162,7 +162,7 @@ class StubKernel:
         return launches.for_all(self, "", self._never, ntasks, tpb, stream, sharedmem)
 
     def specialize(self, *args: Any) -> StubKernel:
-        """Return the kernel."""
+        """Return the kernel itself."""
         return self
 
     def __call__(self, *args: Any) -> Any:
@@ -178,7 +178,7 @@ class StubKernel:
 
 
 def _argument_types(signature: Any) -> tuple[Any, ...] | None:
-    """The types of a signature's arguments, as text or as Numba's types; None where they are not known."""
+    """Return the types of a signature's arguments, as text or as Numba's types; None if they are unknown."""
     if isinstance(signature, str):
         signature = import_module("numba.core.sigutils").normalize_signature(signature)[0]
     found = getattr(signature, "args", signature)
@@ -186,7 +186,7 @@ def _argument_types(signature: Any) -> tuple[Any, ...] | None:
 
 
 def _jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Make a kernel, or a device function, of a Python function; as numba.cuda's `jit`."""
+    """Make a kernel or a device function of a Python function, as numba.cuda's `jit` does."""
     if callable(func_or_sig) and hasattr(func_or_sig, "__code__"):
         return StubKernel(func_or_sig, device, (), options)
     signatures = func_or_sig if isinstance(func_or_sig, list) else [] if func_or_sig is None else [func_or_sig]

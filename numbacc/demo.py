@@ -7,9 +7,9 @@ The network has one hidden layer. With x the images as rows, and a gated activat
     z = y W₂ + b₂          128 -> 10 classes
     L = mean over rows of -log softmax(z)[label]
 
-The layers run where their data is: on the GPU if there is one, in NumPy if not. The dense ones are
-`gemm.linear` and `gemm.linear_backward`. The loss and the update of the parameters are NumPy on the host, where the
-parameters live: each step sends them and a batch of images up, and takes the logits and the gradients back.
+The layers run on the GPU if there is one, else in NumPy. The dense layers are `gemm.linear` and `gemm.linear_backward`.
+The loss and the update of the parameters run in NumPy on the host, where the parameters are stored. Each step copies
+them and a batch of images to the GPU, and copies the logits and the gradients back.
 
 The data are 1,797 images of 8 x 8 pixels from the UCI handwritten digits (Alpaydin and Kaynak 1998), as
 scikit-learn ships them.
@@ -46,7 +46,7 @@ GRADIENT_TOLERANCE = 1e-6
 
 
 class SavedLayers(NamedTuple):
-    """Results that the backward pass needs: h, and what `gemm.linear` kept of either dense layer."""
+    """Results that the backward pass needs: h, and the objects that `gemm.linear` saved for both dense layers."""
 
     first: SavedLinear
     hidden: Any
@@ -54,7 +54,7 @@ class SavedLayers(NamedTuple):
 
 
 class Digits(NamedTuple):
-    """Images as rows of 64 standardised pixels, and the digits they show."""
+    """Images as rows of 64 standardised pixels, and the digits that they show."""
 
     train_images: Array
     train_labels: Array
@@ -63,7 +63,7 @@ class Digits(NamedTuple):
 
 
 def load_digits(seed: int = 0, test_fraction: float = 0.2) -> Digits:
-    """The UCI digits, shuffled, split, and standardised by what the training images alone say.
+    """Load the UCI digits, shuffled, split, and standardised with statistics of the training images only.
 
     Raises:
         ImportError: scikit-learn is not installed.
@@ -73,14 +73,14 @@ def load_digits(seed: int = 0, test_fraction: float = 0.2) -> Digits:
     images, labels = datasets.load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(images))
     test, train = np.split(order, [round(test_fraction * len(images))])
-    # One scale for all pixels: border pixels hardly vary, and their own scale would blow up their noise.
+    # One scale for all pixels: border pixels hardly vary, and separate scales would amplify their noise.
     mean, scale = images[train].mean(axis=0), images[train].std()
     standard = ((images - mean) / scale).astype(np.float32)
     return Digits(standard[train], labels[train], standard[test], labels[test])
 
 
 def initial_parameters(seed: int = 0, dtype: Any = np.float32) -> Parameters:
-    """Random weights of variance 1 / inputs, so that signals keep their size from layer to layer; no bias."""
+    """Return random weights of variance 1 / inputs, so that signals keep their size between layers; biases are 0."""
     rng = np.random.default_rng(seed)
 
     W1 = rng.standard_normal((64, 2 * HIDDEN)) / np.sqrt(64)
@@ -90,7 +90,7 @@ def initial_parameters(seed: int = 0, dtype: Any = np.float32) -> Parameters:
 
 
 def cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
-    """L = mean of -log p[label] with p = softmax(z), and dz = (p - onehot(label)) / rows."""
+    """Return L = mean of -log p[label] with p = softmax(z), and dz = (p - onehot(label)) / rows."""
     rows = np.arange(len(labels))
     # Subtracting a constant does not change the softmax; subtracting the maximum keeps exp from overflowing.
     shifted = logits - logits.max(axis=1, keepdims=True)
@@ -101,7 +101,7 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
 
 
 def forward(parameters: Parameters, images: Array, kind: str) -> tuple[Array, SavedLayers]:
-    """The logits z, on the host, and what the backward pass needs, where it was computed."""
+    """Return the logits z, on the host, and the results that the backward pass needs, on the device."""
     W1, b1, W2, b2 = (numbacc.asarray(parameters[name]) for name in ("W1", "b1", "W2", "b2"))
     hidden, first = gemm.linear(numbacc.asarray(images), W1, b1)
     active = gated.forward(hidden, kind)
@@ -110,7 +110,7 @@ def forward(parameters: Parameters, images: Array, kind: str) -> tuple[Array, Sa
 
 
 def backprop(parameters: Parameters, images: Array, labels: Array, kind: str) -> tuple[float, Parameters]:
-    """L, and its gradient with respect to every parameter, by the chain rule from the loss to the images."""
+    """Return L, and its gradient with respect to every parameter, by the chain rule."""
     logits, saved = forward(parameters, images, kind)
     loss, dlogits = cross_entropy(logits, labels)
     dactive, dW2, db2 = gemm.linear_backward(numbacc.asarray(dlogits), saved.second)
@@ -121,7 +121,7 @@ def backprop(parameters: Parameters, images: Array, labels: Array, kind: str) ->
 
 
 def accuracy(parameters: Parameters, images: Array, labels: Array, kind: str) -> float:
-    """The fraction of images whose largest logit is that of their label."""
+    """Return the fraction of images whose largest logit is that of their label."""
     logits, _ = forward(parameters, images, kind)
     return float((logits.argmax(axis=1) == labels).mean())
 
@@ -136,7 +136,7 @@ def train(parameters: Parameters, data: Digits, kind: str, epochs: int, seed: in
     for _ in range(epochs):
         losses = []
         order = rng.permutation(len(data.train_labels))
-        # The few images left over when the batches are full wait for another epoch's order.
+        # The few images that do not fill a batch are left out of this epoch.
         for start in range(0, len(order) - BATCH + 1, BATCH):
             batch = order[start : start + BATCH]
             images, labels = data.train_images[batch], data.train_labels[batch]
@@ -149,7 +149,7 @@ def train(parameters: Parameters, data: Digits, kind: str, epochs: int, seed: in
 
 
 class GradientCheck(NamedTuple):
-    """The slope of the loss along one direction: by backpropagation, by differences, and how far apart."""
+    """The slope of the loss along one direction, by backpropagation and by differences, and their relative error."""
 
     parameter: str
     backward: float
@@ -158,11 +158,13 @@ class GradientCheck(NamedTuple):
 
 
 def check_gradients(data: Digits, kind: str, seed: int = 0, step: float = 1e-5) -> list[GradientCheck]:
-    """Compare the gradient with central differences of the loss, for each parameter w along a direction d:
+    """Compare the gradient with central differences of the loss.
+
+    For each parameter w, along a direction d:
 
         <dL/dw, d>  =  (L(w + s d) - L(w - s d)) / 2s + O(s²)
 
-    Everything is float64: in float32 the rounding of L, divided by s, would hide an error. The network is
+    Everything is float64: in float32 the rounding error of L, divided by s, would hide a mistake. The network is
     untrained, since the gradients of a trained one are close to zero.
     """
     rng = np.random.default_rng(seed)
@@ -176,7 +178,7 @@ def check_gradients(data: Digits, kind: str, seed: int = 0, step: float = 1e-5) 
 
     checks = []
     for name, gradient in gradients.items():
-        # Random sizes, but the gradient's signs: no terms cancel, so the relative error means something.
+        # Random sizes, but the gradient's signs: no terms cancel, so the relative error is meaningful.
         direction = np.copysign(rng.standard_normal(gradient.shape), gradient)
         direction /= np.linalg.norm(direction)
         slope = float(np.sum(gradient * direction))
@@ -187,11 +189,11 @@ def check_gradients(data: Digits, kind: str, seed: int = 0, step: float = 1e-5) 
 
 
 def what_ran_where(parameters: Parameters, data: Digits, kind: str) -> str:
-    """A table of the operations of a training step; it is their plans that tell."""
+    """Return a table of the operations of a training step, from their plans' `info`."""
     logits, (first, hidden, second) = forward(parameters, data.train_images[:BATCH], kind)
     images, W1, active, W2 = first.x, first.w, second.x, second.w
     b1, b2 = numbacc.asarray(parameters["b1"]), numbacc.asarray(parameters["b2"])
-    # A gradient is of the shape, dtype and device of what it belongs to, and plans see no more.
+    # A gradient has the shape, dtype and device of its array, and plans depend on nothing else.
     dlogits, dactive, dhidden = numbacc.asarray(logits), active, hidden
     steps: dict[str, Any] = {
         "h = x W1 + b1": gemm.matmul.plan(images, W1, bias=b1, epilogue="bias"),
@@ -212,7 +214,7 @@ def what_ran_where(parameters: Parameters, data: Digits, kind: str) -> str:
 
 
 def bandwidth_table(rows: int = 8192, columns: int = 14336) -> str:
-    """Time each gated activation in bfloat16 on the GPU: in TB/s, and as a share of the speed of a copy."""
+    """Measure each gated activation in bfloat16 on the GPU, in TB/s and relative to the speed of a copy."""
     from .runtime.timing import copy_of, gpu_ms
 
     draws = Generator("philox", seed=7)
@@ -240,7 +242,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run the demo. Its exit status is 0 where accuracy and gradients are good, 1 if not, 2 if simulated."""
+    """Run the demo. The exit status is 0 if accuracy and gradients are good, 1 if not, 2 if simulated."""
     options, verdict = _parse(argv), {True: "pass", False: "FAIL"}
     kind, seed = options.kind, options.seed
     if dispatch.simulated():

@@ -1,4 +1,4 @@
-"""The exceptions of numbacc, each also the built-in exception that a NumPy user would expect, and its warning."""
+"""The exceptions of numbacc, each derived from the built-in exception that a NumPy user expects, and its warning."""
 
 import functools
 from collections.abc import Iterable
@@ -39,15 +39,15 @@ class ShapeError(Error, ValueError):
 
 
 class IndexRangeError(ShapeError, IndexError):
-    """An index lies outside of an array, or there are more than it has axes."""
+    """An index is out of range, or there are more indices than axes."""
 
 
 class AxisError(ShapeError, exceptions.AxisError):
-    """An array has no such axis: NumPy's error, and so an IndexError, too."""
+    """An array has no such axis. This is also NumPy's error, and so an IndexError."""
 
 
 class LayoutError(Error, ValueError):
-    """An argument's memory cannot be used as asked: read-only, overlapping, or wrongly strided.
+    """An argument's memory cannot be used as requested: it is read-only, overlaps, or has unsupported strides.
 
     Example:
         >>> gated.forward(np.ones(4), out=np.broadcast_to(1.0, (2,)))
@@ -57,7 +57,7 @@ class LayoutError(Error, ValueError):
 
 
 class OptionError(Error, ValueError):
-    """An option has a value that the operation does not know.
+    """An option has an unsupported value.
 
     Example:
         >>> gated.forward(np.ones(4), "gelu")
@@ -67,11 +67,11 @@ class OptionError(Error, ValueError):
 
 
 class ArgumentsError(OptionError, TypeError):
-    """A function is called with more, fewer or other arguments than it has."""
+    """A function was called with missing, unknown or too many arguments."""
 
 
 class DTypeError(Error, TypeError):
-    """An argument has a type or dtype that the operation does not take.
+    """An argument has an unsupported type or dtype.
 
     Example:
         >>> gated.forward(np.ones(4, int))
@@ -91,7 +91,7 @@ class DeviceError(Error, RuntimeError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """The library or the GPU lacks what the call needs, and nothing else computes it.
+    """The library or the GPU lacks a feature that the call needs, and numbacc has no alternative.
 
     Example:
         >>> numbacc.random.Generator("sobol32", device="cpu").bits(3, dtype="uint64")
@@ -106,7 +106,7 @@ class KernelError(Error, RuntimeError):
     Attributes:
         file: the path of the kernel's file.
         line: the line of the mistake.
-        thread: the indices (x, y, z) of the thread, or None where several are meant.
+        thread: the indices (x, y, z) of the thread, or None if the mistake concerns several threads.
         block: the indices (x, y, z) of its block.
 
     Example:
@@ -132,7 +132,7 @@ class KernelError(Error, RuntimeError):
 
 
 class CacheWarning(RuntimeWarning):
-    """Compiled code cannot be kept on disk, so every process compiles it again.
+    """Compiled code cannot be stored on disk, so every process compiles it again.
 
     Example:
         >>> issubclass(numbacc.CacheWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it
@@ -140,23 +140,26 @@ class CacheWarning(RuntimeWarning):
     """
 
 
-#: Characters of a wrong value that a message shows, and elements of an array.
+#: The most characters of a wrong value in a message, and the most elements of an array.
 _SHOWN, _ROW = 200, 8
 
 
 def shown(value: Any) -> str:
-    """A wrong value in a message: its repr, cut off where it is long, the type's name where there is none; of an array
-    that is no short row of NumPy's the dtype and the shape, since a GPU's elements would have to be waited for."""
+    """Return a wrong value for a message: its repr, shortened if it is long, or its type's name if repr fails.
+
+    For arrays this is the dtype and the shape, except for short rows of NumPy. The elements of a GPU array would have
+    to be waited for.
+    """
     try:
         short = _array(value)
         text = short or repr(value)
-    except Exception:  # an integer of thousands of digits, or another's mistake
+    except Exception:  # an integer of thousands of digits, or an error in another library
         return f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _array(value: Any) -> str:
-    """What an array is, without its elements; "" of what is none, and of a short one of NumPy's."""
+    """Describe an array without its elements; "" for other values and for short NumPy arrays."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
         return ""
@@ -165,7 +168,7 @@ def _array(value: Any) -> str:
     return f"<{type(value).__name__} of {dtype}, shape {tuple(shape)}>"
 
 
-#: Other libraries' name of an option's value, as `_plain` returns it -> numbacc's possible names.
+#: Other libraries' names of an option's value, as `_plain` returns them -> numbacc's possible names.
 _OTHER_NAMES = {
     "swish": "silu swiglu", "sigmoid": "glu", "relu": "reglu", "silu": "swiglu", "gelu": "geglu",
     "gelutanh": "gelu_tanh geglu_tanh gelu", "gelunew": "gelu_tanh", "geluapproximate": "gelu_tanh",
@@ -191,7 +194,7 @@ def nearest(value: Any, known: Iterable[Any]) -> str:
     if found is None and plain:
         found = next((each for each in _OTHER_NAMES.get(plain, "").split() if each in by_plain.values()), None)
     if found is None and plain:
-        from difflib import get_close_matches  # for wrong calls alone
+        from difflib import get_close_matches  # needed only for wrong calls
 
         begins = [each for each in by_plain if len(each) > 2 and (each.startswith(plain) or plain.startswith(each))]
         close = get_close_matches(plain, by_plain, 1, 0.7) or sorted(begins, key=len)[-1:] * (len(plain) > 2)
@@ -200,10 +203,10 @@ def nearest(value: Any, known: Iterable[Any]) -> str:
 
 
 def unknown(name: str, value: Any, known: Iterable[Any], words: str) -> OptionError:
-    """Return the error of an option with an unknown value; `words` list the known values."""
+    """Return the error for an option with an unknown value; `words` list the known values."""
     return OptionError(f"{name}={shown(value)} is unknown; {words}{nearest(value, known)}")
 
 
 def _plain(text: str) -> str:
-    """A value's letters and digits, in lower case."""
+    """Return a value's letters and digits, in lower case."""
     return "".join(each for each in text[:_SHOWN].casefold().rpartition("torch.")[2] if each.isalnum())

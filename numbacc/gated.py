@@ -85,33 +85,33 @@ def forward(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """y = a * g(b), where (a, b) are the two halves of x.
+    """Compute y = a * g(b), where (a, b) are the two halves of x.
 
     Args:
-        x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides, its length along `axis`
-            even; or a pair (a, b) of arrays of equal shape and dtype.
+        x: array of float32, float64, float16 or bfloat16, of rank 1 to 8, with any strides, and with even length along
+            `axis`; or a pair (a, b) of arrays of equal shape and dtype.
         kind: "glu", "reglu", "swiglu", "geglu" or "geglu_tanh".
-        axis: the axis that is split; without meaning for a pair.
-        gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, as Liger and
+        axis: the axis that is split; ignored for a pair.
+        gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, the order in which Liger and
             Hugging Face pack their weights.
         return_saved: whether to return a second object, which carries x and the options to `backward(dy, saved)`. x
             must not change until then.
-        out: array for y, of x's dtype and device and half its length along `axis`. It may be one of the
-            halves' own memory; other overlap is refused.
+        out: array for y, of x's dtype and device and half its length along `axis`. It may be the memory of one of the
+            halves; other overlap raises LayoutError.
 
     Returns:
-        y, a device array if x is one, a NumPy array if x is; `out` if given. Without `out`, y has the memory
-        order of x. With return_saved, (y, saved).
+        y, a device array if x is one, a NumPy array if x is one; `out` if given. Without `out`, y has the memory order
+        of x. With return_saved, (y, saved).
 
     Raises:
-        ShapeError: rank, odd length, axis, unequal halves, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: unknown kind, gate or stream.
-        LayoutError: out is read-only, overlaps in part, or has elements that share memory; with return_saved it shares
-            no memory with x.
+        ShapeError: the rank, axis or length is unsupported, the halves are unequal, or out has another shape.
+        DTypeError: x has an unsupported dtype or is not an array, or the dtypes differ.
+        OptionError: kind, gate or stream is unknown.
+        LayoutError: out is read-only, overlaps partially, or has elements that share memory; or with return_saved it
+            shares memory with x.
 
-    16-bit floats are computed in float32 and rounded once. NaN and infinity go through as the formulas say;
-    the same inputs give the same bits on every run.
+    16-bit floats are computed in float32 and rounded once. NaN and infinity follow the formulas. Results are the
+    same to the last bit on every run.
 
     Example:
         >>> gated.forward(np.array([3.0, -2.0, 1.0, 2.0]), "reglu")  # a is [3, -2], b is [1, 2]
@@ -143,9 +143,9 @@ def backward(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """dx, the gradient of a loss with respect to x, given dy, its gradient with respect to y = forward(x).
+    """Compute dx, the gradient of a loss with respect to x, given dy, its gradient with respect to y = forward(x).
 
-    With (a, b) the halves of x, dx holds da = dy * g(b) and db = dy * a * g'(b) where x holds a and b.
+    With (a, b) the halves of x, the halves of dx are da = dy * g(b) and db = dy * a * g'(b).
 
     | kind | da | db |
     |---|---|---|
@@ -160,14 +160,14 @@ def backward(
         x: the saved object of `forward(..., return_saved=True)`, as in `backward(dy, saved)`. It holds x, kind, axis
             and gate. Or x itself, with
         kind, axis, gate: the same as in `forward`. If one is forgotten, the gradient is wrong and nothing reports it.
-        out: array for dx, of x's shape, dtype and device; for a pair x, a pair. It may be x itself: in place.
+        out: array for dx, of x's shape, dtype and device; for a pair x, a pair. It may be x itself, in place.
         stream: as in `forward`.
 
     Returns:
         dx; for a pair x = (a, b), the pair (da, db); `out` if given.
 
     Raises:
-        as `forward`; ShapeError also where dy does not have y's shape.
+        the errors of `forward`; also ShapeError if dy does not have y's shape.
 
     Example:
         >>> y, saved = gated.forward(np.array([3.0, -2.0, 1.0, 2.0]), "reglu", return_saved=True)
@@ -178,21 +178,21 @@ def backward(
 
 
 def register(kind: str, gate: Callable[[float], float], slope: Callable[[float], float] | None = None) -> None:
-    """Make a kind of gated unit of one's own, y = a * g(b), for `forward` and `backward`.
+    """Define a custom kind of gated unit, y = a * g(b), for `forward` and `backward`.
 
     Args:
-        kind: its name. One of numbacc's own is refused; one that was registered before is replaced, as a cell that is
-            run again wants it.
-        gate: g, a Python function of one number: arithmetic, comparisons, branches, loops over known ranges, `math`,
-            calls of such functions and of numbacc's. On a GPU it is compiled, for each dtype, as the built-in kinds
-            are; NumPy computes it in float64.
-        slope: g', by default derived from `gate` by the chain rule. Give it where the derived one is not accurate: of
-            b / (1 + exp(-b)), say, it is inf · 0 where exp overflows.
+        kind: its name. It must not be one of numbacc's own kinds. A kind that was registered before is replaced, so
+            that you can run a notebook cell again.
+        gate: g, a Python function of one number. It may use arithmetic, comparisons, branches, loops over known ranges,
+            `math`, and calls of such functions and of numbacc's. On a GPU it is compiled for each dtype, like the
+            built-in kinds. On NumPy arrays it is computed in float64.
+        slope: g', by default derived from `gate` by the chain rule. Pass it if the derived one is inaccurate. For
+            example, the derivative of b / (1 + exp(-b)) is inf · 0 where exp overflows.
 
     Raises:
-        OptionError: kind is no new name; gate or slope is not a function of one number.
-        UnsupportedError: gate does what a kernel cannot, or what has no derivative that is known; the message names the
-            line.
+        OptionError: kind is not a new name, or gate or slope is not a function of one number.
+        UnsupportedError: gate uses something that a kernel does not support, or that has no known derivative. The
+            message shows the line.
 
     Example:
         >>> import math
@@ -205,7 +205,7 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
     for name, function in (("gate", gate), ("slope", slope)):
         if not takes_one(function) and not (name == "slope" and function is None):
             raise OptionError(f"{name}={shown(function)} is not a Python function of one number")
-    # First, so that a change while it is noted is noticed, too.
+    # First, so that a change during the tracing of the functions is noticed, too.
     outside = Outside([gate] if slope is None else [gate, slope])
     try:
         _own[kind] = own_gate(kind, gate, slope)
@@ -215,18 +215,18 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
     _outside.pop(kind, None)
     if outside:
         _outside[kind] = outside, partial(register, kind, gate, slope)
-    # Plans of the kind that had this name before.
+    # Forget plans of the kind that had this name before.
     _plans.clear()
 
 
-#: Kind that was registered -> direction -> formula.
+#: Registered kind -> direction -> formula.
 _own: dict[str, dict[str, Formula]] = {}
-#: Kind whose functions read values from outside -> these values, and a function that registers it again.
+#: Kind whose functions use globals or closures -> these values, and a function that registers the kind again.
 _outside: dict[str, tuple[Outside, Callable[[], None]]] = {}
 
 
 class _Changing(NamedTuple):
-    """A kind whose functions read values from outside, in the cache's keys."""
+    """A kind whose functions use globals or closures, in the cache's keys."""
 
     kind: str
 
@@ -239,7 +239,7 @@ def _notice(kind: Any) -> None:
 
 
 def _find(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any, handle: int) -> Any:
-    """Return the planned call of a function."""
+    """Return the plan and the arguments of a function's call."""
     _notice(kind)
     x = arguments[-1]
     paired = isinstance(x, (tuple, list))
@@ -253,11 +253,12 @@ def _find(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate
     layouts = tuple([operands.layout_of(a) for a in inputs])
     outs = outs_of(out, handle)
     out_layouts = None if outs is None else tuple([operands.layout_of(a) for a in outs])
-    if type(axis) is not int:  # 1.0 and True would be found in the cache under 1
+    if type(axis) is not int:  # the cache would find 1.0 and True under 1
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
-    # One array's layout stands for itself: a tuple less to make for each call.
+    # A single layout stands for itself, which saves a tuple for each call.
     target = out_layouts[0] if out_layouts is not None and len(out_layouts) == 1 else out_layouts
-    # The short path does not find a kind whose functions may have changed, and so comes here, where that is noticed.
+    # The fast path does not find kinds whose functions may have changed. Their calls come here, where changes are
+    # noticed.
     own: Any = _Changing(kind) if _outside and isinstance(kind, str) and kind in _outside else kind
     plan = _plans.find((direction, own, axis, gate, target, *layouts))
     return plan, inputs, outs, handle, ()
@@ -279,7 +280,7 @@ def _plan(
     direction: str, kind: str, axis: int, gate: str, paired: bool, inputs: tuple[Layout, ...],
     outs: tuple[Layout, ...] | None,
 ) -> MapPlan:  # fmt: skip
-    """Validation, and the two halves as operands. Everything here depends on layouts and options alone."""
+    """Check the arguments, and make a plan with the two halves as operands. It depends only on layouts and options."""
     _check_options(kind, gate)
     names = (_PAIR_NAMES if paired else _NAMES)[direction]
     x = inputs[-1]
@@ -330,7 +331,7 @@ def _plan(
 
 
 def _check_arrays(inputs: Sequence[Layout], names: Sequence[str]) -> None:
-    """Raise the fitting error unless all are floats of one dtype on one device."""
+    """Raise an error unless all arrays are floats of one dtype on one device."""
     x = inputs[-1]
     for array, name in zip(inputs, names, strict=True):
         check_same_device(array, name, x, names[-1])
@@ -344,7 +345,7 @@ def _check_arrays(inputs: Sequence[Layout], names: Sequence[str]) -> None:
 
 
 def _split(x: Layout, axis: int, argument: int) -> tuple[list[View], tuple[int, ...]]:
-    """The two halves of an array along an axis, and their shape."""
+    """Return the two halves of an array along an axis, and their shape."""
     length = x.shape[axis]
     if length % 2:
         raise ShapeError(
@@ -357,7 +358,7 @@ def _split(x: Layout, axis: int, argument: int) -> tuple[list[View], tuple[int, 
 
 
 def plan_of(direction: str, kind: str, inputs: tuple[Layout, ...], outs: tuple[Layout, ...]) -> MapPlan:
-    """Return a plan for arrays that need not exist, in no cache."""
+    """Return a plan for layouts, without arrays and without the cache."""
     return _plan(direction, kind, -1, "second", False, inputs, outs)
 
 

@@ -1,7 +1,7 @@
-"""`python -m numbacc info`: what was found on this machine, what is missing, and what installs it.
+"""`python -m numbacc info`: report installed and missing software, and how to install it.
 
-Every probe runs in `attempt`: what goes wrong in one becomes text of the report, never an exception, so that
-there is a report on the machines where it is needed most.
+Every probe runs in `attempt`: a failure becomes text of the report, never an exception. So the report also works on
+machines with problems, where it is needed most.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .runtime.installed import COMPILER, LIBRARIES, Part, find, library_version
 
 Row = dict[str, Any]
 
-#: Distribution -> the versions that work, as in setup.cfg.
+#: Distribution -> the supported versions, as in setup.cfg.
 REQUIRED = {
     "numba": ">=0.61",
     "numba-cuda": ">=0.30.4",
@@ -37,12 +37,12 @@ REQUIRED = {
     "greenlet": ">=3.1",
     "cuda-core": ">=1.2",
 }
-#: Those of them that there are for CUDA's platforms alone, and these: `sys.platform`, and `platform.machine()`.
+#: Distributions that exist only for CUDA's platforms; and these, as `sys.platform` and `platform.machine()`.
 CUDA_ONLY = {"numba-cuda", "cuda-core"}
 CUDA_PLATFORMS = {("linux", "x86_64"), ("linux", "aarch64"), ("win32", "AMD64")}
-BINDINGS = "cuda-bindings"  # which the extras bring, in the version that fits
+BINDINGS = "cuda-bindings"  # the extras install it, in the version that fits
 INSTALL = 'pip install "numbacc[{}]"'
-#: Package, with other distributions that hold it -> what to say where there is none.
+#: Package, with other distributions that contain it -> the text if it is missing.
 OPTIONAL = {
     "torch": "missing, optional",
     "cupy cupy-cuda12x cupy-cuda13x": "missing, optional",
@@ -51,7 +51,7 @@ OPTIONAL = {
 }
 _TENSOR_MEMORY = """on GPUs of compute capability 10.x and 11.x, wrong products beside another kernel that uses
 Tensor Memory: https://docs.nvidia.com/cuda/cublas-patch-release-notes/""".replace("\n", " ")
-#: (library, versions, what goes wrong with them)
+#: (library, versions, the problem of these versions)
 KNOWN_BAD = (
     ("cudnn", ">=9.8,<9.11", "wrong bf16 3-D convolutions: https://github.com/pytorch/pytorch/issues/163539"),
     ("cublasLt", ">=13,<13.1.1", _TENSOR_MEMORY),
@@ -64,7 +64,7 @@ DRIVER = """on a machine with a GPU of NVIDIA's, install https://www.nvidia.com/
 
 
 def attempt(probe: Callable[..., Any], *args: Any) -> tuple[Any, str]:
-    """(what the probe found, "") or (None, why it found nothing)."""
+    """Run a probe, and return (its result, ""), or (None, the reason) if it fails."""
     try:
         return probe(*args), ""
     except Exception as error:
@@ -72,30 +72,30 @@ def attempt(probe: Callable[..., Any], *args: Any) -> tuple[Any, str]:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The release part of a version: "2.5.0rc1" is (2, 5, 0)."""
+    """Return the release part of a version: "2.5.0rc1" is (2, 5, 0)."""
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(n) for n in found.group().split(".")) if found else ()
 
 
 def within(version: str, versions: str) -> bool:
-    """True if a version is in a range such as ">=2.1,<2.5"; "" is every version."""
+    """Return True if a version is in a range such as ">=2.1,<2.5"; "" contains every version."""
     clauses = [c for c in versions.split(",") if c]
     return all((numbers(version) >= numbers(c.lstrip("<>="))) == c.startswith(">") for c in clauses)
 
 
 def known_bad(name: str, version: str | None) -> list[str]:
-    """The known problems of this version."""
+    """Return the known problems of this version."""
     return [what for n, versions, what in KNOWN_BAD if n == name and version and within(version, versions)]
 
 
 def distribution_version(names: str) -> str | None:
-    """The version of the first of these distributions that is installed."""
+    """Return the version of the first of these distributions that is installed."""
     found = [attempt(importlib.metadata.version, name)[0] for name in names.split()]
     return next(filter(None, found), None)
 
 
 def package(names: str, versions: str, missing: str) -> Row:
-    """A Python package: version, and what is wrong with it."""
+    """Describe a Python package: its version and its problem."""
     name, version = names.split()[0], distribution_version(names)
     problem = "" if version else missing
     if version and not within(version, versions):
@@ -104,12 +104,12 @@ def package(names: str, versions: str, missing: str) -> Row:
 
 
 def library(part: Part, extra: str) -> Row:
-    """One library: version, wheel, path, what is wrong."""
+    """Describe a library: its version, wheel, path and problem."""
     path, problem = attempt(find, part.name)
     version = None
     if path and part.function:
         version, problem = attempt(library_version, part, path)
-    # Where the wheels of both are installed, the path tells: those of CUDA 13 share a folder of that name.
+    # If the wheels for both CUDA versions are installed, the path decides: those for CUDA 13 share a folder "cu13".
     likely = part.cu13 if "cu13" in re.split(r"[/\\]", path or "") else getattr(part, extra)
     installed = [wheel for wheel in (likely, part.cu12, part.cu13) if distribution_version(wheel)]
     return {
@@ -122,7 +122,7 @@ def library(part: Part, extra: str) -> Row:
 
 
 def cuda_driver() -> Row:
-    """The CUDA driver: path, the CUDA version it is made for, what is wrong."""
+    """Describe the CUDA driver: its path, the CUDA version that it supports, and its problem."""
     path, problem = attempt(find, "cuda")
     version = None
     if path:
@@ -133,7 +133,7 @@ def cuda_driver() -> Row:
 
 
 def gpu(number: int) -> Row:
-    """One GPU. Asking for its free memory opens a context on it."""
+    """Describe a GPU. The query of its free memory opens a context on it."""
     pools = partial(device.device_attribute, DeviceAttribute.MEMORY_POOLS_SUPPORTED)
     probes = (device.device_name, device.capability, device.memory_info, pools)
     (name, capability, memory, has_pools), problems = zip(*(attempt(p, number) for p in probes), strict=True)
@@ -151,10 +151,10 @@ def gpu(number: int) -> Row:
 
 
 def cache() -> Row:
-    """The compiled kernels kept on disk, as cuda.core's store lays them out."""
+    """Describe the disk cache of compiled kernels, which has the layout of cuda.core's store."""
     directory = disk_cache.directory()
     sizes = [path.stat().st_size for path in (directory / "entries").rglob("*") if path.is_file()]
-    # What does not exist yet is made below the nearest that does.
+    # A folder that does not exist yet is created below the nearest existing one.
     existing = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
     writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
     row = {"directory": str(directory), "entries": len(sizes), "bytes": sum(sizes)}
@@ -162,13 +162,13 @@ def cache() -> Row:
 
 
 def stack(cuda: Row, gpus: list[Row]) -> str:
-    """The extra that fits this machine: of the CUDA version that most of what is installed is made for.
+    """Return the extra that fits this machine: the CUDA version of most of the installed packages.
 
-    Where as much is of either, the bindings decide, then the driver, then a compiler that no wheel brought; and
-    where driver or GPU are too old for CUDA 13 they do.
+    If both versions have equally many, the bindings decide, then the driver, then a compiler that does not come from a
+    wheel. If the driver or a GPU is too old for CUDA 13, the answer is cu12.
     """
     newest = numbers(cuda["version"] or "")
-    # The compiler of CUDA 13 knows no GPU older than compute capability 7.5.
+    # The compiler of CUDA 13 supports no GPU older than compute capability 7.5.
     old = any(g["capability"] and numbers(g["capability"]) < (7, 5) for g in gpus)
     if old or (newest and newest < (13,)):
         return "cu12"
@@ -183,7 +183,7 @@ def stack(cuda: Row, gpus: list[Row]) -> str:
 
 
 def gather() -> Row:
-    """Everything the report says, as plain data."""
+    """Return everything that the report contains, as plain data."""
     cuda = cuda_driver()
     gpus = [gpu(number) for number in range(attempt(device.device_count)[0] or 0)]
     extra = stack(cuda, gpus)
@@ -215,14 +215,14 @@ def gather() -> Row:
 
 
 def to_do(report: Row) -> Iterator[tuple[str, str]]:
-    """(what is wrong, what to do), in the order in which to do it."""
+    """Yield (problem, remedy) pairs, in the order of the steps to take."""
     bad = {row["name"] for row in report["packages"] if row["problem"]}
     base = [f'"{name}{versions}"' for name, versions in REQUIRED.items() if name in bad]
     if base:
         yield "packages are missing or of an unsuitable version", " ".join(["pip install", *base])
     parts = report["compiler"] + report["libraries"]
     bindings = {row["name"]: row for row in report["packages"]}.get(BINDINGS)
-    if bindings:  # on one of CUDA's platforms
+    if bindings:  # this is one of CUDA's platforms
         yield from driver_to_do(report)
         missing = [row["name"] for row in parts if not row["path"]] + [BINDINGS] * (BINDINGS in bad)
         if missing:
@@ -241,12 +241,12 @@ def to_do(report: Row) -> Iterator[tuple[str, str]]:
 
 
 def compiler_version(rows: list[Row]) -> tuple[int, ...]:
-    """The CUDA version that the compiler's libraries are of; () where they are missing."""
+    """Return the CUDA version of the compiler's libraries; () if they are missing."""
     return max(numbers(row["version"] or "") for row in rows)
 
 
 def driver_to_do(report: Row) -> Iterator[tuple[str, str]]:
-    """The part of `to_do` about driver and GPUs."""
+    """Yield the part of `to_do` about driver and GPUs."""
     found, gpus, visible = report["driver"], report["gpus"], report["environment"]["CUDA_VISIBLE_DEVICES"]
     version, problem = found["version"], found["problem"]
     if not found["path"] or (version and numbers(version) < (12,)):
@@ -266,7 +266,7 @@ def driver_to_do(report: Row) -> Iterator[tuple[str, str]]:
 
 
 def table(title: str, rows: list[Row]) -> str:
-    """Rows below the names of their columns. None is "-"; of a text its first line is shown."""
+    """Format rows below the names of their columns. None is shown as "-", and a text by its first line."""
     cells = [list(row) for row in rows[:1]]
     cells += [["-" if c is None else (str(c).splitlines() or [""])[0] for c in row.values()] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -275,7 +275,7 @@ def table(title: str, rows: list[Row]) -> str:
 
 
 def text(report: Row) -> str:
-    """The report to be read."""
+    """Format the report for reading."""
     steps = [f"{n}. {row['what']}\n{row['do']}" for n, row in enumerate(report["to_do"], 1)]
     sections = {k: v for k, v in report.items() if isinstance(v, (dict, list)) and k != "to_do"}
     blocks = [
@@ -287,7 +287,7 @@ def text(report: Row) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """The command line of `python -m numbacc info`."""
+    """Run the command line of `python -m numbacc info`."""
     parser = argparse.ArgumentParser(prog="python -m numbacc info", description="What is here, what is missing.")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     options = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""`python -m numbacc notebooks DIR`: copy the notebooks, with what they read, out of the package."""
+"""`python -m numbacc notebooks DIR`: copy the notebooks and their data out of the package."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints"}
 
 
 def source() -> Path:
-    """Where the notebooks are: in the installed package, or beside it in a checkout."""
+    """Return the folder of the notebooks: in the installed package, or next to it in a checkout."""
     installed = _HERE / "notebooks"
     return installed if installed.is_dir() else _HERE.parent / "notebooks"
 
 
 def main(argv: list[str]) -> int:
-    """Copy them; the exit status, 1 where a file of the learner's is in the way."""
+    """Copy the notebooks. Return the exit status: 1 if a changed file of the user was kept."""
     parser = argparse.ArgumentParser("python -m numbacc notebooks", description="Copy the notebooks to a folder.")
     parser.add_argument("folder", metavar="DIR", type=Path, help="where to; it is made if need be")
     target: Path = parser.parse_args(argv).folder
@@ -36,6 +36,6 @@ def main(argv: list[str]) -> int:
     for path in sorted(target.glob("*.ipynb")):
         print(path)
     for path in kept:
-        print(f"{path} is there already, and not the same: it was left as it is", file=sys.stderr)
+        print(f"{path} exists already and differs: it was not overwritten", file=sys.stderr)
     print(f'\nopen them: pip install "numbacc[notebooks]" jupyterlab && jupyter lab {target}')
     return 1 if kept else 0

@@ -1,7 +1,8 @@
-"""NumPy's functions of device arrays that are made of others: `np.zeros_like(d)`, `np.dot`, `np.vstack`, `np.fft.fft`.
+"""NumPy functions of device arrays that combine several of numbacc's: `np.zeros_like(d)`, `np.dot`, `np.fft.fft`.
 
-Each has NumPy's arguments that mean something on a GPU; with others it is refused, as what is not here. Shapes are
-views where NumPy's are. `np.allclose` and `np.array_equal` wait for one truth value.
+Each accepts the arguments of NumPy's function that are supported on a GPU. Other arguments raise an error, as functions
+without a GPU version do. Shape functions return views where NumPy's do. `np.allclose` and `np.array_equal` wait for one
+truth value.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None) -> Any:
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Of vectors and matrices as `matmul`; of more axes over the last of a and the last but one of b."""
+    """Return `matmul` of vectors and matrices; for higher ranks, sum over a's last axis and b's last but one."""
     if out is not None:
-        raise OptionError("out= of dot: numbacc.gemm.matmul has one")
+        raise OptionError("dot does not support out=: use numbacc.gemm.matmul(a, b, out=...)")
     a, b = arrays_of("dot", a, b)
     if not (a.ndim and b.ndim):
         return ew.multiply(a, b)
@@ -93,7 +94,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Along this axis of each."""
+    """Return the sum of products along an axis, which is counted separately in each array."""
     arrays = arrays_of("vecdot", x1, x2)
     return xp.vecdot(*(np.moveaxis(x, normalize_axis(axis, x.ndim, "an argument"), -1) for x in arrays))
 
@@ -109,7 +110,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 
 
 def _of_ranks(name: str, x1: Any, rank1: int, x2: Any, rank2: int) -> list[Any]:
-    """Two arrays of these ranks or higher ones."""
+    """Return two arrays with at least these ranks."""
     found = arrays_of(name, x1, x2)
     for x, least in zip(found, (rank1, rank2), strict=True):
         if x.ndim < least:
@@ -119,7 +120,7 @@ def _of_ranks(name: str, x1: Any, rank1: int, x2: Any, rank2: int) -> list[Any]:
 
 def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
     if np.ndim(x1) != 1 or np.ndim(x2) != 1:
-        raise ShapeError("numpy.linalg.outer takes arrays of one axis; numpy.outer takes others as if they were flat")
+        raise ShapeError("numpy.linalg.outer takes arrays of one axis; numpy.outer flattens others")
     return outer(x1, x2)
 
 
@@ -128,9 +129,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Of the order "fro", which is a vector's; others need what is not here."""
+    """Return the norm of order "fro", which treats the matrix as a vector; others are not supported on a GPU."""
     if ord != "fro":
-        raise OptionError(f'ord={shown(ord)} is not supported: of matrices only "fro"')
+        raise OptionError(f'ord={shown(ord)} is not supported for matrices: use "fro"')
     return ew.norm(x, axis=(-2, -1), keepdims=keepdims)
 
 
@@ -142,7 +143,7 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """Turned by so many right angles, from the first axis toward the second."""
+    """Return a view turned by k right angles, from the first axis toward the second."""
     places = axes_of(axes, m.ndim, "the array", "axes")
     if len(places) != 2:
         raise ShapeError(f"axes={shown(axes)} must name two axes")
@@ -152,7 +153,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """Roll by one number of places along all axes, or by one number for each. An axis that is named twice adds them."""
+    """Shift by one number of places along all axes, or by a number for each. Shifts of the same axis add up."""
     shifts = integers_of(shift, "shift")
     if axis is None:
         return xp.roll(a, sum(shifts))
@@ -176,12 +177,12 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def atleast(rank: int) -> Callable[..., Any]:
-    """The function that gives views of this rank at least, of one array or of each of several."""
+    """Return a function that returns views of at least this rank, for one array or for each of several."""
 
     def each(x: Any) -> Any:
         if x.ndim >= rank:
             return x
-        # What has depth has rows and columns first: a vector is a row there, too.
+        # For rank 3, axes are added at both ends: a vector becomes one row.
         behind = 1 if rank == 3 and x.ndim else 0
         return x[(None,) * (rank - x.ndim - behind) + (..., *(None,) * behind)]
 
@@ -196,7 +197,7 @@ _of_rank_1, _of_rank_2, _of_rank_3 = (atleast(rank) for rank in (1, 2, 3))
 
 
 def _parts(name: str, tup: Any) -> list[Any]:
-    """The arrays to be joined; an array stands for its rows."""
+    """Return the arrays to be joined; an array stands for its rows."""
     return arrays_of(name, *(xp.unstack(tup) if hasattr(tup, "_numbacc_layout") else tup))
 
 
@@ -219,7 +220,7 @@ def column_stack(tup: Sequence[Any]) -> Any:
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Views of parts: so many, the first ones longer by one where they are not equal, or between these places."""
+    """Return views of parts: a number of parts, the first of which may be longer by one, or split at indices."""
     where = normalize_axis(axis, ary.ndim, "the array")
     length = ary.shape[where]
     if is_sequence(indices_or_sections):
@@ -259,7 +260,7 @@ def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
 
 
 def meshgrid(*xi: Any, copy: bool = True, indexing: str = "xy") -> tuple[Any, ...]:
-    """Coordinates of a grid: copies, as NumPy's, or with copy=False views."""
+    """Return the coordinates of a grid: copies, as NumPy's, or views with copy=False."""
     arrays = arrays_of("meshgrid", *xi)
     for each in arrays:
         if each.ndim > 1:
@@ -269,7 +270,7 @@ def meshgrid(*xi: Any, copy: bool = True, indexing: str = "xy") -> tuple[Any, ..
 
 
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
-    """Without axis of both as if they were flat."""
+    """Concatenate two arrays; without axis, both are flattened."""
     arrays = arrays_of("append", arr, values)
     if axis is None:
         return ew.concatenate([each.ravel() for each in arrays], 0)
@@ -277,7 +278,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 
 
 def diag(v: Any, k: int = 0) -> Any:
-    """A matrix's diagonal, as a view; of a vector the matrix that has it there."""
+    """Return a matrix's diagonal, as a view; or for a vector, the matrix that has it as its diagonal."""
     if v.ndim == 2:
         return v.diagonal(k)
     if v.ndim != 1:
@@ -288,17 +289,17 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> Any:
-    """By an array of indices on the GPU as `elementwise.take`; by a number or a list of the host's, which are checked.
+    """Return elements by indices: `elementwise.take` for an array on the GPU; integers and lists are checked first.
 
     Raises:
-        IndexRangeError: one of the host's is out of range. As `elementwise.take` besides.
+        IndexRangeError: an integer or a list has an index that is out of range. Also the errors of `elementwise.take`.
     """
     if not isinstance(indices, (int, np.integer, list, tuple)):
         return ew.take(a, indices, axis=axis, out=out)
     flat, where = (xp.reshape(a, (-1,)), 0) if axis is None else (a, normalize_axis(axis, a.ndim, "a"))
     places, length = np.asarray(indices), flat.shape[where]
     if places.dtype.kind not in "iu":
-        raise DTypeError(f"indices={shown(indices)} are no integers")
+        raise DTypeError(f"indices={shown(indices)} are not integers")
     if places.size and not (-length <= places.min() and places.max() < length):
         raise IndexRangeError(f"indices={shown(indices)} are out of range for {length} elements along axis={axis}")
     if not places.ndim:
@@ -319,15 +320,15 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """The largest less the smallest."""
+    """Return the largest element minus the smallest."""
     return ew.subtract(ew.max(a, axis=axis, keepdims=keepdims), ew.min(a, axis=axis, keepdims=keepdims))
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
-    """The mean, or the sum of each times its weight over that of the weights.
+    """Return the mean, or the weighted mean: the sum of products with the weights, divided by the sum of the weights.
 
-    Weights have a's shape, or the lengths of the axes in their order. Where they sum to 0 the result is NaN or
-    infinite. NumPy raises ZeroDivisionError there, but the host would have to wait for the sum. Integers are multiplied
+    Weights have a's shape, or the lengths of the axes in their order. If they sum to 0, the result is NaN or infinite.
+    NumPy raises ZeroDivisionError then, but for this the host would have to wait for the sum. Integers are multiplied
     and summed as float64.
     """
     if weights is None:
@@ -351,7 +352,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = F
     return ew.divide(ew.sum(products, axis=axes, dtype=products.dtype, keepdims=keepdims), total)
 
 
-#: NumPy's function -> what computes it.
+#: NumPy's function -> the function that computes it.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **{
         getattr(np, each.__name__): each

@@ -1,4 +1,4 @@
-"""NumPy's functions of each element, ufuncs and others, that are made of two or three of numbacc's."""
+"""Elementwise functions of NumPy, ufuncs and others, that combine two or three of numbacc's functions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .elementwise.where_clamp import where as _chosen
 from .errors import DTypeError, OptionError, shown
 from .runtime.streams import handle_of
 
-#: Python's numbers.
+#: Types of Python numbers.
 _NUMBERS = (bool, int, float, complex)
 
 
 def is_number(value: Any) -> bool:
-    """True for a number of Python's or NumPy's, and for NumPy's arrays of rank 0, as which NumPy passes its numbers."""
+    """Return True for Python numbers, NumPy scalars, and NumPy arrays of rank 0, which NumPy passes for its scalars."""
     return isinstance(value, (*_NUMBERS, np.generic)) or (isinstance(value, np.ndarray) and not value.ndim)
 
 
 def arrays_of(name: str, *given: Any) -> list[Any]:
-    """The arguments of NumPy's function of this name as arrays: numbers become arrays of rank 0 on the others' device.
+    """Return the arguments of a NumPy function as arrays; scalars become arrays of rank 0 on the others' device.
 
     Raises:
-        DTypeError: a list, text or None, by the rule of the operators.
+        DTypeError: an argument is a list, text or None, as with operators.
     """
     like = next((each for each in given if hasattr(each, "_numbacc_layout")), None)
     return [_array_of(name, each, like) for each in given]
@@ -38,7 +38,7 @@ def arrays_of(name: str, *given: Any) -> list[Any]:
 
 def _array_of(name: str, each: Any, like: Any) -> Any:
     if is_number(each):
-        # A number counts with the dtype that NumPy makes an array of it in, here as there.
+        # A scalar has the dtype of NumPy's array of it, as in NumPy.
         device = "cpu" if like is None else operands.device_of(like)
         return creation.full((), each, np.asarray(each).dtype, device=device)
     if isinstance(each, np.ndarray) or hasattr(each, "_numbacc_layout"):
@@ -52,7 +52,7 @@ def _array_of(name: str, each: Any, like: Any) -> Any:
 
 
 def number_or_array(value: Any, name: str) -> Any:
-    """An option that may be a number or an array, as it is.
+    """Return an option that may be a scalar or an array, unchanged.
 
     Raises:
         DTypeError: it is neither.
@@ -61,7 +61,7 @@ def number_or_array(value: Any, name: str) -> Any:
 
 
 def _floats(ufunc: np.ufunc, x: Any) -> Any:
-    """x in the dtype of floats that NumPy computes a function of integers in, itself where it is of floats."""
+    """Return x, with integers converted to the float dtype in which NumPy computes the function."""
     if info(x.dtype).is_float:
         return x
     if x.dtype.kind == "c":
@@ -77,7 +77,7 @@ def _scaled(ufunc: np.ufunc, factor: float) -> Callable[..., Any]:
 
 
 def _of_floats(ufunc: np.ufunc, own: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that NumPy computes of integers as of floats."""
+    """Return a function that converts integers to floats first, as NumPy does."""
 
     def function(x: Any, /, *, out: Any = None, where: Any = None) -> Any:
         return own(_floats(ufunc, x), out=out, where=where)
@@ -86,7 +86,7 @@ def _of_floats(ufunc: np.ufunc, own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def signbit(x: Any, /, *, out: Any = None, where: Any = None) -> Any:
-    """Whether the sign is set, of -0.0 and NaN, too."""
+    """Return whether the sign bit is set, also for -0.0 and NaN."""
     signs = ew.copysign(1.0, x) if info(x.dtype).is_float else x
     return ew.less(signs, 0, out=out, where=where)
 
@@ -96,7 +96,7 @@ def _dtype_of(each: Any) -> np.dtype[Any]:
 
 
 def heaviside(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any:
-    """0 below 0, 1 above, x2 at 0; NaN of NaN."""
+    """Return 0 for x1 < 0, 1 for x1 > 0, x2 for x1 = 0, and NaN for NaN."""
     x1, x2 = (each if is_number(each) else arrays_of("heaviside", each)[0] for each in (x1, x2))
     kinds = [type(each) if type(each) in (int, float, complex) else _dtype_of(each) for each in (x1, x2)]
     dtype = _dtype_of(x2 if is_number(x1) else x1)
@@ -114,7 +114,7 @@ def heaviside(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any
 
 
 def float_power(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any:
-    """In float64, or complex128."""
+    """Return x1 to the power of x2, in float64 or complex128."""
     kinds = [np.dtype(getattr(each, "dtype", type(each))).kind for each in (x1, x2)]
     wide = np.complex128 if "c" in kinds else np.float64
     one, other = (ew.astype(each, wide, copy=False) if hasattr(each, "_numbacc_layout") else each for each in (x1, x2))
@@ -122,7 +122,7 @@ def float_power(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> A
 
 
 def ldexp(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any:
-    """x1 times 2 to the power of x2, integers."""
+    """Return x1 times 2 to the power of x2, for integers x2."""
     if is_number(x1):
         raise DTypeError(f"x1={shown(x1)} is a number; ldexp takes an array of floats, and integers")
     if is_number(x2):
@@ -133,28 +133,28 @@ def ldexp(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any:
 
 
 def modf(x: Any, /) -> tuple[Any, Any]:
-    """(what is behind the point, what is before it), both with x's sign."""
+    """Return (the fractional part, the integer part), both with x's sign."""
     found = _floats(np.exp, x)
     whole = ew.trunc(found)
-    # An infinity has nothing behind it, not NaN.
+    # The fractional part of infinity is 0, not NaN.
     rest = _chosen(ew.isinf(found), 0.0, ew.subtract(found, whole))
     return ew.copysign(rest, found), whole
 
 
 def reciprocal(x: Any, /, *, out: Any = None, where: Any = None) -> Any:
-    """Of complex numbers: of floats there is `elementwise.reciprocal`, and of integers NumPy's are others."""
+    """Return 1 / x for complex x. (`elementwise.reciprocal` computes floats; NumPy's for integers is not supported.)"""
     if x.dtype.kind != "c":
-        raise DTypeError(f"x has dtype {x.dtype}; reciprocal takes floats and complex numbers; 1 / x is of floats")
+        raise DTypeError(f"x has dtype {x.dtype}; reciprocal takes floats and complex numbers; 1 / x gives floats")
     return ew.divide(1, x, out=out, where=where)
 
 
 def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
-    """As NumPy does it: times a power of ten, to whole numbers, and back."""
+    """Round as NumPy does: multiply by a power of ten, round to whole numbers, and divide."""
     places = _whole(decimals, "decimals")
     if a.dtype == bool:
         if places:
             raise DTypeError(f"a has dtype bool and decimals={places}: convert it by a.astype(dtype)")
-        return ew.round(ew.astype(a, np.float16), out=out)  # as NumPy
+        return ew.round(ew.astype(a, np.float16), out=out)  # as in NumPy
     whole = a.dtype.kind in "iub"
     if not places or (whole and places > 0):
         return ew.round(a, out=out)
@@ -168,7 +168,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """x with these numbers for NaN and infinities; the dtype's largest and smallest by default."""
+    """Replace NaN and infinities with these numbers; by default infinities become the dtype's largest and smallest."""
     if x.dtype.kind == "c":
         raise DTypeError(f"x has dtype {x.dtype}; nan_to_num takes real numbers")
     out = x if not copy else ew.copy(x)
@@ -182,13 +182,13 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
 
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    """|a - b| <= atol + rtol |b|, or both the same infinity; with equal_nan both NaN, too. Integers as floats."""
+    """Return |a - b| <= atol + rtol |b|, or equal infinities; with equal_nan also NaN. Integers become floats."""
     given = {"a": a, "b": b, "rtol": rtol, "atol": atol}
     a, b, rtol, atol = (number_or_array(value, name) for name, value in given.items())
     if type(b) in _NUMBERS:
         b = b if type(b) is complex else float(b)
     elif b.dtype.kind in "biu":
-        # Integers would wrap: their differences, and the absolute value of the least.
+        # Integers would wrap: their differences, and the absolute value of the smallest.
         wide = np.result_type(b.dtype, 1.0)
         b = wide.type(b) if is_number(b) else ew.astype(b, wide)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -234,10 +234,10 @@ def _filled(x: Any, truth: bool) -> Any:
 
 
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    """Written where `where` is True, by NumPy's rules of casting.
+    """Copy src to dst where `where` is True, with NumPy's casting rules.
 
     Raises:
-        DTypeError: casting forbids it. Also as `elementwise.fill`.
+        DTypeError: `casting` forbids the conversion. Also the errors of `elementwise.fill`.
     """
     known = ("no", "equiv", "safe", "same_kind", "unsafe")
     if casting not in known:
@@ -245,7 +245,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     on_device = hasattr(src, "_numbacc_layout")
     if not on_device and not values.is_on_host(src):
         raise DTypeError(f"src={shown(src)} is a {type(src).__name__}; it must be a number or an array")
-    # Of Python's numbers only the kind counts.
+    # For a Python number only its kind (bool, int, float, complex) matters.
     source = np.asarray(src).dtype if not on_device and type(src) not in _NUMBERS else getattr(src, "dtype", None)
     exact = casting in ("no", "equiv")
     wanted = np.dtype(type(src)) if source is None and exact else source
@@ -278,7 +278,7 @@ def array_equiv(a1: Any, a2: Any) -> bool:
     return bool(ew.all(ew.equal(a1, a2)))
 
 
-#: NumPy's ufunc -> what computes it.
+#: NumPy's ufunc -> the function that computes it.
 UFUNCS: dict[Any, Callable[..., Any]] = {
     np.degrees: _scaled(np.degrees, 180 / math.pi), np.rad2deg: _scaled(np.degrees, 180 / math.pi),
     np.radians: _scaled(np.radians, math.pi / 180), np.deg2rad: _scaled(np.radians, math.pi / 180),

@@ -1,6 +1,6 @@
-"""Thin ctypes bindings over NVIDIA's libraries: raw integers in, exceptions out.
+"""Thin ctypes bindings for NVIDIA's libraries: they take integers and raise exceptions.
 
-One module per library. Nothing is loaded until a function is first called.
+There is one module per library. A library is loaded when one of its functions is first called.
 """
 
 from .errors import Error, LibraryError

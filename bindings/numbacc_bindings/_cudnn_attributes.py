@@ -1,4 +1,4 @@
-"""The attributes of cuDNN's backend descriptors, of those that convolution and attention are made of."""
+"""The attributes of cuDNN's backend descriptors that convolution and attention need."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class AttributeName(IntEnum):
     OPERATION_SOFTMAX_STATS_LOG2 = 3106
 
 
-#: Version -> the attributes that it is the first to know.
+#: Version -> the attributes that this version added.
 YOUNG = {
     90200: "ENGINECFG_WORKSPACE_SIZE ENGINECFG_SHARED_MEMORY_USED",
     90400: (

@@ -1,4 +1,4 @@
-"""The numbers of cuDNN's enumerations, except for the attributes."""
+"""The constants of cuDNN's enumerations, except for the attributes."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ class RngDistribution(IntEnum):
 
 
 class ConvolutionMode(IntEnum):
-    """cudnnConvolutionMode_t: whether the filter is turned round."""
+    """cudnnConvolutionMode_t: whether the filter is flipped."""
 
     CONVOLUTION = 0
     CROSS_CORRELATION = 1
@@ -284,7 +284,7 @@ class TensorReordering(IntEnum):
 
 
 class CudaGraphRetention(IntEnum):
-    """cudnnCudaGraphRetention_t: whether a CUDA graph keeps what it needs of the plan."""
+    """cudnnCudaGraphRetention_t: whether a CUDA graph keeps the parts of the plan that it needs."""
 
     PER_GRAPH = 0
     NONE = 1
@@ -341,7 +341,7 @@ class KnobType(IntEnum):
     OUTPUT_TMA_ENABLE = 45
 
 
-#: Enum -> version -> the members that it is the first to know.
+#: Enum -> version -> the members that this version added.
 YOUNG: dict[type[IntEnum], dict[int, str]] = {
     AttributeName: _YOUNG_ATTRIBUTES,
     Status: {

@@ -1,4 +1,4 @@
-"""A shared library whose functions are declared once, bound on first use, and checked on every call."""
+"""A shared library with functions that are declared once, bound at the first use, and checked at every call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from .errors import LibraryError
 
-#: How the letters of a declaration map to C types.
+#: Letters of a declaration -> C types.
 TYPES: dict[str, Any] = {
     "p": ctypes.c_void_p,  # any pointer or handle, passed as an integer address
     "i": ctypes.c_int,
@@ -27,28 +27,29 @@ TYPES: dict[str, Any] = {
 
 
 def wheel(package: str) -> str:
-    """The remedy where a library of numbacc's extras, which come as wheels, is missing or too old."""
+    """Return the remedy for a missing or old library of numbacc's extras, which are installed as wheels."""
     return f'pip install "numbacc[cu12]" brings it ({package}-cu12), for a CUDA 13 driver pip install "numbacc[cu13]"'
 
 
 class Library:
     """One vendor library.
 
-    Functions are attributes. Each takes integers (addresses for pointers), returns nothing, and raises
-    `error` where the library returns a status other than 0. Nothing is loaded until the first is used, and no
-    function is bound of a library that is too old.
+    Functions are attributes. Each takes integers (addresses for pointers), returns nothing, and raises `error` if the
+    library returns a status other than 0. The library is loaded when a function is first used. No function is bound if
+    the library is too old.
 
     Args:
         name: the name that cuda-pathfinder knows the library by.
         error: the exception class of this library.
-        functions: C name -> a letter of `TYPES` for each parameter; behind a ">" that of the result, for the
-            few functions that return something else than a status, or one that is not to be checked, or nothing.
-        describe: (library, status) -> the status's name and a sentence, either possibly empty.
-        remedy: what to do when the library is not found, or too old.
-        version: library -> its version as one number, as its headers spell it.
-        oldest: the oldest version supported.
-        since: enum -> member -> the first version that knows it, for members younger than the oldest version supported.
-        out_of_memory: statuses that say, or may mean, that memory is short.
+        functions: C name -> a letter of `TYPES` for each parameter. A few functions return no status, or one that must
+            not be checked. Their letters end in ">" and the letter of the result, if any.
+        describe: (library, status) -> (the status's name, a sentence); both may be empty.
+        remedy: what to do if the library is missing or too old.
+        version: library -> its version as one number, in the format of its headers.
+        oldest: the oldest supported version.
+        since: enum -> member -> the first version that supports it, for members that the oldest supported version
+            lacks.
+        out_of_memory: statuses that mean, or may mean, that memory is short.
     """
 
     def __init__(
@@ -74,25 +75,26 @@ class Library:
         self._loaded: ctypes.CDLL | None = None
         self._out_of_memory = out_of_memory
         self._refusal: Callable[[], Exception] | None = None
-        # The version is asked for while the library is loaded, by a function that wants it loaded.
+        # Reentrant: the version is queried while the library is being loaded, by a function that itself loads the
+        # library.
         self._lock = threading.RLock()
 
     def load(self) -> ctypes.CDLL:
-        """The loaded library.
+        """Load the library, and return it.
 
         Raises:
-            the library's error class, with every path searched, where it is not found, or with both versions
-            where it is too old.
+            the library's error class, with every searched path if it is missing, or with both versions if it is too
+            old.
         """
         with self._lock:
             if self._loaded is None:
                 try:
-                    # Imported here: `import numbacc` loads no library, and no library loader either.
+                    # Imported here: `import numbacc` loads no library, and not even the library loader.
                     from cuda.pathfinder import load_nvidia_dynamic_lib
 
                     path = load_nvidia_dynamic_lib(self._name).abs_path
                 except (ImportError, RuntimeError) as error:
-                    # Found nowhere, no pathfinder, or a system that CUDA does not run on.
+                    # The library or pathfinder is missing, or CUDA does not support this system.
                     raise self._error(
                         f"{self._name} was not found: {self._remedy}. The search for it ended with:\n{error}"
                     ) from None
@@ -116,20 +118,21 @@ class Library:
         if self._refusal:
             raise self._refusal()
         with self._lock:
-            # Threads that waited for the library to load find what the first of them bound. ctypes has one object a
-            # function, and a call under way uses its types without holding them: to set them anew would free them.
+            # Threads that waited for the load use the function that the first thread bound. ctypes has one object per
+            # function, and a running call uses its types without a reference to them, so setting the types again would
+            # free them.
             if function in vars(self):
                 return vars(self)[function]  # type: ignore[no-any-return]
             bound = self._find(function)
             letters, unchecked, result = self._functions[function].partition(">")
             bound.argtypes = arguments(letters)
-            # ctypes hands the status to `restype` and returns what that returns: the check costs one call.
+            # ctypes passes the status to `restype` and returns its result, so the check costs one call.
             bound.restype = TYPES.get(result) if unchecked else lambda status: self.check(function, status)
             setattr(self, function, bound)
             return bound  # type: ignore[no-any-return]
 
     def refuse(self, error: Callable[[], Exception]) -> None:
-        """Let every call from now on raise this error."""
+        """Make every call from now on raise this error."""
         for function in self._functions.keys() & vars(self).keys():
             delattr(self, function)
         self._refusal = error
@@ -143,28 +146,28 @@ class Library:
             ) from None
 
     def address(self, function: str) -> int:
-        """The address of a declared function, for compiled callers; they pass its status to `check`."""
+        """Return the address of a declared function, for compiled callers; they pass its status to `check`."""
         if function not in self._functions:
             raise AttributeError(f"{self._name} has no declared function {function!r}")
         return ctypes.cast(self._find(function), ctypes.c_void_p).value or 0
 
     def version(self) -> int:
-        """The loaded library's version, as one number."""
+        """Return the loaded library's version, as one number."""
         assert self._version is not None
         self.load()
         return self._version(self)
 
     def knows(self, member: IntEnum) -> bool:
-        """True if the loaded library is young enough for an enum's member."""
+        """Return True if the loaded library is new enough for an enum's member."""
         first = self._first_version(member)
         return not first or self.version() >= first
 
     def _first_version(self, member: IntEnum) -> int:
-        # Members of different enums are equal where their numbers are, so each enum has a table of its own.
+        # Members of different enums are equal if their numbers are, so each enum has a separate table.
         return self._since.get(type(member), {}).get(member, 0)
 
     def require(self, member: IntEnum) -> None:
-        """Raise the library's error, naming both versions, unless the library is young enough for an enum's member."""
+        """Raise the library's error, naming both versions, unless the library is new enough for an enum's member."""
         if not self.knows(member):
             raise self._error(
                 f"{type(member).__name__}.{member.name} needs {self._name} {self._first_version(member)} or newer; "
@@ -186,13 +189,13 @@ class Library:
 
 
 def by_table(statuses: type[IntEnum], texts: Mapping[Any, str]) -> Callable[[Library, int], tuple[str, str]]:
-    """`describe` of a library that has no function for it."""
+    """Return a `describe` function that reads a table, for a library without such a function."""
     names = {int(status): status.name for status in statuses}
     return lambda library, status: (names.get(status, ""), texts.get(status, ""))
 
 
 def written_by(function: str) -> Callable[[Library], int]:
-    """`version` of a library that writes it to an int."""
+    """Return a `version` function for a library that writes its version to an int."""
 
     def version(library: Library) -> int:
         found = ctypes.c_int()
@@ -203,5 +206,5 @@ def written_by(function: str) -> Callable[[Library], int]:
 
 
 def arguments(letters: str) -> Sequence[Any]:
-    """The ctypes of a declaration."""
+    """Return the ctypes types of a declaration."""
     return [TYPES[letter] for letter in letters]

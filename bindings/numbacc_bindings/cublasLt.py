@@ -1,8 +1,8 @@
 """cuBLASLt: matrix products with epilogues.
 
-Use as `from numbacc_bindings.cublasLt import cublasLt` and call `cublasLt.cublasLtCreate(address)`.
-Names and numbers are those of `cublasLt.h`, `cublas_api.h` and `library_types.h`; `SINCE` tells which of them are
-younger than the oldest version supported.
+Use it as `from numbacc_bindings.cublasLt import cublasLt` and call `cublasLt.cublasLtCreate(address)`. Names and
+constants come from `cublasLt.h`, `cublas_api.h` and `library_types.h`. `SINCE` lists those that the oldest supported
+version lacks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ComputeType(IntEnum):
 
 
 class CudaDataType(IntEnum):
-    """cudaDataType_t, of the dtypes that numbacc holds."""
+    """cudaDataType_t, for the dtypes that numbacc supports."""
 
     R_32F = 0
     R_64F = 1
@@ -88,7 +88,7 @@ class LtEpilogue(IntEnum):
 
 
 class MatrixScale(IntEnum):
-    """cublasLtMatmulMatrixScale_t: how a scale factor's pointer is read."""
+    """cublasLtMatmulMatrixScale_t: the meaning of a scale factor's pointer."""
 
     SCALAR_32F = 0
     VEC16_UE4M3 = 1
@@ -152,7 +152,7 @@ class PreferenceAttribute(IntEnum):
 
 
 class ReductionScheme(IntEnum):
-    """cublasLtReductionScheme_t: how the parts of a sum over k are put together; a mask of these."""
+    """cublasLtReductionScheme_t: how partial sums over k are combined; a bit mask."""
 
     NONE = 0
     INPLACE = 1
@@ -175,7 +175,7 @@ class AlgoConfig(IntEnum):
 
 
 class Algo(ctypes.Structure):
-    """cublasLtMatmulAlgo_t: may be copied, and kept for the same version of the library."""
+    """cublasLtMatmulAlgo_t. It may be copied, and stored for the same version of the library."""
 
     _fields_ = (("data", ctypes.c_uint64 * 8),)
 
@@ -217,9 +217,9 @@ FUNCTIONS = {
     "cublasLtMatmulAlgoConfigGetAttribute": "pipzp",
 }
 
-#: Oldest version supported: CUDA 12.0's.
+#: Oldest supported version: that of CUDA 12.0.
 OLDEST = 120000
-#: Enum -> member -> the first version that knows it.
+#: Enum -> member -> the first version that supports it.
 SINCE: dict[type[IntEnum], dict[Any, int]] = {
     MatmulAttribute: {
         MatmulAttribute.A_SCALE_MODE: 120800,
@@ -238,7 +238,7 @@ SINCE: dict[type[IntEnum], dict[Any, int]] = {
 }
 
 
-#: What to do about a status whose own text leaves one helpless.
+#: Advice for statuses whose own text does not help.
 ADVICE: dict[int, str] = {
     Status.NOT_INITIALIZED: "there may be no GPU that it can use: python -m numbacc info tells what is missing",
 }
@@ -246,7 +246,7 @@ ADVICE: dict[int, str] = {
 
 def _describe(library: Library, status: int) -> tuple[str, str]:
     name, text = (ask(status).decode() for ask in (library.cublasLtGetStatusName, library.cublasLtGetStatusString))
-    # Of a number that it does not know the library says "unrecognized status", twice.
+    # For an unknown status the library returns "unrecognized status", twice.
     if not name.startswith("CUBLAS_STATUS_"):
         return "", ""
     return name.removeprefix("CUBLAS_STATUS_"), "; ".join(filter(None, [text, ADVICE.get(status)]))

@@ -1,8 +1,8 @@
 """cuDNN's backend: graphs of operations, and the plans that run them.
 
-Use as `from numbacc_bindings.cudnn import cudnn` and call `cudnn.cudnnCreate(address)`. Descriptors, handles and
-pointers are addresses; `create`, `set_...` and `get_...` do what otherwise takes an array for every attribute. Names
-and numbers are those of `cudnn_graph.h`; `SINCE` tells which of them are younger than the oldest version supported.
+Use it as `from numbacc_bindings.cudnn import cudnn` and call `cudnn.cudnnCreate(address)`. Descriptors, handles and
+pointers are addresses. `create`, `set_...` and `get_...` replace calls that need an array for every attribute. Names
+and constants come from `cudnn_graph.h`. `SINCE` lists those that the oldest supported version lacks.
 """
 
 from __future__ import annotations
@@ -100,15 +100,15 @@ FUNCTIONS = {
     "cudnnBackendExecute": "ppp",
 }
 
-#: Oldest version supported.
+#: Oldest supported version.
 OLDEST = 90000
-#: Enum -> member -> the first version that knows it.
+#: Enum -> member -> the first version that supports it.
 SINCE: dict[type[IntEnum], dict[Any, int]] = {
     enum: {enum[name]: version for version, names in young.items() for name in names.split()}
     for enum, young in _YOUNG.items()
 }
 
-#: What to do about a status whose own text leaves one helpless.
+#: Advice for statuses whose own text does not help.
 ADVICE: dict[int, str] = {
     Status.NOT_INITIALIZED: (
         "a descriptor was not finalized, or there is no GPU that it can use: "
@@ -121,7 +121,7 @@ _TEXT_BYTES = 4096
 
 
 def _last_error(library: Library) -> str:
-    """What went wrong last in this thread; asking clears it."""
+    """Return the text of this thread's last error, and clear it."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     library.cudnnGetLastErrorString(text, _TEXT_BYTES)
     return text.value.decode(errors="replace")
@@ -129,7 +129,7 @@ def _last_error(library: Library) -> str:
 
 def _describe(library: Library, status: int) -> tuple[str, str]:
     name, text = library.cudnnGetErrorString(status).decode(), _last_error(library)
-    # Of a number that it does not know the library says "CUDNN_UNKNOWN_STATUS".
+    # For an unknown status the library returns "CUDNN_UNKNOWN_STATUS".
     known = name.startswith("CUDNN_STATUS_")
     return name.removeprefix("CUDNN_STATUS_") if known else "", "; ".join(filter(None, [text, ADVICE.get(status)]))
 
@@ -151,15 +151,15 @@ cudnn = Library(
 
 
 def create(kind: int) -> int:
-    """A new descriptor of a `DescriptorType`. It is the caller's to destroy."""
+    """Create a descriptor of a `DescriptorType`. The caller must destroy it."""
     made = ctypes.c_void_p()
     cudnn.cudnnBackendCreateDescriptor(kind, ctypes.byref(made))
     return made.value or 0
 
 
 def finalize(descriptor: int) -> None:
-    """Check a descriptor, and build what it stands for. Its attributes cannot be set any more."""
-    # A text that nobody has asked for would be taken for this call's.
+    """Check a descriptor, and build its object. Its attributes cannot be changed any more."""
+    # An old, unread error text would be mistaken for this call's.
     _last_error(cudnn)
     cudnn.cudnnBackendFinalize(descriptor)
 
@@ -211,55 +211,55 @@ def set_handle(descriptor: int, name: int, handle: int) -> None:
 
 
 def set_text(descriptor: int, name: int, text: bytes) -> None:
-    """Set an attribute of characters."""
+    """Set an attribute that is a text."""
     cudnn.cudnnBackendSetAttribute(descriptor, name, AttributeType.CHAR, len(text), text)
 
 
 def _get(descriptor: int, name: int, kind: int, array: Any) -> int:
-    """Fill an array with an attribute's elements, and tell how many they are."""
+    """Fill an array with an attribute's elements, and return their number."""
     count = ctypes.c_int64()
     cudnn.cudnnBackendGetAttribute(descriptor, name, kind, len(array), ctypes.byref(count), array)
     return count.value
 
 
 def get_int64s(descriptor: int, name: int, limit: int = 1) -> list[int]:
-    """An attribute of int64: at most `limit` of them."""
+    """Return an attribute of int64: at most `limit` elements."""
     found = (ctypes.c_int64 * limit)()
     return found[: _get(descriptor, name, AttributeType.INT64, found)]
 
 
 def get_int64(descriptor: int, name: int) -> int:
-    """An attribute of one int64."""
+    """Return an attribute of one int64."""
     return get_int64s(descriptor, name)[0]
 
 
 def get_numbers(descriptor: int, name: int, kind: int, limit: int = 1) -> list[int]:
-    """An attribute of members of an enum, or of int32: at most `limit` of them."""
+    """Return an attribute of enum members, or of int32: at most `limit` elements."""
     found = (ctypes.c_int * limit)()
     return found[: _get(descriptor, name, kind, found)]
 
 
 def get_count(descriptor: int, name: int, kind: int) -> int:
-    """How many elements an attribute has. Of knob choices cuDNN says 0."""
+    """Return how many elements an attribute has. For knob choices cuDNN returns 0."""
     count = ctypes.c_int64()
     cudnn.cudnnBackendGetAttribute(descriptor, name, kind, 0, ctypes.byref(count), None)
     return count.value
 
 
 def get_text(descriptor: int, name: int) -> bytes:
-    """An attribute of characters."""
+    """Return an attribute that is a text."""
     text = ctypes.create_string_buffer(get_count(descriptor, name, AttributeType.CHAR))
     length = _get(descriptor, name, AttributeType.CHAR, text)
     return text.raw[:length]
 
 
 def get_descriptors(descriptor: int, name: int, kind: int, limit: int = 1) -> list[int]:
-    """An attribute of descriptors of one `DescriptorType`: at most `limit` of them, the caller's to destroy."""
+    """Return an attribute of descriptors of a `DescriptorType`: at most `limit`, which the caller must destroy."""
     made: list[int] = []
     used = 0
     try:
         made.extend(create(kind) for _ in range(limit))
-        # cuDNN writes to descriptors that are there already.
+        # cuDNN writes to existing descriptors.
         used = _get(descriptor, name, AttributeType.BACKEND_DESCRIPTOR, (ctypes.c_void_p * limit)(*made))
     finally:
         for spare in made[used:]:
@@ -267,20 +267,20 @@ def get_descriptors(descriptor: int, name: int, kind: int, limit: int = 1) -> li
     return made[:used]
 
 
-# ---------------------------------------------------------------- why an engine was rejected
+# ---------------------------------------------------------------- reasons for rejected engines
 
 _WARNINGS = 1 << Severity.WARNING
 _said = threading.local()
 
 
 def _listen(severity: int, data: int, facts: int, message: int) -> None:
-    """Called by cuDNN at the end of a call that failed, in the thread of that call."""
+    """Collect the messages of a failed call. cuDNN calls this at the call's end, in the same thread."""
     found: list[str] | None = getattr(_said, "reasons", None)
-    # Lines, each of which ends in a zero, and a zero behind the last.
+    # The message consists of lines that end in a zero byte, with another zero byte after the last line.
     while found is not None and (line := ctypes.string_at(message)):
         message += len(line) + 1
         status, about, reason = " ".join(line.decode(errors="replace").split()).partition("; Reason: ")
-        # The calls that handed a status on are told as well, and news that go with success.
+        # Skip messages of calls that only passed a status on, and messages of success.
         passed_on = reason.endswith("()") or reason == "status" or status.endswith("_SUCCESS")
         if about and not passed_on and reason not in found:
             found.append(reason)
@@ -291,21 +291,21 @@ def _address(function: Any) -> int:
 
 
 class _Listener:
-    """Has cuDNN call `_listen` while a thread wants to know.
+    """A context manager that makes cuDNN call `_listen`, for any number of threads.
 
-    A callback of somebody else's, or a log that cuDNN writes to a file, is left alone.
+    If another library has set a callback, or cuDNN writes a log to a file, it changes nothing.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        # Without a callback cuDNN from then on prints errors. A function that ignores its arguments takes its place,
-        # not one of cuDNN's, which would call back.
+        # Without a callback cuDNN would print errors from then on. So this sets a function that ignores its arguments,
+        # and that is not one of cuDNN's, which would call back.
         self._nothing = _address(ctypes.pythonapi.Py_IsInitialized)
 
     @functools.cached_property
     def _callback(self) -> Any:
-        # Kept for good: cuDNN may call it as long as the process lives.
+        # Never freed: cuDNN may call it as long as the process lives.
         return ctypes.CFUNCTYPE(None, ctypes.c_int, *[ctypes.c_void_p] * 3)(_listen)
 
     def __enter__(self) -> None:
@@ -330,9 +330,9 @@ _listener = _Listener()
 
 @contextmanager
 def reasons() -> Iterator[list[str]]:
-    """Collect what cuDNN says, within the block and in this thread, about graphs and engines that it rejects.
+    """Collect cuDNN's messages about rejected graphs and engines, inside the block and in this thread.
 
-    The list grows during the block. It stays empty where others have set a callback, or made cuDNN keep a log.
+    The list grows during the block. It stays empty if other code has set a callback, or made cuDNN write a log.
     """
     found: list[str] = []
     outer, _said.reasons = getattr(_said, "reasons", None), found

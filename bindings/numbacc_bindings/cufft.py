@@ -1,8 +1,7 @@
 """cuFFT: Fourier transforms of one to three dimensions, batched and strided.
 
-Use as `from numbacc_bindings.cufft import cufft` and call `cufft.cufftCreate(address)`. Names and numbers are those
-of `cufft.h`; `SINCE` tells which of them are younger than the oldest version supported. Of `cufftXt.h` nothing is
-needed.
+Use it as `from numbacc_bindings.cufft import cufft` and call `cufft.cufftCreate(address)`. Names and constants come
+from `cufft.h`. `SINCE` lists those that the oldest supported version lacks. Nothing of `cufftXt.h` is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class CufftError(LibraryError):
 
 
 class Result(IntEnum):
-    """cufftResult, of all versions supported alike: CUDA 13 has dropped a few and added others."""
+    """cufftResult, for all supported versions: CUDA 13 has removed a few members and added others."""
 
     SUCCESS = 0
     INVALID_PLAN = 1
@@ -72,9 +71,9 @@ FUNCTIONS = {
     "cufftExecZ2D": "ipp",
 }
 
-#: Oldest version supported: CUDA 12.0's.
+#: Oldest supported version: that of CUDA 12.0.
 OLDEST = 11000
-#: Enum -> member -> the first version that knows it.
+#: Enum -> member -> the first version that supports it.
 SINCE: dict[type[IntEnum], dict[Any, int]] = {
     Result: {
         Result.MISSING_DEPENDENCY: 12000,
@@ -84,7 +83,7 @@ SINCE: dict[type[IntEnum], dict[Any, int]] = {
     },
 }
 
-#: What a status is about, where its name leaves that open; cuFFT itself has no texts.
+#: Explanations of statuses whose name is unclear; cuFFT has no texts.
 TEXTS = {
     Result.ALLOC_FAILED: "not enough GPU memory for the plan's tables",
     Result.INTERNAL_ERROR: "the driver failed, or there is no GPU",

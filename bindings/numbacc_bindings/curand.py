@@ -1,7 +1,7 @@
 """cuRAND: random numbers, on the GPU and on the CPU.
 
-Use as `from numbacc_bindings.curand import curand` and call `curand.curandCreateGeneratorHost(address, type)`. A host
-generator needs no GPU and writes to host memory. Names and numbers are those of `curand.h`.
+Use it as `from numbacc_bindings.curand import curand` and call `curand.curandCreateGeneratorHost(address, type)`. A
+host generator needs no GPU and writes to host memory. Names and constants come from `curand.h`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Ordering(IntEnum):
     QUASI_DEFAULT = 201
 
 
-#: What cuRAND says of each status in `curand.h`; it has no function that does.
+#: The descriptions of statuses in `curand.h`; cuRAND has no function for them.
 TEXTS = {
     Status.VERSION_MISMATCH: "the header file and the loaded library do not match",
     Status.NOT_INITIALIZED: "the generator was not initialized",
@@ -97,7 +97,7 @@ FUNCTIONS = {
     "curandGeneratePoisson": "ppzd",
 }
 
-#: Oldest version supported: CUDA 12.0's.
+#: Oldest supported version: that of CUDA 12.0.
 OLDEST = 10301
 
 curand = Library(

@@ -1,6 +1,6 @@
 """The CUDA driver (libcuda): contexts, memory pools, streams, events, modules, launches.
 
-Use as `from numbacc_bindings.driver import driver` and call `driver.cuInit(0)`.
+Use it as `from numbacc_bindings.driver import driver` and call `driver.cuInit(0)`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .errors import LibraryError
 
 
 class DriverError(LibraryError):
-    """A CUDA driver function failed, or there is no driver."""
+    """A CUDA driver function failed, or the driver is missing."""
 
 
 class Status(IntEnum):
@@ -98,7 +98,7 @@ class EventFlag(IntEnum):
 
 
 class CaptureMode(IntEnum):
-    """CUstreamCaptureMode: which calls a capture forbids, and to whom."""
+    """CUstreamCaptureMode: the calls that a capture forbids, and the threads for which it does so."""
 
     GLOBAL = 0
     THREAD_LOCAL = 1
@@ -151,7 +151,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute; the value of a cluster's dimensions is their three lengths."""
+    """CUlaunchAttribute. The value of a cluster's dimensions is three lengths."""
 
     _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
 
@@ -165,7 +165,7 @@ STREAM_SET_CAPTURE_DEPENDENCIES = 1
 #: C name -> parameter letters (see `_library.TYPES`).
 FUNCTIONS = {
     "cuInit": "u",
-    # Unchecked: of a number that they do not know they say INVALID_VALUE, which is not an error here.
+    # Unchecked: for an unknown number they return INVALID_VALUE, which is not an error here.
     "cuGetErrorName": "ip>i",
     "cuGetErrorString": "ip>i",
     "cuDriverGetVersion": "p",
@@ -214,7 +214,7 @@ FUNCTIONS = {
     "cuUserObjectCreate": "pppuu",
     "cuEventCreate": "pu",
     "cuEventRecord": "pp",
-    # Unchecked: that work is not done yet is not an error.
+    # Unchecked: unfinished work is not an error.
     "cuEventQuery": "p>i",
     "cuEventSynchronize": "p",
     "cuEventElapsedTime": "ppp",
@@ -231,7 +231,7 @@ def _describe(library: Library, status: int) -> tuple[str, str]:
     texts = []
     for ask in (library.cuGetErrorName, library.cuGetErrorString):
         text = ctypes.c_char_p()
-        # An unknown number leaves the pointer null: the caller then says "unknown status".
+        # For an unknown number the pointer stays null, and the caller then shows "unknown status".
         ask(status, ctypes.addressof(text))
         texts.append((text.value or b"").decode())
     return texts[0].removeprefix("CUDA_"), texts[1]

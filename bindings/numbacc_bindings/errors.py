@@ -1,4 +1,4 @@
-"""The two roots of every exception that numbacc raises."""
+"""The two base classes of every exception that numbacc raises."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PACKAGES = ("numbacc", "numbacc_bindings")
 
 
 def _hide_frames() -> None:
-    """Let IPython's tracebacks leave out numbacc's frames that lead to the error: the user's own are shown.
+    """Hide numbacc's frames in IPython's tracebacks, so that they end with the user's own frames.
 
-    IPython, and pytest, skip frames with a local variable of this name. It is set here, so that calls pay nothing.
+    IPython and pytest skip frames with a local variable of this name. It is set only here, so that calls cost nothing.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
     if shell is None or shell() is None:
@@ -25,7 +25,7 @@ def _hide_frames() -> None:
 
 
 class Error(Exception):
-    """The root of all errors raised by numbacc and its bindings.
+    """The base class of all errors raised by numbacc and its bindings.
 
     Example:
         >>> issubclass(numbacc.ShapeError, numbacc.Error)
@@ -41,10 +41,10 @@ class LibraryError(Error, RuntimeError):
     """A vendor library is missing, or one of its functions failed.
 
     Attributes:
-        function: the C function that failed, or None where no call was made.
+        function: the C function that failed, or None if no call was made.
         status: its status number, or None.
-        status_name: the name the library gives that number, or ``"unknown status"``.
-        out_of_memory: whether the status says, or in this library may mean, that memory is short.
+        status_name: the library's name of that number, or ``"unknown status"``.
+        out_of_memory: whether the status means, or in this library may mean, that memory is short.
 
     Example:
         >>> numbacc.LibraryError("the library failed", status=7).status

@@ -1,4 +1,4 @@
-"""Arrays: the device array, making and assigning arrays, and taking those of other libraries.
+"""Arrays: the device array, functions that make and assign arrays, and the import of other libraries' arrays.
 
 Device arrays have NumPy's names for views, which share memory and queue nothing:
 
@@ -12,14 +12,14 @@ Device arrays have NumPy's names for views, which share memory and queue nothing
     >>> x.is_c_contiguous(), x.T.is_f_contiguous()
     (True, True)
 
-Parts are read and written as in NumPy, on a stream where one is named:
+You read and write parts as in NumPy. Methods with a `stream=` argument use that stream:
 
     >>> x[0, 1] = 7
     >>> x.setitem((1, 2), 9, stream=numbacc.stream())
     >>> x.getitem((1, 2)).item(), x[0, 1:2].item()
     (9.0, 7.0)
 
-and values go to the host and come from there:
+Values are copied to the host, and from it:
 
     >>> x.copy_to_host()
     array([[0., 7., 2.],

@@ -1,4 +1,4 @@
-"""What `numbacc.array_api` says of itself, as the array API standard (2024.12) asks: dtypes, devices, what it can."""
+"""Inspection functions of `numbacc.array_api`, from the array API standard (2024.12): dtypes, devices, capabilities."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KINDS = {
     "bool": ("bool",), "signed integer": _SIGNED, "unsigned integer": _UNSIGNED, "integral": (*_SIGNED, *_UNSIGNED),
     "real floating": _REAL, "complex floating": _COMPLEX, "numeric": (*_SIGNED, *_UNSIGNED, *_REAL, *_COMPLEX),
 }  # fmt: skip
-#: The dtypes that the standard asks for by default, as functions here make arrays.
+#: The default dtypes of new arrays here, by the standard's names.
 DEFAULTS = {"real floating": "float32", "complex floating": "complex64", "integral": "int64", "indexing": "int64"}
 
 
 class FloatLimits(NamedTuple):
-    """The limits of a float dtype, or of a complex one's parts, as Python's numbers."""
+    """The limits of a float dtype, or of a complex dtype's parts, as Python numbers."""
 
     bits: int
     eps: float
@@ -34,17 +34,17 @@ class FloatLimits(NamedTuple):
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The dtype in which arrays, dtypes and numbers meet."""
+    """Return the dtype that arrays, dtypes and scalars promote to."""
     return np.result_type(*(getattr(each, "dtype", each) for each in arrays_and_dtypes))
 
 
 def can_cast(from_: Any, to: Any, /) -> Any:
-    """Whether one dtype's numbers are held by another."""
+    """Return whether a cast from one dtype to another keeps all values."""
     return np.can_cast(getattr(from_, "dtype", from_), to)
 
 
 def finfo(type: Any, /) -> FloatLimits:
-    """The limits of a float dtype."""
+    """Return the limits of a float dtype."""
     dtype = np.dtype(getattr(type, "dtype", type))
     found = ml_dtypes.finfo(dtype)
     return FloatLimits(
@@ -58,12 +58,12 @@ def finfo(type: Any, /) -> FloatLimits:
 
 
 def iinfo(type: Any, /) -> Any:
-    """The limits of an integer dtype."""
+    """Return the limits of an integer dtype."""
     return np.iinfo(getattr(type, "dtype", type))
 
 
 def isdtype(dtype: Any, kind: Any) -> Any:
-    """Whether a dtype is of a kind, or one of several; bfloat16 and float8 are real floating ones."""
+    """Return whether a dtype is of a kind, or of one of several. bfloat16 and float8 are real floating dtypes."""
     if np.dtype(dtype).type.__module__ == "numpy":
         return np.isdtype(dtype, kind)
     kinds = kind if type(kind) is tuple else (kind,)
@@ -71,30 +71,30 @@ def isdtype(dtype: Any, kind: Any) -> Any:
 
 
 class NamespaceInfo:
-    """What `numbacc.array_api` has. Devices are the GPUs' numbers, as arrays have them."""
+    """The capabilities, devices and dtypes of `numbacc.array_api`. A device is a GPU's number, as in arrays."""
 
     def capabilities(self) -> dict[str, Any]:
-        """No indexing by masks, no shapes that depend on numbers; the most dimensions that functions take."""
+        """Return the capabilities: no boolean indexing, no data-dependent shapes, and the largest supported rank."""
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": MAX_RANK}
 
     def default_device(self) -> int | None:
-        """The GPU that arrays are made on; None without one."""
+        """Return the GPU that new arrays are on; None without a GPU."""
         found = self.devices()
         return runtime().current_device() if runtime().device_count() else found[0] if found else None
 
     def devices(self) -> list[int]:
-        """The numbers of all GPUs, and without one 0 where arrays are portable."""
+        """Return the numbers of all GPUs; without a GPU [0] if arrays are portable."""
         return list(range(runtime().device_count())) or [0] * is_portable()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
-        """The dtypes of arrays that are made without one."""
+        """Return the dtypes of new arrays that are made without one."""
         return {kind: np.dtype(name) for kind, name in DEFAULTS.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
-        """The standard's dtypes of a kind, of one of several in a tuple, or all.
+        """Return the standard's dtypes: all of them, one kind, or several kinds given as a tuple.
 
         Raises:
-            OptionError: there is no such kind.
+            OptionError: the kind is unknown.
         """
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for each in kinds:

@@ -1,6 +1,6 @@
-"""Arrays: making them, moving them between host and GPU, and taking those of other libraries.
+"""Make arrays, move them between host and GPU, and import other libraries' arrays.
 
-On a machine without a GPU everything here works on NumPy arrays.
+On a machine without a GPU all functions here work on NumPy arrays.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ from .operands import Array
 def asarray(
     obj: Any, dtype: Any = None, *, device: int | str | None = None, copy: bool | None = None, stream: Any = None
 ) -> Array:
-    """Return `obj` as a device array where there is a GPU, else as a NumPy array.
+    """Return `obj` as a device array if the machine has a GPU, else as a NumPy array.
 
-    With a GPU the result of a NumPy array is a copy; without one it is the NumPy array itself. Use `numbacc.array`, or
-    copy=True, where you write to the result and still need obj.
+    With a GPU, the result for a NumPy array is a copy; without a GPU, it is the NumPy array itself. If you write to the
+    result and still need obj, use `numbacc.array` or copy=True.
 
     Args:
-        obj: anything NumPy takes, or a GPU array of any library.
-        dtype: the result's dtype, bfloat16 and float8 included; obj's own if None. Values on the host are converted as
-            by `elementwise.astype`: what float8 and integers cannot hold becomes the nearest number that they do.
-        device: a GPU's number or "cuda:0"; "cpu" for NumPy. None: the current GPU, or NumPy without one; an array
-            that is on a GPU stays there.
-        copy: True for a copy in any case, False for none: then the result shares obj's memory. None copies only
-            where obj is on another device or of another dtype.
+        obj: anything that NumPy accepts, or a GPU array of any library.
+        dtype: the result's dtype, including bfloat16 and float8; obj's dtype if None. Values on the host are converted
+            as by `elementwise.astype`: a value that float8 or an integer dtype cannot hold becomes the nearest one that
+            it can.
+        device: a GPU's number or "cuda:0", or "cpu" for NumPy. None means the current GPU, or NumPy without one; an
+            array that is on a GPU stays there.
+        copy: True always copies. False never copies: the result shares obj's memory. None copies only if obj is on
+            another device or has another dtype.
         stream: the stream that the copy is queued on. From pinned memory (`numba.cuda.pinned_array`) the copy is
-            asynchronous: do not change the source before the copy is done. From ordinary memory this
-            blocks until the source is read.
+            asynchronous: do not change the source before the copy is done. From ordinary memory, this blocks until the
+            source has been read.
 
     Returns:
         a device array, or a NumPy array.
 
     Raises:
-        DTypeError: the dtype is unknown; or obj is on a GPU and of another dtype, and copy is not True.
-        DeviceError: the GPU does not exist, is full, or obj is on another one.
+        DTypeError: the dtype is unknown; or obj is on a GPU and has another dtype, and copy is not True.
+        DeviceError: the GPU does not exist or has too little memory, or obj is on another GPU.
         LayoutError: copy=False, and obj's memory cannot be shared.
 
     Example:
@@ -78,14 +79,14 @@ def asarray(
         _check_shared(host, obj, target, given)
     if target != CPU:
         return operands.to_device(host, target, handle)
-    # Lists and numbers have been copied anyway.
+    # Lists and numbers have been copied already.
     return host.copy("K") if copy and not isinstance(obj, (list, tuple)) else host
 
 
 def array(obj: Any, dtype: Any = None, *, device: int | str | None = None, stream: Any = None) -> Array:
-    """Return a copy of `obj`: a device array where there is a GPU, else a NumPy array.
+    """Return a copy of `obj`: a device array if the machine has a GPU, else a NumPy array.
 
-    The result never shares obj's memory, so it can be written.
+    The result never shares obj's memory, so you can write to it.
 
     Args:
         dtype: the result's dtype; an array on a GPU is converted there.
@@ -105,15 +106,15 @@ def array(obj: Any, dtype: Any = None, *, device: int | str | None = None, strea
 
 
 def _check_shared(host: np.ndarray[Any, Any], obj: Any, target: int, given: Any) -> None:
-    """Raise LayoutError unless an array of the host, made of `obj`, has its memory and stays on the host."""
+    """Raise LayoutError unless a host array made of `obj` shares its memory and stays on the host."""
     if target != CPU:
-        raise LayoutError(f"copy=False: obj is in host memory, and gets to cuda:{target} by a copy")
+        raise LayoutError(f"copy=False: obj is in host memory, and moving it to cuda:{target} needs a copy")
     try:
         memory = np.asarray(obj, copy=False)
     except ValueError:
-        raise LayoutError(f"copy=False: obj is a {type(given).__name__}, and becomes an array by a copy") from None
+        raise LayoutError(f"copy=False: obj is a {type(given).__name__}: making an array of it needs a copy") from None
     if host.dtype != memory.dtype:
-        raise LayoutError(f"copy=False: obj has dtype {memory.dtype}, and becomes {host.dtype} by a copy")
+        raise LayoutError(f"copy=False: obj has dtype {memory.dtype}, and converting it to {host.dtype} needs a copy")
 
 
 def _has(obj: Any, attribute: str) -> bool:
@@ -124,19 +125,19 @@ def _has(obj: Any, attribute: str) -> bool:
 
 
 def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = None) -> np.ndarray[Any, Any]:
-    """`obj` as a NumPy array; a NumPy array itself is returned as it is.
+    """Return `obj` as a NumPy array. A NumPy array is returned itself.
 
     Args:
-        obj: array of any library; one of NumPy's numbers is one of rank 0.
+        obj: an array of any library; a NumPy scalar becomes an array of rank 0.
         out: C-contiguous NumPy array of obj's shape and dtype to copy into. If it is pinned
-            (`numba.cuda.pinned_array`) the copy is only queued: synchronize the stream before reading it.
+            (`numba.cuda.pinned_array`), the copy is only queued: synchronize the stream before you read it.
         stream: the stream that the copy is queued on.
 
     Returns:
-        NumPy array. Without a pinned `out` this blocks until the copy is there.
+        NumPy array. Without a pinned `out`, this blocks until the copy is done.
 
     Raises:
-        ShapeError, DTypeError, LayoutError: out does not fit, or is not a NumPy array.
+        ShapeError, DTypeError, LayoutError: out does not match, or is not a NumPy array.
 
     Example:
         >>> numbacc.asnumpy(numbacc.asarray([1.5, 2.5]))
@@ -165,17 +166,18 @@ def empty(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """An array of arbitrary contents.
+    """Return an uninitialized array: its values are arbitrary.
 
     Args:
         shape: lengths of the dimensions; an integer for one dimension.
-        dtype: any dtype of NumPy's numbers, bfloat16, float8_e4m3fn or float8_e5m2.
+        dtype: any numeric dtype of NumPy, bfloat16, float8_e4m3fn or float8_e5m2.
         stream: the stream in whose order the memory is used and freed.
 
     Raises:
-        ShapeError: a negative length, or more bytes than can be addressed.
-        DTypeError: an unknown dtype.
-        DeviceError: no such GPU, or not enough memory; what could be freed by waiting for queued work has been.
+        ShapeError: a length is negative, or the array has more bytes than can be addressed.
+        DTypeError: the dtype is unknown.
+        DeviceError: the GPU does not exist, or has too little memory, even after waiting for queued work and freeing
+            its memory.
         OptionError: stream is not a stream.
 
     Example:
@@ -190,7 +192,7 @@ def empty(
 
 
 def _is_plain(shape: Any, dtype: Any) -> bool:
-    """True for integers of Python's, and a dtype's name or type: True and 2.0 would find what was made for 1 and 2."""
+    """Return True for Python integers and a dtype's name or type. (In a cache, True and 2.0 equal 1 and 2.)"""
     for n in shape if type(shape) is tuple else (shape,):
         if type(n) is not int:
             return False
@@ -199,7 +201,7 @@ def _is_plain(shape: Any, dtype: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _row_major(shape: Any, dtype: Any, device: int) -> Layout:
-    """The layout of a new array, or the error of an invalid shape or dtype."""
+    """Return the layout of a new array, or raise the error for an invalid shape or dtype."""
     if isinstance(dtype, (int, np.integer)) and isinstance(shape, (int, np.integer)):
         raise DTypeError(
             f"dtype={dtype} is not a dtype; pass the shape as one argument, a tuple: ({shape}, {dtype}) instead of "
@@ -212,11 +214,11 @@ def _row_major(shape: Any, dtype: Any, device: int) -> Layout:
 
 @like(empty)
 def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, stream: Any = None) -> Array:
-    """An array of arbitrary contents with obj's shape, and its dtype and device unless others are given.
+    """Return an uninitialized array with obj's shape, and with its dtype and device unless others are given.
 
     Args:
         obj: array of any library.
-        dtype, device: as in `empty`, but obj's by default.
+        dtype, device: as in `empty`, but by default obj's.
 
     Example:
         >>> x = numbacc.empty_like(np.ones((2, 3)), dtype="float16")
@@ -240,7 +242,7 @@ def zeros(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """An array of zeros.
+    """Return an array of zeros.
 
     Example:
         >>> numbacc.asnumpy(numbacc.zeros(3))
@@ -263,15 +265,17 @@ def full(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """An array whose elements are all `fill_value`.
+    """Return an array whose elements are all `fill_value`.
 
     Args:
-        fill_value: a number; or an array, or a list of numbers, that broadcasts to `shape`. Python numbers must
-            fit the dtype, as in NumPy: 300 and NaN do not fit int8. An array on a GPU must have the dtype.
+        fill_value: a scalar; or an array or list that broadcasts to `shape`. Python scalars must fit the dtype, as in
+            NumPy: 300 and NaN do not fit int8. An array on a GPU must have the same dtype.
 
     Raises:
-        OptionError: a number that does not fit. ShapeError: an array that does not broadcast. DTypeError: not a
-        number, or a complex one where dtype is real. DeviceError: an array on another device. Also as `empty`.
+        OptionError: a scalar does not fit the dtype; or as in `empty`.
+        ShapeError: the array does not broadcast to `shape`; or as in `empty`.
+        DTypeError: fill_value is not a number, or is complex while dtype is real; or as in `empty`.
+        DeviceError: the array is on another device; or as in `empty`.
 
     Example:
         >>> numbacc.asnumpy(numbacc.full((2, 2), [1, 2], "int8"))
@@ -292,19 +296,18 @@ def full(
 
 
 def from_dlpack(obj: Any, *, stream: Any = None) -> Array:
-    """The array behind any object with `__dlpack__`, sharing its memory.
+    """Return an array that shares the memory of any object with `__dlpack__`.
 
     Args:
         obj: array of another library, on a GPU or the CPU.
-        stream: the stream in whose order it will be used: what obj's library has queued on it is waited for
-            there, on the GPU.
+        stream: the stream that will use the array first. On the GPU, it waits for work that obj's library has queued.
 
     Returns:
-        a device array, or a NumPy array where obj is in host memory.
+        a device array, or a NumPy array if obj is in host memory.
 
     Raises:
-        DTypeError: obj has no `__dlpack__`, or an unsupported dtype or form (sparse, quantized, conjugated,
-        ...); the message says what to call.
+        DTypeError: obj has no `__dlpack__`, or an unsupported dtype or form (sparse, quantized, conjugated, ...). The
+            message names the conversion to call.
 
     Example:
         >>> x = np.arange(3)
@@ -323,10 +326,10 @@ def release_memory(device: int | str | None = None) -> None:
     """Give memory that numbacc holds but does not use back to the GPU, for other libraries. This blocks.
 
     Args:
-        device: a GPU's number or "cuda:0"; by default all GPUs that numbacc has memory of.
+        device: a GPU's number or "cuda:0"; by default all GPUs on which numbacc holds memory.
 
     Raises:
-        UnsupportedError: a graph is being captured, which waiting would break.
+        UnsupportedError: a graph is being captured, and waiting for the GPU would break the capture.
 
     Example:
         >>> numbacc.release_memory()
@@ -340,18 +343,18 @@ def release_memory(device: int | str | None = None) -> None:
 
 
 def scratch_limit(nbytes: int | None = None) -> int:
-    """Set or return how many bytes of scratch memory for libraries are kept between calls, on all GPUs together.
+    """Set or return how many bytes of scratch memory for libraries are kept between calls, over all GPUs.
 
-    An operation that needs more gets it, and gives it back when it is done.
+    An operation that needs more gets it, and frees it when it is done.
 
     Args:
-        nbytes: the new limit, at least 0; None leaves it as it is.
+        nbytes: the new limit, at least 0; None leaves the limit unchanged.
 
     Returns:
-        the limit, as it is now; 1 GiB at first.
+        the current limit; initially 1 GiB.
 
     Raises:
-        OptionError: nbytes is not such a number.
+        OptionError: nbytes is not an integer of at least 0.
 
     Example:
         >>> limit = numbacc.scratch_limit()
@@ -378,13 +381,13 @@ def _from_device(
     converts = wanted is not None and wanted != source.dtype
     if converts and not copy:
         raise DTypeError(
-            f"obj is on {name_of(source.device)} with dtype {source.dtype}, and becomes {wanted} by a copy: "
+            f"obj is on {name_of(source.device)} with dtype {source.dtype}; converting it to {wanted} needs a copy: "
             f"numbacc.array(obj, {wanted.name!r}) and numbacc.elementwise.astype make one"
         )
     if device is not None and target != source.device:
         if copy is False:
             where = name_of(source.device)
-            raise LayoutError(f"copy=False: obj is on {where}, and gets to device={device!r} by a copy")
+            raise LayoutError(f"copy=False: obj is on {where}, and moving it to device={device!r} needs a copy")
         host = array._copy_to_host(None, handle, "asarray from one device to another")
         host = values.converted(host, wanted, "obj") if converts else host
         return host if target == CPU else operands.to_device(host, target, handle)

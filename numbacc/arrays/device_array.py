@@ -1,6 +1,6 @@
-"""The device array: Numba's `DeviceNDArray`, cheap to make, with views, DLPack and a readable form.
+"""The device array: Numba's `DeviceNDArray`, but cheap to make, and with views, DLPack and a readable repr.
 
-A user's own `@cuda.jit` kernel takes it as it takes Numba's own arrays.
+A user's own `@cuda.jit` kernel accepts it like Numba's arrays.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .numba_array import NumbaArray
 from .operators import Operators
 from .viewing import Views
 
-#: What is written by filling, at once.
+#: Scalars that are written with a fill.
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
@@ -43,14 +43,14 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
         shape, strides (bytes), dtype, ndim, size, itemsize, nbytes: as in NumPy.
         device: the GPU's number.
 
-    Views (basic indexing, `T`, `transpose`, `reshape`, `view`, `broadcast_to`) share memory and queue nothing.
-    Indexing a single element, `copy_to_host` and printing copy values to the host and wait for them. Operators and
-    NumPy's functions are those of `numbacc.elementwise`, on the GPU; what has no function is refused. `copy.copy`
-    gives a view, `copy.deepcopy` a copy on the GPU; a pickle holds the values, and loads onto the current GPU, or into
-    NumPy where there is none.
+    Views (basic indexing, `T`, `transpose`, `reshape`, `view`, `broadcast_to`) share memory and queue nothing. Indexing
+    a single element, `copy_to_host` and printing copy values to the host and wait for them. Operators and NumPy's
+    functions call `numbacc.elementwise` on the GPU. NumPy functions without a GPU version raise an error. `copy.copy`
+    returns a view, and `copy.deepcopy` a copy on the GPU. A pickle holds the values, and loads onto the current GPU, or
+    into NumPy without a GPU.
     """
 
-    # Numba's constructor costs 28 µs; everything it computes is derived here when it is asked for.
+    # Numba's constructor takes 28 µs. Everything that it computes is derived here on demand.
     def __init__(self, layout: Layout, address: int, storage: Any, readonly: bool = False):
         self._numbacc_layout = layout
         self._address = address
@@ -60,19 +60,21 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
     # ------------------------------------------------------------ copies
 
     def __copy__(self) -> DeviceArray:
-        """A view of all of it: `copy.copy` shares memory."""
+        """Return a view of the whole array, because `copy.copy` shares memory."""
         return DeviceArray(self._numbacc_layout, self._address, self._storage, self._readonly)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
-        """A copy of the elements on the same GPU, gapless, in this memory order, queued on the default stream."""
+        """Return a contiguous copy on the same GPU, in this memory order, queued on the default stream."""
         return self._compact(handle_of(None), row_major=False)
 
     def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> np.ndarray[Any, Any]:
-        """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not).
+        """Return the values as a NumPy array: `ary`, if given. This blocks; `numbacc.asnumpy` need not.
 
         Raises:
-            DTypeError: ary is not a NumPy array, or has another dtype. ShapeError: another shape. LayoutError: it is
-            read-only. OptionError: stream is none.
+            DTypeError: ary is not a NumPy array, or has another dtype.
+            ShapeError: ary has another shape.
+            LayoutError: ary is read-only.
+            OptionError: stream is not a stream.
         """
         if ary is not None:
             values.check_target(ary, "ary", self._numbacc_layout, "the array")
@@ -83,16 +85,16 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Write `ary`, a NumPy or device array of this shape, into this array. Errors as in assignments."""
+        """Write `ary`, a NumPy or device array of this shape, into this array. It raises the errors of assignments."""
         self._assign(ary, self._handle(stream), "ary")
 
     def _usual_stream(self) -> int:
-        """Where it costs least to use this array; but what is called inside a graph's capture belongs there."""
+        """Return the cheapest stream for this array. Inside a graph's capture this is the captured stream."""
         default = handle_of(None)
         return default if default and runtime().is_capturing(default) else self._storage.stream
 
     def _copy_to_host(self, out: np.ndarray[Any, Any] | None, handle: int, call: str) -> np.ndarray[Any, Any]:
-        """The values; `call` is what the user called, for messages."""
+        """Copy the values to the host. `call` is the function that the user called, for messages."""
         source = self
         if not is_dense(self._numbacc_layout) or (out is not None and not self.is_c_contiguous()):
             source = self._compact(handle, row_major=out is not None)
@@ -107,7 +109,7 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
         return host
 
     def _compact(self, handle: int, *, row_major: bool) -> DeviceArray:
-        """A gapless copy on the device."""
+        """Return a contiguous copy on the device."""
         made = dense_like(self._numbacc_layout, self.shape)
         if row_major:
             strides = row_major_strides(self.shape, self.dtype.itemsize)
@@ -115,7 +117,7 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
         return copy(self, _empty(made, handle), handle)  # type: ignore[no-any-return]
 
     def _assign(self, value: Any, handle: int, name: str = "value") -> None:
-        """Write a number, or an array of the host or this GPU, into this array: see `values`."""
+        """Write a scalar, or an array from the host or this GPU, into this array; see `values`."""
         if self._readonly:
             raise read_only("this array")
         if isinstance(value, _NUMBERS) and is_dense(self._numbacc_layout):
@@ -130,11 +132,11 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
             values.check_same_dtype(source.dtype, name, self.dtype)
             source = values.broadcast(source, self.shape, name)
             one, other = (self._address, self._numbacc_layout), (source._address, source._numbacc_layout)
-            if one != other and overlap(*one, *other):  # writing would change what is still to be read
+            if one != other and overlap(*one, *other):  # writing would change data that is still to be read
                 source = source._compact(handle, row_major=False)
         else:
             host = values.broadcast(values.converted(source, self.dtype, name), self.shape, name)
-            # A graph reads an array of the host at every launch, also one of a single element.
+            # A graph reads a host array at every launch, even one with a single element.
             kept = isinstance(source, np.ndarray) and runtime().is_capturing(handle)
             if host.size == 1 and not kept and is_dense(self._numbacc_layout):
                 self._fill(host, handle, name)
@@ -143,7 +145,7 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
         copy(source.broadcast_to(self.shape), self, handle)
 
     def _fill(self, value: Any, handle: int, name: str = "value") -> None:
-        """Write one number everywhere; the array must be dense."""
+        """Write one scalar to all elements; the array must be dense."""
         pattern = values.converted(value, self.dtype, name).tobytes()
         if self.size:
             with runtime().using(handle, self.device, writes=(self,)):
@@ -152,35 +154,35 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
     # ------------------------------------------------------------ sharing with other libraries
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """(DLPack's number for CUDA devices, this array's GPU)."""
+        """Return (DLPack's number for CUDA devices, this array's GPU)."""
         return (dlpack.CUDA_DEVICE, self._numbacc_layout.device)
 
     __dlpack__ = dlpack.export
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3. Not for bfloat16 and float8, which it cannot name: those cross by DLPack."""
+        """Version 3 of the CUDA array interface. It does not support bfloat16 and float8; use DLPack for these."""
         if self.dtype.type.__module__ != "numpy":
-            raise AttributeError  # `__getattr__` says why
+            raise AttributeError  # `__getattr__` raises the error with the reason
         return {
             "shape": self.shape,
             "strides": None if self.is_c_contiguous() else self.strides,
             "data": (self._address, self._readonly),
             "typestr": self.dtype.str,
-            # The interface says 1 for the legacy default stream.
+            # The interface's number of the legacy default stream is 1.
             "stream": runtime().settle(self._storage) or 1,
             "version": 3,
         }
 
 
 def _empty(made: Layout, handle: int) -> DeviceArray:
-    """An uninitialized array of a dense layout."""
+    """Return an uninitialized array of a dense layout."""
     storage = runtime().allocate(made.nbytes, made.device, handle)
     return DeviceArray(made, storage.address, storage)
 
 
 def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> DeviceArray:
-    """A copy of a NumPy array on a GPU."""
+    """Copy a NumPy array to a GPU."""
     dense = values.gapless(host)
     array = _empty(layout(dense.shape, dense.strides, dense.dtype, target), handle)
     if dense.size:
@@ -189,13 +191,13 @@ def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> DeviceArr
 
 
 def imported(obj: Any, name: str, handle: int) -> Any:
-    """Another library's array, as `import_array` takes it; NumPy's where it is in host memory."""
+    """Import another library's array by `import_array`; an array in host memory becomes a NumPy array."""
     found = import_array(obj, name, handle)
     return DeviceArray(*found) if type(found) is tuple else found
 
 
 def importer_of(kind: type) -> Callable[[Any, str, int], Any]:
-    """`imported` for arrays of one type, of which one was taken before: torch's tensors by a shorter way."""
+    """Return `imported`, or a faster function for torch's tensors, for arrays of a type that was imported before."""
     known = tensors.kind_of(kind)
     if known is None or not known.plain:
         return imported

@@ -1,6 +1,6 @@
-"""DLPack: its structures and capsules (dlpack.h, version 1.1), and numbacc's arrays as such.
+"""DLPack: its structures and capsules (dlpack.h, version 1.1), and the export of numbacc's arrays.
 
-cuda.core, through which other libraries' arrays are taken (`interop`), can neither name every dtype nor give out
+`interop` imports other libraries' arrays through cuda.core, which does not support every dtype, and cannot export
 bfloat16 and float8.
 """
 
@@ -19,7 +19,7 @@ from ..runtime import foreign_owners, streams
 
 CPU_DEVICE = (1, 0)
 CUDA_DEVICE, MANAGED_DEVICE = 2, 13
-#: Pinned memory is CUDA's host memory, 3.
+#: Host memory: ordinary, and pinned (kDLCUDAHost, 3).
 HOST_DEVICES = (1, 3)
 READ_ONLY = 1
 
@@ -45,7 +45,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _Managed(ctypes.Structure):
-    """DLManagedTensor, which a consumer older than DLPack 1.0 gets."""
+    """DLManagedTensor, for consumers older than DLPack 1.0."""
 
     _fields_ = (
         ("tensor", _Tensor),
@@ -59,7 +59,7 @@ class _Version(ctypes.Structure):
 
 
 class _ManagedVersioned(ctypes.Structure):
-    """DLManagedTensorVersioned."""
+    """DLManagedTensorVersioned, for consumers of DLPack 1.0 or newer."""
 
     _fields_ = (
         ("version", _Version),
@@ -73,7 +73,7 @@ class _ManagedVersioned(ctypes.Structure):
 OLD, NEW = b"dltensor", b"dltensor_versioned"
 STRUCTURES: dict[bytes, Any] = {OLD: _Managed, NEW: _ManagedVersioned}
 
-# A consumer renames the capsule that it has taken; the names must outlive every capsule.
+# A consumer renames a capsule when it takes the tensor. The names must outlive every capsule.
 USED = {OLD: b"used_dltensor", NEW: b"used_dltensor_versioned"}
 
 
@@ -87,7 +87,7 @@ set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object
 
 
 class _Export:
-    """The structure of an exported tensor and its memory, kept until the consumer lets go of it."""
+    """The structure of an exported tensor and its memory, kept alive until the consumer releases it."""
 
     __slots__ = ("_owner", "_storage", "_stream", "words")
 
@@ -103,7 +103,7 @@ class _Export:
                 pass  # interpreter exit, as in Storage
 
 
-#: A structure by 64-bit words: which are its tensor's first, its deleter and its flags, and where the lengths follow.
+#: Indices of 64-bit words in a structure: the tensor's first word, its deleter and its flags; the lengths follow it.
 _TENSOR = {OLD: 0, NEW: 4}
 _DELETER = {OLD: 7, NEW: 2}
 _FLAGS = 3
@@ -112,7 +112,7 @@ _LENGTHS = {OLD: 8, NEW: 10}
 
 @lru_cache(maxsize=4096)
 def _words_of(made: Layout, name: bytes) -> array[int]:
-    """The structure of a tensor of that layout, with its lengths and steps behind it, but for all addresses."""
+    """Return the words of a tensor's structure for a layout, followed by lengths and strides. All addresses are 0."""
     row = dtypes.info(made.dtype)
     first, lengths = _TENSOR[name], _LENGTHS[name]
     words = [0] * lengths
@@ -125,7 +125,7 @@ def _words_of(made: Layout, name: bytes) -> array[int]:
 
 
 def _consumer(stream: Any) -> int | None:
-    """The handle of the stream that a consumer names; None where it asks for no order, by -1.
+    """Return the handle of the stream that a consumer passes; None if it passes -1, which asks for no ordering.
 
     Raises:
         OptionError: it is not a handle.
@@ -138,7 +138,7 @@ def _consumer(stream: Any) -> int | None:
 
 
 def _pair(value: Any, name: str) -> tuple[int, ...] | None:
-    """A pair of integers, as DLPack writes versions and devices; None stays None.
+    """Return a pair of integers, the form of DLPack's versions and devices; None stays None.
 
     Raises:
         OptionError: it is not a pair.
@@ -160,13 +160,15 @@ def export(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it. To the CPU, `dl_device`
-    (1, 0), one of a copy there, for which this waits.
+    """Return a DLPack capsule of this memory. The consumer's `stream` waits for the work queued on the memory.
+
+    For the CPU, `dl_device` (1, 0), the capsule holds a copy on the host, and this waits for the copy.
 
     Raises:
-        BufferError: a copy on a GPU, another GPU, or the CPU without a copy is asked for, the stream is CUDA's
-            per-thread default stream, or the array is read-only and the consumer too old to be told.
-        OptionError: an argument is not of the kind that the protocol says.
+        BufferError: the consumer asks for a copy on a GPU, for another GPU, or for the CPU without a copy; the stream
+            is CUDA's per-thread default stream; or the array is read-only, and the consumer's DLPack cannot express
+            that.
+        OptionError: an argument does not have the type that the protocol defines.
     """
     consumer = 0 if type(stream) is int and stream == 1 else _consumer(stream)
     newest, made = _pair(max_version, "max_version"), self._numbacc_layout
@@ -180,7 +182,7 @@ def export(
             raise BufferError("numbacc exports its own memory only, without a copy")
     name = NEW if newest is not None and newest[0] >= 1 else OLD
     if self._readonly and name == OLD:
-        raise BufferError("this array is read-only, which DLPack before 1.0 cannot say")
+        raise BufferError("this array is read-only, which DLPack before 1.0 cannot express")
     foreign_owners.collect()
     storage = self._storage
     shared = None if consumer is None else runtime().share(storage, consumer)

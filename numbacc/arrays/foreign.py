@@ -1,4 +1,4 @@
-"""Descriptions of other libraries' arrays, and what these must not be: sparse, conjugated, without memory, ..."""
+"""Descriptions of other libraries' arrays, and checks for unsupported ones: without values, without memory, masked."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from ..errors import DTypeError, LayoutError, ShapeError, shown
 
 
 def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
-    """The error where another library's object fails to say what it is; `error` is its cause."""
+    """Return the error for an object whose library fails to describe it; `error` is the cause."""
     return DTypeError(
-        f"{name} is a {type(obj).__name__} of {type(obj).__module__}, which numbacc cannot take as an array: "
+        f"{name} is a {type(obj).__name__} of {type(obj).__module__}, which numbacc cannot use as an array: "
         f"{type(error).__name__}: {error}"
     )
 
 
-#: Immutable classes, whose exports may not say so: (the first part of the module's name, name).
+#: Immutable classes, whose exports may not be marked read-only: (the first part of the module's name, name).
 _IMMUTABLE = {("jax", "Array"), ("jaxlib", "ArrayImpl"), ("tensorflow", "Tensor"), ("pyarrow", "Array")}
 _TRACERS = {("jax", "Tracer")}
 
 
 @lru_cache(maxsize=256)
 def _bases(kind: Any) -> frozenset[tuple[str, str]]:
-    """(the first part of the module's name, name) of a class and its bases."""
+    """Return (the first part of the module's name, name) for a class and its bases."""
     return frozenset((base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__)
 
 
 def is_immutable(kind: type) -> bool:
-    """Return whether arrays of this class must not be written, as JAX's: JAX is not imported for it."""
+    """Return whether arrays of this class must not be written, such as JAX's. This does not import JAX."""
     return not _IMMUTABLE.isdisjoint(_bases(kind))
 
 
 def check_is_no_tracer(obj: Any, name: str) -> None:
-    """Raise DTypeError where JAX traces a function, and passes objects without values."""
+    """Raise DTypeError if JAX is tracing a function: it passes objects without values."""
     kind: Any = type(obj)
     if not _TRACERS.isdisjoint(_bases(kind)):
         raise DTypeError(
@@ -47,28 +47,28 @@ def check_is_no_tracer(obj: Any, name: str) -> None:
         )
 
 
-#: What people pass by mistake: refused before Numba is imported to look at it.
+#: Types that users pass by mistake. They raise an error before Numba is imported.
 _NO_ARRAYS = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.generic)
 
 
 def check_is_no_value(obj: Any, name: str) -> None:
-    """Raise DTypeError where an object of Python or NumPy is given instead of an array."""
+    """Raise DTypeError if a Python or NumPy object was passed instead of an array."""
     check_is_no_tracer(obj, name)
     if isinstance(obj, _NO_ARRAYS):
         raise DTypeError(f"{name} is a {type(obj).__name__}; it must be an array: numbacc.asarray makes one")
 
 
 def signed_strides(steps: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Strides in bytes of strides in elements.
+    """Convert strides in elements to strides in bytes.
 
-    They are numbers modulo 2^64, as addresses are: CuPy (14.2) divides strides of -s bytes as unsigned numbers, and
-    so exports (2^64 - s) / itemsize elements.
+    Strides are taken modulo 2^64, like addresses: CuPy (14.2) divides strides of -s bytes as unsigned integers, and so
+    exports (2^64 - s) / itemsize elements.
     """
     return tuple((n * itemsize + 2**63) % 2**64 - 2**63 for n in steps)
 
 
 def check_memory(name: str, address: int, shape: tuple[int, ...], itemsize: int) -> None:
-    """Raise the fitting error where no array of that shape can lie at the address."""
+    """Raise an error if no array of that shape can lie at the address."""
     if any(n < 0 for n in shape):
         raise ShapeError(f"{name} has shape {shape}, with a negative length")
     if not address and 0 not in shape:
@@ -80,7 +80,7 @@ def check_memory(name: str, address: int, shape: tuple[int, ...], itemsize: int)
 
 
 class Interface(NamedTuple):
-    """The content of `__cuda_array_interface__`: strides in bytes; the stream is None where no wait is needed."""
+    """The content of `__cuda_array_interface__`. Strides are in bytes; the stream is None if no wait is needed."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -91,11 +91,11 @@ class Interface(NamedTuple):
 
 
 def interface_of(obj: Any, name: str) -> Interface:
-    """An object's `__cuda_array_interface__`, version 2 or 3.
+    """Return the content of an object's `__cuda_array_interface__`, version 2 or 3.
 
     Raises:
-        DTypeError: an unsupported dtype, a mask, or an invalid stream. LayoutError, ShapeError: no memory
-        that an array can have.
+        DTypeError: the dtype is unsupported, the array has a mask, or the stream is invalid.
+        LayoutError, ShapeError: no array can have this memory.
     """
 
     def integers(field: str) -> tuple[int, ...]:
@@ -105,9 +105,9 @@ def interface_of(obj: Any, name: str) -> Interface:
 
     found = obj.__cuda_array_interface__
     if found.get("mask") is not None:
-        raise DTypeError(f"{name} has a mask, which would be lost; pass an array without")
+        raise DTypeError(f"{name} has a mask, which would be lost; pass an array without one")
     dtype = np.dtype(found["typestr"])
-    if dtype.kind == "V":  # as CuPy's bfloat16 arrays are called
+    if dtype.kind == "V":  # the interface's name for CuPy's bfloat16 arrays
         dtype = np.dtype(getattr(obj, "dtype", dtype))
     itemsize = dtypes.info(dtype).itemsize
     shape = integers("shape")
@@ -121,14 +121,14 @@ def interface_of(obj: Any, name: str) -> Interface:
     stream = found.get("stream")
     if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or not 0 <= stream < 2**64):
         raise DTypeError(f"{name}.__cuda_array_interface__['stream']={shown(stream)} is not a stream's handle")
-    # The interface's name for the legacy default stream is 1.
+    # The interface's number of the legacy default stream is 1.
     return Interface(shape, strides, dtype, address, bool(readonly), 0 if stream == 1 else stream)
 
 
 def host_array(
     owner: object, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], readonly: bool
 ) -> np.ndarray[Any, Any]:
-    """A NumPy array over host memory that `owner` keeps alive."""
+    """Return a NumPy array over host memory that `owner` keeps alive."""
     if 0 in shape:
         return np.empty(shape, dtype)
 

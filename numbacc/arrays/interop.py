@@ -1,7 +1,7 @@
-"""Arrays of other libraries, taken without a copy: by DLPack and the CUDA array interface.
+"""Import arrays of other libraries without a copy, by DLPack and the CUDA array interface.
 
-Most go through cuda.core's `StridedMemoryView`, which knows both protocols; what it cannot name goes through DLPack's
-structures (`dlpack`). torch's tensors have a shorter way (`tensors`).
+Most arrays go through cuda.core's `StridedMemoryView`, which supports both protocols. Arrays that it does not support
+go through DLPack's structures (`dlpack`). torch's tensors have a faster path (`tensors`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..runtime import streams
 from . import dlpack, foreign, tensors
 from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
 
-#: void(*)(void *): what gives back a DLPack tensor.
+#: void(*)(void *): the type of the function that gives back a DLPack tensor.
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Capsule:
-    """A DLPack tensor that numbacc has taken over from a capsule, and gives back in the end."""
+    """A DLPack tensor that numbacc has taken from a capsule, and gives back when it is deleted."""
 
     def __init__(self, capsule: Any):
         self.name = dlpack.NEW if dlpack.is_valid(capsule, dlpack.NEW) else dlpack.OLD
@@ -41,7 +41,7 @@ class _Capsule:
         return self.name == dlpack.NEW and bool(self.structure.flags & dlpack.READ_ONLY)
 
     def describe(self, name: str, device: int) -> tuple[int, Layout]:
-        """(address, layout) of the tensor; `name` is the argument's, for messages."""
+        """Return (address, layout) of the tensor; `name` is the argument's name in messages."""
         tensor = self.structure.tensor
         dtype = dtypes.from_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, name)
         shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
@@ -51,24 +51,24 @@ class _Capsule:
         return address, _layout(shape, steps, dtype, device)
 
     def __del__(self, function: Any = _FUNCTION) -> None:
-        # The default argument outlives this module, as what others lent may.
+        # The default argument outlives this module, as a tensor of another library may.
         if self.structure.deleter:
             function(self.structure.deleter)(self.address)
 
 
-#: What a device array over another library's memory is made of: layout, address, storage, whether it is read-only.
+#: The parts of a device array over another library's memory: layout, address, storage, whether it is read-only.
 Taken = tuple[Layout, int, Any, bool]
 
 
 def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
-    """The memory of another library's array, without a copy, in the order of the stream `handle`.
+    """Import another library's array without a copy, ordered on the stream `handle`.
 
-    Where it is host memory, this is a NumPy array.
+    If the array is in host memory, this returns a NumPy array.
 
     Raises:
-        DTypeError: it is not an array, of an unsupported dtype, or a torch tensor whose memory holds other values.
+        DTypeError: it is not an array, has an unsupported dtype, or is a torch tensor whose memory holds other values.
         DeviceError: it is neither on an NVIDIA GPU nor in host memory.
-        LayoutError: its strides or address are not multiples of its element size, or it has no memory.
+        LayoutError: its strides or its address are not multiples of its element size, or it has no memory.
         ShapeError: a length is negative.
     """
     try:
@@ -93,7 +93,7 @@ def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
 
 
 def _kept(obj: Any, found: Taken | np.ndarray[Any, Any]) -> Taken | np.ndarray[Any, Any]:
-    """An array that was taken, read-only where its class is immutable: its export may not say so."""
+    """Return an imported array, read-only if its class is immutable: its export may not be marked so."""
     if foreign.is_immutable(obj.__class__):
         if isinstance(found, np.ndarray):
             found.flags.writeable = False
@@ -103,11 +103,11 @@ def _kept(obj: Any, found: Taken | np.ndarray[Any, Any]) -> Taken | np.ndarray[A
 
 
 def tensor_taker(kind: tensors.TensorClass, make: Callable[[Layout, int, Any], Any]) -> Callable[[Any, str, int], Any]:
-    """A function that takes tensors of torch's own class, whose attributes say all, in one step.
+    """Return a function that imports tensors of torch's own class in one step, since their attributes are complete.
 
-    It returns `make(layout, address, storage)`, or None for what needs a closer look: tensors that torch records
-    gradients of, or that mean other values than are in memory, and those on no GPU. Of what torch has no answer for, a
-    sparse tensor's strides say, it raises torch's error.
+    The function returns `make(layout, address, storage)`, or None for tensors that need more checks: tensors whose
+    gradients torch records, tensors whose memory holds other values, and tensors that are not on a GPU. If torch cannot
+    answer, such as for the strides of a sparse tensor, it raises torch's error.
     """
     layout_of, current_stream, grad_enabled = tensors.layout_of, kind.current_stream, kind.grad_enabled
     borrow = runtime().borrow
@@ -121,7 +121,7 @@ def tensor_taker(kind: tensors.TensorClass, make: Callable[[Layout, int, Any], A
         device, address = made.device, tensor.data_ptr()
         if not address or address % made.itemsize:
             foreign.check_memory(name, address, made.shape, made.itemsize)
-        # The storage, and not the tensor, which can be given another: `t.data = ...`.
+        # Keep the storage and not the tensor, whose storage can be replaced: `t.data = ...`.
         storage = borrow(tensor.untyped_storage(), address, device, handle, current_stream(device), name)
         return make(made, address, storage)
 
@@ -134,16 +134,16 @@ def _taker(kind: tensors.TensorClass) -> Callable[[Any, str, int], Taken | None]
 
 
 def _from_torch(tensor: Any, kind: tensors.TensorClass, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
-    """torch's tensors, those without their gradients where torch records none itself."""
+    """Import a torch tensor. One that requires gradients is detached if torch currently records none."""
     checked = tensors.checked(tensor, name, kind)
     found = _taker(kind)(checked, name, handle) if kind.plain else None
     return _from_view(checked, name, handle) if found is None else found
 
 
 def _from_view(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
-    """Through cuda.core; what it does not take goes through DLPack."""
+    """Import an array through cuda.core, or through DLPack if cuda.core does not support it."""
     try:
-        # Nothing is waited for here: that is done for the work that uses the array.
+        # This does not wait; work that uses the array does.
         view = _memory_view()(obj, stream_ptr=-1)
         dtype, device, shape, steps = view.dtype, view.device_id, view.shape, view.strides
     except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError):
@@ -153,7 +153,7 @@ def _from_view(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]
         try:
             return _from_dlpack(obj, name, handle)
         except BufferError:
-            # CuPy gives bfloat16 by its array interface only.
+            # CuPy exports bfloat16 only by the CUDA array interface.
             if not hasattr(obj, "__cuda_array_interface__"):
                 raise
             return _from_interface(obj, name, handle)
@@ -170,7 +170,7 @@ def _memory_view() -> Any:
 
 @lru_cache(maxsize=4096)
 def _layout(shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dtype[Any], device: int) -> Layout:
-    """The layout of strides that are counted in elements; None stands for C order."""
+    """Return the layout for strides in elements; None stands for C order."""
     size = dtypes.info(dtype).itemsize
     strides = row_major_strides(shape, size) if steps is None else foreign.signed_strides(tuple(steps), size)
     return layout(tuple(shape), strides, dtype, device)
@@ -179,14 +179,14 @@ def _layout(shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dty
 def _wrap(
     owner: object, address: int, made: Layout, name: str, handle: int, producer: int | None, readonly: bool
 ) -> Taken:
-    """An array over foreign memory, whose library works on the stream `producer`; None: it was put before `handle`."""
+    """Import foreign memory. Its library works on the stream `producer`; None means that its work is in order."""
     if not address or address % made.itemsize:
         foreign.check_memory(name, address, made.shape, made.itemsize)
     return made, address, runtime().borrow(owner, address, made.device, handle, producer, name), readonly
 
 
 def _from_numba(obj: Any, name: str, handle: int) -> Taken:
-    """An array that Numba allocated: its own attributes say all, and its stream may be another."""
+    """Import an array that Numba allocated. Its own attributes are complete; its stream may be another one."""
     dtypes.info(obj.dtype)
     strides = tuple(obj.strides)
     if any(step % obj.dtype.itemsize for step in strides):
@@ -200,7 +200,7 @@ def _from_numba(obj: Any, name: str, handle: int) -> Taken:
 
 
 def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
-    """Take what cuda.core does not: host arrays, and dtypes that it cannot name, such as torch's float8."""
+    """Import arrays that cuda.core does not support: host arrays, and dtypes such as torch's float8."""
     kind = int(obj.__dlpack_device__()[0])
     if kind in HOST_DEVICES:
         return _from_host(obj, name)
@@ -208,7 +208,7 @@ def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
         raise DeviceError(f"{name} is on a device of DLPack's kind {kind}; numbacc works on NVIDIA GPUs and in NumPy")
     device = int(obj.__dlpack_device__()[1])
     with runtime().on_device(device):
-        # A graph uses the array when it is launched: then the stream of its memory is waited for.
+        # A graph uses the array when it is launched. The launch waits for the stream of the graph's memory.
         order = runtime().order_outside(handle, device)
         capsule = _Capsule(_dlpack(obj, order or 1))
     address, made = capsule.describe(name, capsule.structure.tensor.device.device_id)
@@ -216,7 +216,7 @@ def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
 
 
 def _from_interface(obj: Any, name: str, handle: int) -> Taken:
-    """By the CUDA array interface."""
+    """Import an array by the CUDA array interface."""
     found = foreign.interface_of(obj, name)
     device = _device_of(found.address, name)
     made = layout(found.shape, found.strides, found.dtype, device)
@@ -225,7 +225,7 @@ def _from_interface(obj: Any, name: str, handle: int) -> Taken:
 
 
 def _device_of(address: int, name: str) -> int:
-    """The GPU that has an address."""
+    """Return the GPU that an address belongs to."""
     current: int = runtime().current_device()
     if not address or _numba.SIMULATED:
         return current
@@ -244,7 +244,7 @@ def _dlpack(obj: Any, consumer: int | None) -> Any:
 
 
 def _from_host(obj: Any, name: str) -> np.ndarray[Any, Any]:
-    """A host array of another library as NumPy's, in any dtype that numbacc has: NumPy itself takes no bfloat16."""
+    """Return another library's host array as a NumPy array, with any dtype of numbacc. (NumPy rejects bfloat16.)"""
     capsule = _Capsule(_dlpack(obj, None))
     address, made = capsule.describe(name, CPU)
     return foreign.host_array(capsule, address, made.shape, made.strides, made.dtype, capsule.readonly)

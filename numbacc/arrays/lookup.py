@@ -1,6 +1,7 @@
-"""What computes on device arrays, by its name: arrays know no functions, and are handed them by `numbacc` itself.
+"""Functions that compute on device arrays, found by name, so that arrays need not import them.
 
-And what to write for a name that arrays of torch or NumPy have as a method, and device arrays do not.
+`numbacc` registers them. If a user writes a method of torch's or NumPy's arrays that device arrays lack, `instead_of`
+returns the code to write.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ _look_up: list[Callable[[str], Any]] = []
 
 
 def computing(look_up: Callable[[str], Any]) -> None:
-    """Set what finds functions by their names: "add", "matmul", "sum"; None where there is none."""
+    """Register a function that finds functions by their names ("add", "matmul", "sum") and returns None for others."""
     _look_up[:] = [look_up]
     find.cache_clear()
 
 
 @lru_cache(maxsize=512)
 def find(name: str) -> Callable[..., Any] | None:
-    """The function of a name, once it is first needed; None where there is none."""
+    """Return the function of a name, or None. It is loaded when it is first needed."""
     return _look_up[0](name) if _look_up else None
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function of a name.
+    """Return the function of a name.
 
     Raises:
-        DTypeError: there is none.
+        DTypeError: it does not exist.
     """
     found = find(name)
     if found is None:
@@ -40,31 +41,32 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def made_of_others(theirs: Any) -> Callable[..., Any] | None:
-    """What stands for a function of NumPy's that is made of several here; None where nothing does."""
+    """Return the function here that replaces a function of NumPy with several calls; None if there is none."""
     others: Any = find("__numpy_functions__") or {}
     return others.get(theirs)  # type: ignore[no-any-return]
 
 
 def refusal(what: str) -> DTypeError:
-    """The error for what is not computed on a GPU."""
+    """Return the error for a function that has no GPU version."""
     return DTypeError(
-        f"{what} is not computed on device arrays, and nothing is copied to the host silently: "
+        f"{what} is not supported on device arrays, and numbacc never copies to the host implicitly: "
         "numbacc.asnumpy(x) copies; numbacc.elementwise, gemm, fft, gated and random compute on the GPU"
     )
 
 
 def called(what: str, found: Callable[..., Any] | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """The answer of the function that computes what NumPy calls `what`.
+    """Call the function for NumPy's `what`, and return its result.
 
     Raises:
-        DTypeError: there is no such function, or the arguments are NumPy's alone. As the function besides.
+        DTypeError: there is no such function, or only NumPy's version accepts the arguments. Also the function's
+            errors.
     """
     if found is None:
         raise refusal(what)
     try:
         return found(*arguments, **options)
     except TypeError:
-        # Asked only now, as the answer takes longer than the call.
+        # Checked only now, because the check takes longer than the call.
         if protocols.fits(found, arguments, options):
             raise
     raise refusal(f"{what} with {protocols.unknown(found, options)}")
@@ -88,7 +90,7 @@ _INSTEAD = {
         "the function's own gradient (<function>_backward): numbacc records nothing",
     ),
 }  # fmt: skip
-#: torch's names of functions -> numbacc's, apart from those of NumPy's ufuncs.
+#: torch's names of functions -> numbacc's, except names of NumPy's ufuncs.
 _FUNCTIONS = {
     "mul": "multiply", "sub": "subtract", "div": "divide", "true_divide": "divide", "neg": "negative",
     "remainder": "remainder", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
@@ -98,7 +100,7 @@ _FUNCTIONS = {
 
 
 def instead_of(name: str) -> str:
-    """Return the code to write where a user wrote `x.name`, "" where none is known."""
+    """Return the code to write instead of `x.name`; "" if none is known."""
     if name.startswith("_"):
         return ""
     found = _INSTEAD.get(name)

@@ -1,4 +1,4 @@
-"""Methods of device arrays: NumPy's, with those of NumPy's arguments that mean something on a GPU."""
+"""Methods of device arrays: NumPy's, with the arguments that are supported on a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import lookup, protocols
 
 
 class Methods:
-    """Base of device arrays, beside that of operators."""
+    """A base class of device arrays that adds the methods; `Operators` adds the operators."""
 
     __slots__ = ()
 
@@ -28,10 +28,13 @@ class Methods:
         *,
         stream: Any = None,
     ) -> Any:
-        """A copy in another dtype: see `numbacc.elementwise.astype`. With copy=False itself where it has that dtype.
+        """Return a copy in another dtype; see `numbacc.elementwise.astype`.
+
+        With copy=False an array that has this dtype is returned itself.
 
         Raises:
-            OptionError: order is not "K", this memory order. DTypeError: casting, one of NumPy's rules, forbids it.
+            OptionError: order is not "K" (keep the memory order).
+            DTypeError: the rule `casting`, one of NumPy's, forbids it.
         """
         _check_order(order, "K")
         own: Any = self
@@ -40,14 +43,14 @@ class Methods:
         return lookup.function("astype")(self, dtype, copy=bool(copy), stream=stream)
 
     def copy(self, order: str = "K", *, stream: Any = None) -> Any:
-        """A gapless copy on the same GPU: see `numbacc.elementwise.copy`.
+        """Return a contiguous copy on the same GPU; see `numbacc.elementwise.copy`.
 
         Args:
-            order: "K" for this memory order, "C" for rows one after the other (as NumPy's method by default).
-            stream: where it is queued; the default stream if None.
+            order: "K" keeps the memory order; "C" makes it C-contiguous (the default of NumPy's method).
+            stream: the stream to run on; the default stream if None.
 
         Raises:
-            OptionError: another order, or stream is none.
+            OptionError: order is another one, or stream is not a stream.
         """
         _check_order(order, "K", "C")
         if order == "C":
@@ -58,31 +61,31 @@ class Methods:
         return lookup.function("copy")(self, stream=stream)
 
     def flatten(self, order: str = "C") -> Any:
-        """A one-dimensional copy, in C order, or with order="F" the first axis fastest.
+        """Return a one-dimensional copy in C order, or with order="F" in Fortran order.
 
         Raises:
-            OptionError: another order.
+            OptionError: order is another one.
         """
         _check_order(order, "C", "F")
         own: Any = self
         return (own if order == "C" else own.T).copy("C").reshape(-1)
 
     def fill(self, value: Any) -> None:
-        """Write one number everywhere, as x[...] = value does.
+        """Write one scalar to all elements, as x[...] = value does.
 
         Raises:
-            ShapeError: value is an array or a list of several.
+            ShapeError: value is an array or a list with more than one element.
         """
         if np.ndim(value):
             raise ShapeError(f"value={shown(value)} is not one number; x[...] = value writes arrays and lists")
         self[...] = value  # type: ignore[index]
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, *, stream: Any = None) -> Any:
-        """As `numbacc.elementwise.clamp`."""
+        """Limit values to a range; see `numbacc.elementwise.clamp`."""
         return lookup.function("clamp")(self, min, max, out=out, stream=stream)
 
     def round(self, decimals: int = 0, out: Any = None) -> Any:
-        """Rounded to so many decimals, to even numbers from between two: as `numpy.round`."""
+        """Round to a number of decimals, halves to even, as `numpy.round` does."""
         if type(decimals) is int and not decimals:
             return lookup.function("round")(self, out=out)
         return _numpys(np.round, self, decimals, out=out)
@@ -91,11 +94,11 @@ class Methods:
         return self.round(0 if digits is None else digits)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """As `numbacc.asarray(x, device=device)`: itself, or a copy by way of the host, a NumPy array for "cpu"."""
+        """Return `numbacc.asarray(x, device=device)`: the array itself, a copy, or a NumPy array for "cpu"."""
         return lookup.function("asarray")(self, device=device, stream=stream)
 
     def conj(self, *, stream: Any = None) -> Any:
-        """As `numbacc.elementwise.conj`; a real array itself."""
+        """Return the complex conjugate, as `numbacc.elementwise.conj`; a real array is returned itself."""
         own: Any = self
         return lookup.function("conj")(self, stream=stream) if own.dtype.kind == "c" else self
 
@@ -103,7 +106,7 @@ class Methods:
 
     @property
     def real(self) -> Any:
-        """A view of the real parts, of a real array itself; `x.real = value` writes them."""
+        """A view of the real parts, or a real array itself; `x.real = value` writes them."""
         own: Any = self
         return own._seen(*views.component(own._numbacc_layout, False)) if own.dtype.kind == "c" else self
 
@@ -113,7 +116,7 @@ class Methods:
 
     @property
     def imag(self) -> Any:
-        """A view of the imaginary parts; of a real array zeros that are read-only. `x.imag = value` writes them."""
+        """A view of the imaginary parts, or read-only zeros for a real array; `x.imag = value` writes them."""
         own: Any = self
         if own.dtype.kind == "c":
             return own._seen(*views.component(own._numbacc_layout, True))
@@ -126,12 +129,13 @@ class Methods:
         self.imag[...] = value
 
     def item(self, *index: Any) -> Any:
-        """The element at an index (a number counts in C order), else that of an array of one, as a Python number.
+        """Return an element as a Python scalar: the one at an index, or the only one of an array.
 
-        This blocks.
+        A single number as the index counts elements in C order. This blocks.
 
         Raises:
-            ShapeError: it is no single element. IndexRangeError: an index is out of range.
+            ShapeError: the index does not name a single element.
+            IndexRangeError: an index is out of range.
         """
         own: Any = self
         array = own._at(views.of_element(own.shape, index)) if index else own
@@ -140,41 +144,41 @@ class Methods:
         return array._copy_to_host(None, own._usual_stream(), "item()").item()
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
-        """A view with two axes exchanged.
+        """Return a view with two axes exchanged.
 
         Raises:
-            ShapeError: there is no such axis.
+            ShapeError: an axis does not exist.
         """
         return protocols.swapped(self, axis1, axis2)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        """A view of the diagonals of two axes, which comes last: as `numpy.diagonal`, but it can be written.
+        """Return a view of the diagonals of two axes, as the last axis. As `numpy.diagonal`, but the view is writable.
 
         Raises:
-            ShapeError: there are no such two axes.
+            ShapeError: an axis does not exist, or the two are the same.
         """
         own: Any = self
         return own._seen(*views.diagonal(own._numbacc_layout, offset, axis1, axis2))
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-        """The sum of `diagonal`."""
+        """Return the sum of `diagonal`."""
         return self.diagonal(offset, axis1, axis2).sum(-1, dtype, out)
 
     def take(self, indices: Any, axis: int | None = None, out: Any = None) -> Any:
-        """Elements by their indices: as `numpy.take`, of an array of indices as `numbacc.elementwise.take`."""
+        """Return elements by their indices, as `numpy.take`; for index arrays see `numbacc.elementwise.take`."""
         return _numpys(np.take, self, indices, axis, out)
 
     def repeat(self, repeats: int, axis: int | None = None) -> Any:
-        """Each element so many times: as `numpy.repeat`."""
+        """Repeat each element `repeats` times, as `numpy.repeat`."""
         return _numpys(np.repeat, self, repeats, axis)
 
     def dot(self, b: Any, out: Any = None) -> Any:
-        """The product with an array or a number: as `numpy.dot`."""
+        """Return the product with an array or a scalar, as `numpy.dot`."""
         return _numpys(np.dot, self, b, **({} if out is None else {"out": out}))
 
 
 def _numpys(theirs: Any, *arguments: Any, **options: Any) -> Any:
-    """What stands for a function of NumPy's, called."""
+    """Call the replacement of a function of NumPy."""
     return lookup.called(theirs.__name__, lookup.made_of_others(theirs), arguments, options)
 
 
@@ -194,7 +198,7 @@ def _add_reductions() -> None:
             return found(self)
 
         method.__name__ = name
-        method.__doc__ = f"As `numbacc.elementwise.{name}` of this array; {', '.join(order)} in NumPy's order, too."
+        method.__doc__ = f"Call `numbacc.elementwise.{name}`. {', '.join(order)} may be positional, in NumPy's order."
         setattr(Methods, name, method)
 
 

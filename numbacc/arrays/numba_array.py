@@ -1,4 +1,4 @@
-"""The side of device arrays that Numba sees: what it asks of an array, and its own arrays' methods on ours."""
+"""The part of a device array that Numba uses: the attributes that it reads, and its own arrays' methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .viewing import is_given, no_attribute
 
 
 class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
-    """Base of device arrays: Numba's, with every method replaced that would go past the order of memory."""
+    """A base class of device arrays: Numba's class, with all methods replaced that would bypass the memory order."""
 
     @property
     def alloc_size(self) -> int:
@@ -32,7 +32,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
 
     @cached_property
     def _ary(self) -> np.ndarray[Any, Any]:
-        # What the simulator's arrays wrap.
+        # The simulator's arrays wrap this NumPy array.
         whole = self._storage._memory
         offset = self._address - self._storage.address
         return numpy_view(whole, offset, self.shape, self.strides, self.dtype)
@@ -44,8 +44,8 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
             return {"C_CONTIGUOUS": self.is_c_contiguous(), "F_CONTIGUOUS": self.is_f_contiguous()}
 
     def __getattr__(self, name: str) -> Any:
-        # Called for what is not found, and where a property raises AttributeError. The simulator's own arrays would
-        # hand the question on to NumPy's.
+        # Called for missing attributes, and if a property raises AttributeError. The simulator's own class would look
+        # the name up in its NumPy array.
         if name == "__cuda_array_interface__":
             raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
         raise no_attribute(name)
@@ -58,11 +58,11 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
 
     @stream.setter
     def stream(self, stream: Any) -> None:
-        handle_of(stream)  # raises the error of what is not a stream
+        handle_of(stream)  # raises the error for an object that is not a stream
         self._bound_stream = stream
 
     def bind(self, stream: Any = 0) -> Any:
-        """A view that Numba uses on `stream` by default.
+        """Return a view that Numba uses on `stream` by default.
 
         Raises:
             OptionError: stream is not a stream.
@@ -72,14 +72,15 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
         return view
 
     def split(self, section: int, stream: Any = 0) -> Iterator[Any]:
-        """Views of `section` elements each, one behind the other; the last is shorter where the sizes do not divide.
+        """Return consecutive views of `section` elements each; the last one may be shorter.
 
         Args:
-            section: elements of a part, at least 1.
-            stream: what Numba uses the parts on by default; 0 for this array's own.
+            section: elements per view, at least 1.
+            stream: the stream that Numba uses the views on by default; 0 for this array's own.
 
         Raises:
-            ShapeError: the rank is not 1. OptionError: section is not such a number, or stream not a stream.
+            ShapeError: the rank is not 1.
+            OptionError: section is not an integer of at least 1, or stream is not a stream.
         """
         if self.ndim != 1:
             raise ShapeError(f"split takes an array of rank 1; this has shape {self.shape}")
@@ -88,12 +89,12 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
         return (bound.getitem(slice(k, k + section), stream) for k in range(0, bound.size, section))
 
     def get_ipc_handle(self) -> NoReturn:
-        """Refused: CUDA makes no such handles of memory from a pool.
+        """Raise UnsupportedError: CUDA cannot make such handles for memory from a pool.
 
         Raises:
             UnsupportedError: always.
         """
         raise UnsupportedError(
-            "get_ipc_handle: numbacc's memory comes from a pool, of which CUDA makes no handles for other processes; "
-            "pickle the array, which copies its values"
+            "get_ipc_handle: numbacc's memory comes from a pool, for which CUDA cannot make handles for other "
+            "processes; pickle the array, which copies its values"
         )

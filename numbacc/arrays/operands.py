@@ -1,6 +1,6 @@
-"""Operands: arguments as arrays, their layouts, and new arrays for results.
+"""Convert arguments of operations and plans to arrays, find their layouts, and make arrays for results.
 
-What operations and plans use. Nothing here brings Numba as long as all arrays are NumPy's.
+This module does not load Numba as long as all arrays are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Array = Any  #: a NumPy array or a numbacc device array
 
 
 def as_array(obj: Any, name: str, handle: int) -> Array:
-    """An argument as a NumPy array or a device array, without a copy.
+    """Return an argument as a NumPy array or a device array, without a copy.
 
-    A foreign GPU array is taken over in the order of the stream `handle`: what its producer has queued is
-    waited for there, on the GPU.
+    A foreign GPU array is imported in the order of the stream `handle`: on the GPU, this stream waits for work that the
+    array's library has queued.
 
     Raises:
-        DTypeError: it is not an array.
+        DTypeError: the argument is not an array.
     """
     kind = type(obj)
     if kind is np.ndarray:
@@ -57,19 +57,20 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
 
 
 def as_input(obj: Any, name: str, handle: int) -> Array:
-    """`as_array` of what is only read: one of NumPy's numbers is an array of rank 0.
+    """Return `as_array` of an argument that is only read; a NumPy scalar becomes an array of rank 0.
 
-    NumPy makes such numbers of its arrays of rank 0: so `exp(x.sum())` is of its arrays what it is of those on a GPU.
+    NumPy returns scalars instead of arrays of rank 0. So `exp(x.sum())` works for NumPy arrays as it does for GPU
+    arrays.
     """
     if not isinstance(obj, np.generic):
         return as_array(obj, name, handle)
     array = np.asarray(obj)
-    # Whoever writes to it would lose what is written.
+    # A write to it would be lost.
     array.flags.writeable = False
     return array
 
 
-#: Types of other libraries' arrays that have been taken before -> what takes them.
+#: Types of other libraries' arrays that were imported before -> the function that imports them.
 importers: dict[type, Callable[[Any, str, int], Array]] = {}
 
 
@@ -77,22 +78,24 @@ _load: list[Callable[[], ModuleType]] = []
 
 
 def device_arrays_by(load: Callable[[], ModuleType]) -> None:
-    """Set what loads the module of device arrays. Operands need only its `DeviceArray`, `imported`, `importer_of` and
-    `to_device`."""
+    """Register a function that loads the module of device arrays.
+
+    Operands need only the module's `DeviceArray`, `imported`, `importer_of` and `to_device`.
+    """
     _load[:] = [load]
 
 
 @lru_cache(maxsize=1)
 def _device_arrays() -> ModuleType:
-    """The module of device arrays, once it is needed: it brings Numba."""
+    """Load the module of device arrays, which imports Numba."""
     module = _load[0]()
-    # Here, since what loads a pickle decides whether there are device arrays, which know nothing of that.
+    # Registered here and not in the module, because `unpickled` chooses between device arrays and NumPy arrays.
     copyreg.pickle(module.DeviceArray, _pickled)
     return module
 
 
 def layout_of(array: Array) -> Layout:
-    """The interned layout of what `as_array` returned."""
+    """Return the interned layout of a result of `as_array`."""
     if type(array) is np.ndarray:
         return _numpy_layout(array)
     try:
@@ -102,7 +105,7 @@ def layout_of(array: Array) -> Layout:
 
 
 def overlap(one: Array, other: Array) -> bool:
-    """Whether two arrays share memory."""
+    """Return whether two arrays share memory."""
     first, second = layout_of(one), layout_of(other)
     return first.device == second.device and _overlap(_address(one), first, _address(other), second)
 
@@ -112,7 +115,7 @@ def _address(array: Array) -> int:
 
 
 def device_of(array: Array) -> str:
-    """Where an array is, as functions that make arrays take it."""
+    """Return an array's device, in the form of a `device=` argument."""
     return argument_of(layout_of(array).device)
 
 
@@ -120,10 +123,10 @@ def device_of(array: Array) -> str:
 
 
 def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An uninitialized NumPy array.
+    """Return an uninitialized NumPy array.
 
     Raises:
-        DeviceError: there is not enough memory.
+        DeviceError: out of memory.
     """
     try:
         return np.empty(shape, dtype)
@@ -132,25 +135,25 @@ def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any,
 
 
 def empty_layout(array: Layout) -> np.ndarray[Any, Any]:
-    """An uninitialized NumPy array of a dense layout, in whatever order its strides say."""
+    """Return an uninitialized NumPy array of a dense layout, with that layout's strides."""
     memory = host_memory((array.nbytes,), np.dtype(np.uint8))
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
 
 
 def empty_host(array: Layout) -> Array:
-    """An uninitialized array of a dense layout in host memory: NumPy's, or a portable one."""
+    """Return an uninitialized array of a dense layout in host memory: a NumPy array, or a portable array."""
     return empty_layout(array) if array.device == CPU else portable.empty(array)
 
 
 def on_hosts(run: Callable[..., Any], inputs: Any, outs: Any, scalars: Any) -> list[Array]:
-    """The results of `run`, a plan's work in NumPy, of portable arrays."""
+    """Call `run`, a plan's NumPy computation, on portable arrays, and return the results."""
     hosts = [[None if each is None else each.host for each in arrays] for arrays in (inputs, outs)]
     found = run(*hosts, scalars)
     return [portable.of_host(each) if out is None else out for each, out in zip(found, outs, strict=True)]
 
 
 def empty_device(array: Layout, stream: int) -> Array:
-    """An uninitialized device array of a dense layout."""
+    """Return an uninitialized device array of a dense layout."""
     if not _makers:
         _makers[:] = [_device_arrays().DeviceArray, runtime().allocate]
     make, allocate = _makers
@@ -163,7 +166,7 @@ _makers: list[Any] = []
 
 
 def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> Array:
-    """A copy of a NumPy array on a GPU, or a portable one."""
+    """Copy a NumPy array to a GPU, or into a portable array."""
     if target == PORTABLE:
         return portable.of_host(values.gapless(host).copy(order="K"))
     return _device_arrays().to_device(host, target, handle)
@@ -173,19 +176,19 @@ def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> Array:
 
 
 def _pickled(array: Any) -> tuple[Any, ...]:
-    """A device array as its values, by way of the host, which blocks."""
+    """Reduce a device array to its values, copied to the host. This blocks."""
     host = array._copy_to_host(None, array._usual_stream(), "pickling an array")
-    # NumPy keeps C and Fortran order only: any other travels as an order of the axes.
+    # Pickled NumPy arrays keep only C and Fortran order. For other orders, the pickle holds the order of the axes.
     axes = sorted(range(array.ndim), key=lambda d: -host.strides[d])
     return unpickled, (host.transpose(axes), tuple(sorted(range(array.ndim), key=axes.__getitem__)))
 
 
 def unpickled(host: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Array:
-    """A device array out of a pickle: on the current GPU, in NumPy without one.
+    """Restore a device array from a pickle: on the current GPU, or in NumPy without a GPU.
 
     Args:
         host: C-contiguous values.
-        axes: the order of its axes that gives the array its shape.
+        axes: the order of its axes that restores the array's shape.
     """
     array, target = values.host_array(host.transpose(axes), None, "obj"), target_of(None)
     return array if target == CPU else to_device(array, target, handle_of(None))

@@ -1,7 +1,7 @@
-"""Python's operators and NumPy's functions on device arrays: computed on the GPU, never by a copy to the host.
+"""Python's operators and NumPy's functions on device arrays. They compute on the GPU, and never copy to the host.
 
-What computes is found by its name when it is first needed (`lookup`). What has no function is refused; what has one
-element is a number for `bool`, `int` and `float`.
+Each finds its function by name when it is first needed (`lookup`). Functions without a GPU version raise an error.
+`bool`, `int` and `float` read the value of an array with one element.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ..errors import DTypeError, OptionError, ShapeError, shown
 from . import protocols
 from .lookup import called, find, function, made_of_others, refusal
 
-#: What an operator takes beside an array; for others Python asks the other operand, and raises TypeError.
+#: Types of operands besides arrays. For others, Python tries the other operand, and then raises TypeError.
 _OPERANDS = (bool, int, float, complex, np.generic, np.ndarray)
 
 
 class Operators:
-    """Base of device arrays, before the class of Numba's, whose simulated arrays have operators of their own."""
+    """A base class of device arrays. It precedes Numba's class, whose simulated arrays define operators, too."""
 
     __slots__ = ()
 
-    # Above every array of the host's, which then leave `host + device` to the functions here.
+    # Higher than any host array's priority: these leave `host + device` to the operators here.
     __array_priority__ = 1e6
     __hash__ = None  # type: ignore[assignment]
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The functions of the array API standard (2024.12) that numbacc has: see `numbacc.array_api`.
+        """Return numbacc's functions of the array API standard (2024.12); see `numbacc.array_api`.
 
         Raises:
-            OptionError: another version is asked for.
+            OptionError: api_version is another version.
         """
         found: Any = function("__array_namespace__")
         if api_version not in (None, found.__array_api_version__, "2023.12", "2022.12", "2021.12"):
@@ -43,9 +43,9 @@ class Operators:
         raise refusal("making a NumPy array")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """NumPy's ufunc, and those of SciPy that have a namesake: a device array."""
+        """Compute a ufunc of NumPy or SciPy by numbacc's function of that name, and return a device array."""
         what = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-        # NumPy hands its own numbers over as arrays.
+        # NumPy passes its own scalars as arrays.
         inputs = tuple([each[()] if type(each) is np.ndarray and not each.ndim else each for each in inputs])
         if ufunc is np.divmod and method == "__call__" and not options:
             return function("floor_divide")(*inputs), function("remainder")(*inputs)
@@ -56,7 +56,7 @@ class Operators:
         return called(what, found, given, more)
 
     def __array_function__(self, theirs: Any, types: Any, arguments: tuple[Any, ...], options: Any) -> Any:
-        """NumPy's function of arrays: a device array, or an attribute."""
+        """Compute a function of NumPy, and return a device array, or an attribute."""
         answer = protocols.answer(theirs, arguments, options)
         if answer is not protocols.UNKNOWN:
             return answer
@@ -67,35 +67,35 @@ class Operators:
         raise refusal("in")
 
     def __bool__(self) -> bool:
-        """The truth of an array of one element. This blocks, as `item` does.
+        """Return the truth value of an array with one element. This blocks, as `item` does.
 
         Raises:
-            ShapeError: it has more, or none.
+            ShapeError: it has more elements, or none.
         """
         if self.size != 1:  # type: ignore[attr-defined]
             raise ShapeError(
-                f"the truth of an array of shape {self.shape} is ambiguous: use x.any() or x.all()"  # type: ignore[attr-defined]
+                f"the truth value of an array of shape {self.shape} is ambiguous: use x.any() or x.all()"  # type: ignore[attr-defined]
             )
         return bool(self.item())  # type: ignore[attr-defined]
 
     def __int__(self) -> int:
-        """The element of an array of one. This blocks, as `item` does."""
+        """Return the element of an array with one element. This blocks, as `item` does."""
         return int(self.item())  # type: ignore[attr-defined]
 
     def __index__(self) -> int:
-        """The element of an array of one integer. This blocks, as `item` does."""
+        """Return the element of an array with one integer. This blocks, as `item` does."""
         return operator.index(self.item())  # type: ignore[attr-defined]
 
     def __float__(self) -> float:
-        """The element of an array of one. This blocks, as `item` does."""
+        """Return the element of an array with one element. This blocks, as `item` does."""
         return float(self.item())  # type: ignore[attr-defined]
 
     def __complex__(self) -> complex:
-        """The element of an array of one. This blocks, as `item` does."""
+        """Return the element of an array with one element. This blocks, as `item` does."""
         return complex(self.item())  # type: ignore[attr-defined]
 
     def __format__(self, spec: str) -> str:
-        """As a number's, of an array of rank 0. This blocks, as `item` does."""
+        """Format an array of rank 0 like a number. This blocks, as `item` does."""
         if spec and not self.ndim:  # type: ignore[attr-defined]
             return format(self.item(), spec)  # type: ignore[attr-defined]
         return super().__format__(spec)
@@ -114,7 +114,7 @@ class Operators:
         return function("floor_divide")(other, self), function("remainder")(other, self)
 
     def __pow__(self, other: Any) -> Any:
-        # As NumPy has it: a square is one product, a root one instruction.
+        # As in NumPy: a square is one product, a root one instruction.
         if type(other) in (int, float) and other in _POWERS:
             if protocols.is_float(self):
                 return function(_POWERS[other])(self)
@@ -136,15 +136,15 @@ _POWERS = {2: "square", 1: "copy", 0.5: "sqrt", -1: "reciprocal"}
 
 
 def _takes(other: Any) -> bool:
-    """True for arrays of any library, and numbers."""
+    """Return True for arrays of any library, and for scalars."""
     return isinstance(other, (Operators, *_OPERANDS)) or hasattr(other, "__dlpack__")
 
 
 def _computes_with(other: Any) -> bool:
-    """The same, for operators that compute.
+    """Return True for operands of operators that compute: arrays of any library, and scalars.
 
     Raises:
-        DTypeError: it is a list or a text, which Python would repeat: arrays of one integer are indices, too.
+        DTypeError: the operand is a list or a text. (Python would repeat it, as arrays of one integer can be an index.)
     """
     if isinstance(other, (list, tuple)):
         raise _no_array("combined", other)
@@ -162,7 +162,7 @@ _EQUALITY = ("equal", "not_equal")
 
 
 def _is_no_number(other: Any) -> bool:
-    """True for what no element equals: None, text, and objects that say nothing of equality themselves."""
+    """Return True for values that no element equals: None, text, and objects that do not define equality themselves."""
     if other is None or isinstance(other, (str, bytes)):
         return True
     says_nothing: Any = object.__eq__

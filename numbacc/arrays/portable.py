@@ -1,7 +1,7 @@
-"""Arrays in host memory with the rules of device arrays: the same methods, operators, functions and errors.
+"""Arrays in host memory with the behaviour of device arrays: the same methods, operators, functions and errors.
 
-`numbacc.portable` makes them, so that a program raises on a laptop what it would raise on a GPU. NumPy computes,
-through the same plans. There is no table of errors here: portable arrays and device arrays have the same base classes.
+`numbacc.portable` makes them, so that a program raises the same errors on a laptop as on a GPU. NumPy computes, through
+the same plans. Portable arrays and device arrays have the same base classes, so this module needs no list of errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .viewing import Views, no_attribute
 
 
 class _Memory:
-    """The owner of host memory, in the place of a device array's storage."""
+    """The owner of host memory, in place of a device array's storage."""
 
     __slots__ = ("owner", "stream")
 
@@ -32,7 +32,7 @@ class PortableArray(Operators, Methods, Views):
     """An array in host memory with the methods, operators, functions and errors of a device array.
 
     Attributes:
-        host: a NumPy array of the same memory.
+        host: a NumPy array over the same memory.
     """
 
     def __init__(self, layout: Layout, address: int, storage: Any, readonly: bool = False):
@@ -41,7 +41,7 @@ class PortableArray(Operators, Methods, Views):
         self._storage = storage
         self._readonly = readonly
 
-    #: As on the GPU that it stands for.
+    #: The number of the GPU that it stands in for.
     device = property(lambda self: 0)
 
     @property
@@ -59,13 +59,13 @@ class PortableArray(Operators, Methods, Views):
         return self._compact()
 
     def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> np.ndarray[Any, Any]:
-        """The values as a NumPy array; `ary` if given."""
+        """Return the values as a NumPy array: `ary`, if given."""
         if ary is not None:
             values.check_target(ary, "ary", self._numbacc_layout, "the array")
         return self._copy_to_host(ary, self._handle(stream), "copy_to_host()")
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Write `ary`, a NumPy or device array of this shape, into this array. Errors as in assignments."""
+        """Write `ary`, a NumPy or device array of this shape, into this array. It raises the errors of assignments."""
         self._assign(ary, self._handle(stream), "ary")
 
     def _usual_stream(self) -> int:
@@ -78,13 +78,13 @@ class PortableArray(Operators, Methods, Views):
         return out
 
     def _compact(self) -> PortableArray:
-        """A gapless copy in this memory order."""
+        """Return a contiguous copy in this memory order."""
         made = empty(dense_like(self._numbacc_layout, self.shape))
         np.copyto(made.host, self.host)
         return made
 
     def _assign(self, value: Any, handle: int, name: str = "value") -> None:
-        """Write a number, or an array of the host or a portable one, into this array: as `DeviceArray._assign`."""
+        """Write a scalar, a host array or a portable array into this array, as `DeviceArray._assign` does."""
         if self._readonly:
             raise read_only("this array")
         if isinstance(value, PortableArray):
@@ -104,7 +104,7 @@ class PortableArray(Operators, Methods, Views):
         self.host[...] = values.converted(value, self.dtype, name)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The capsule of this memory, which is the host's."""
+        """Return the capsule of this memory, which is host memory."""
         return self.host.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -112,7 +112,7 @@ class PortableArray(Operators, Methods, Views):
 
 
 def _imported(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """Another library's array in host memory as NumPy's."""
+    """Return another library's array in host memory as a NumPy array."""
     try:
         return np.from_dlpack(value)
     except Exception as error:
@@ -120,10 +120,10 @@ def _imported(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def empty(made: Layout) -> PortableArray:
-    """An uninitialized array of a dense layout.
+    """Return an uninitialized array of a dense layout.
 
     Raises:
-        DeviceError: there is not enough memory.
+        DeviceError: out of memory.
     """
     try:
         memory = np.empty(made.nbytes, np.uint8)
@@ -133,7 +133,7 @@ def empty(made: Layout) -> PortableArray:
 
 
 def of_host(host: np.ndarray[Any, Any]) -> PortableArray:
-    """A NumPy array's memory as a portable array."""
+    """Return a portable array over a NumPy array's memory."""
     made = layout(host.shape, host.strides, host.dtype, PORTABLE)
     return PortableArray(made, int(host.ctypes.data), _Memory(host), not host.flags.writeable)
 

@@ -1,4 +1,4 @@
-"""What NumPy's functions and Python's operators are called in numbacc, and with which arguments."""
+"""Tables that map NumPy's functions and Python's operators to numbacc's functions and their arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..base.dtypes import info
 from ..base.layout import axes_of, normalize_axis
 from ..errors import DTypeError, OptionError, ShapeError, shown
 
-#: Operator -> what computes it; with reflected and in-place forms.
+#: Operator -> the function that computes it, also for the reflected and in-place forms.
 OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
     "mod": "remainder", "pow": "pow", "matmul": "matmul", "lshift": "left_shift", "rshift": "right_shift",
@@ -26,7 +26,7 @@ COMPARISONS = {
 UNARY = {
     "neg": "negative", "abs": "abs", "invert": "bitwise_not", "trunc": "trunc", "floor": "floor", "ceil": "ceil",
 }  # fmt: skip
-#: Methods of arrays that are functions of them -> the arguments that NumPy's methods take by their place.
+#: Methods of arrays that call functions -> the arguments that NumPy's methods accept by position.
 METHODS = {
     **dict.fromkeys(("sum", "prod"), ("axis", "dtype", "out", "keepdims", "initial", "where")),
     **dict.fromkeys(("max", "min"), ("axis", "out", "keepdims", "initial", "where")),
@@ -35,21 +35,21 @@ METHODS = {
     **dict.fromkeys(("any", "all"), ("axis", "out", "keepdims")),
     "mean": ("axis", "dtype", "out", "keepdims"), **dict.fromkeys(("cumsum", "cumprod"), ("axis", "dtype", "out")),
 }  # fmt: skip
-#: What sums and products start from anyway.
+#: The values that sums and products start from by default.
 _STARTS = {"sum": 0, "prod": 1}
 
-#: What numbacc calls NumPy's ufuncs where the names differ.
+#: NumPy's ufuncs -> numbacc's names, if they differ.
 UFUNCS = {
     "absolute": "abs", "fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh",
     "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "power": "pow", "true_divide": "divide",
     "rint": "round", "conjugate": "conj", "invert": "bitwise_not", "positive": "copy", "mod": "remainder",
     "gammaln": "lgamma", "psi": "digamma", "expit": "sigmoid",
 }  # fmt: skip
-#: What numbacc has under a ufunc's name that is something else.
+#: Ufuncs whose name means something else in numbacc.
 _OTHERS = ("float_power", "real", "imag", "round", "matvec", "vecmat", "vecdot", "heaviside", "ldexp")
 _FLOATS_ONLY = ("fabs", "rint", "reciprocal")
 
-#: Of NumPy's functions of arrays those that are numbacc's -> its name.
+#: NumPy's functions of arrays -> numbacc's names.
 _FUNCTIONS: dict[Any, str] = {
     np.where: "where",
     np.sum: "sum", np.mean: "mean", np.var: "var", np.std: "std", np.prod: "prod", np.max: "max", np.min: "min",
@@ -58,29 +58,29 @@ _FUNCTIONS: dict[Any, str] = {
     np.take_along_axis: "take_along_axis", np.tril: "tril", np.triu: "triu",
     np.cumsum: "cumsum", np.cumprod: "cumprod",
 }  # fmt: skip
-#: Of their arguments those that numbacc calls otherwise, and those that it has not, with the values that mean nothing.
+#: Arguments of these functions -> numbacc's names; and unsupported arguments -> the values that have no effect.
 _NAMES = {"ddof": "correction", "a": "x", "m": "x", "arr": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
 _IDLE = {
     "initial": np._NoValue, "keepdims": np._NoValue, "where": (True, np._NoValue), "order": "K",
     "subok": (True, False), "casting": "same_kind", "dtype": None, "deg": False, "mean": np._NoValue,
     "min": np._NoValue, "max": np._NoValue, "signature": None, "correction": np._NoValue, "mode": "raise",
 }  # fmt: skip
-#: Of the functions here those that take more than one argument by its place.
+#: The functions here that accept more than one argument by position.
 _BY_PLACE = {"where": 3, "take_along_axis": 2}
 
-#: The answer of what is no question of attributes.
+#: The result of `answer` for functions that it does not know.
 UNKNOWN = object()
 
 Found = tuple[str | None, tuple[Any, ...], dict[str, Any]]
 
 
 def is_float(array: Any) -> bool:
-    """True for arrays of real floats."""
+    """Return True for arrays of real floats."""
     return info(array.dtype).is_float
 
 
 def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Found:
-    """(the function that computes a ufunc, None where there is none; its arguments; its options)."""
+    """Return (the name of the function that computes a ufunc, or None; its arguments; its options)."""
     if method == "reduce":
         name = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}.get(ufunc.__name__)
         name = {"logical_or": "any", "logical_and": "all"}.get(ufunc.__name__, name)
@@ -90,43 +90,43 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
     if method != "__call__" or ufunc.__name__ in _OTHERS or ufunc.nout != 1:
         return None, inputs, _plain(options)
     if ufunc.__name__ in _FLOATS_ONLY and not all(is_float(each) for each in inputs if hasattr(each, "dtype")):
-        return None, inputs, _plain(options)  # of integers NumPy's are something else
+        return None, inputs, _plain(options)  # for integers NumPy returns something else
     if ufunc is np.power:
         check_power(*inputs)
     return UFUNCS.get(ufunc.__name__, ufunc.__name__), inputs, _plain(options)
 
 
 def check_power(base: Any, exponent: Any) -> None:
-    """Raise OptionError where an integer's power is to be negative, as NumPy does; an array's elements are not read."""
+    """Raise OptionError for an integer to a negative power, as NumPy does; an array's elements are not read."""
     whole = getattr(getattr(base, "dtype", None), "kind", "i" if isinstance(base, int) else "f") in "iub"
     if whole and isinstance(exponent, (int, np.integer)) and exponent < 0:
         raise OptionError(
-            f"an integer to the power of {exponent} is no integer: x.astype('float64') ** {exponent} is of floats"
+            f"an integer to the power of {exponent} is not an integer: use x.astype('float64') ** {exponent}"
         )
 
 
 def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Found:
-    """The same of one of NumPy's functions of arrays."""
+    """Return the same as `of_ufunc` for one of NumPy's functions of arrays."""
     name = _FUNCTIONS.get(function)
     if name == "norm":
         return _norm(*arguments, **options) if fits(_norm, arguments, options) else (None, arguments, options)
     if function is np.where and len(arguments) != 3:
-        name = None  # the indices of what is not 0: their number is only known on the GPU
+        name = None  # returns the indices of nonzero elements, and only the GPU knows how many there are
     count = _BY_PLACE.get(str(name), 1)
     if name is None:
         return None, arguments, _plain(options)
     if len(arguments) <= count:
         return name, arguments, _own(name, options)
-    # What NumPy takes by its place is an option here, in whichever order.
+    # Arguments that NumPy accepts by position are options here, in any order.
     named = dict(zip(_parameters(function)[count:], arguments[count:], strict=False))
     return name, arguments[:count], _own(name, {**named, **options})
 
 
 def of_method(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a key of `METHODS` that is called with these arguments behind the array.
+    """Return the options for a method of `METHODS` called with these arguments after the array.
 
     Raises:
-        DTypeError: there are more than NumPy's method takes, or one is given twice.
+        DTypeError: there are more than NumPy's method accepts, or one is given twice.
     """
     names = METHODS[name]
     named = dict(zip(names, arguments, strict=False))
@@ -139,14 +139,14 @@ def of_method(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
 
 @lru_cache(maxsize=256)
 def _parameters(function: Any) -> tuple[str, ...]:
-    """The names of what a function of NumPy's takes by its place."""
+    """Return the names of the parameters that a function of NumPy accepts by position."""
     return tuple(
         each.name for each in inspect.signature(function).parameters.values() if each.kind is not each.KEYWORD_ONLY
     )
 
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Found:
-    """`numpy.linalg.norm`, which is a matrix's along two axes: its order None and "fro" are one of all elements."""
+    """Translate `numpy.linalg.norm`. A matrix norm over two axes is supported for order None and "fro"."""
     count = x.ndim if axis is None else len(axis) if isinstance(axis, (tuple, list)) else 1
     if ord is None or (ord == "fro" and count == 2):
         ord = 2
@@ -156,16 +156,16 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> F
 
 
 def _own(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Options of NumPy's as the function of this name has them.
+    """Translate options of NumPy to those of the function of this name.
 
     Raises:
-        OptionError: `ddof` and `correction`, which are one.
+        OptionError: both `ddof` and `correction` are given, which mean the same.
     """
     plain = _plain(options)
     if "ddof" in plain and "correction" in plain:
         if plain["ddof"] != 0:
             raise OptionError(
-                f"ddof={shown(plain['ddof'])} and correction={shown(plain['correction'])} say the same; pass one"
+                f"ddof={shown(plain['ddof'])} and correction={shown(plain['correction'])} mean the same; pass one"
             )
         del plain["ddof"]
     start = plain.get("initial")
@@ -175,7 +175,7 @@ def _own(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    """Options without those that say what is so anyway; a tuple of one result as itself."""
+    """Remove options that have no effect; replace a tuple of one result by the result."""
     found = {}
     for key, value in options.items():
         idle = _IDLE.get(key, UNKNOWN)
@@ -192,14 +192,14 @@ def _transposed(x: Any, axes: Any = None) -> Any:
 
 
 def expanded(x: Any, axis: int | Sequence[int]) -> Any:
-    """A view with a new axis, or several: each is one of the result's."""
+    """Return a view with one or more new axes; `axis` names axes of the result."""
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     where = axes_of(axis, x.ndim + count, "the result", "axis")
     return x[tuple(None if d in where else slice(None) for d in range(x.ndim + count))]
 
 
 def moved(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
-    """A view of x with an axis, or several, elsewhere."""
+    """Return a view of x with one or more axes moved."""
     ones, others = (axes_of(axes, x.ndim, "x", "axis") for axes in (source, destination))
     if len(ones) != len(others):
         raise ShapeError(f"source names {len(ones)} axes and destination {len(others)}; they must be as many")
@@ -210,7 +210,7 @@ def moved(x: Any, source: int | Sequence[int], destination: int | Sequence[int])
 
 
 def swapped(x: Any, axis1: int, axis2: int) -> Any:
-    """A view of x with two axes exchanged."""
+    """Return a view of x with two axes exchanged."""
     order = [*range(x.ndim)]
     one, other = (normalize_axis(axis, x.ndim, "the array") for axis in (axis1, axis2))
     order[one], order[other] = order[other], order[one]
@@ -218,7 +218,7 @@ def swapped(x: Any, axis1: int, axis2: int) -> Any:
 
 
 def repeated(x: Any, shape: tuple[int, ...]) -> Any:
-    """A view of x, NumPy's arrays too, that repeats it to a shape."""
+    """Return a view of x that repeats it to a shape; x may be a NumPy array."""
     return np.broadcast_to(x, shape) if isinstance(x, np.ndarray) else x.broadcast_to(shape)
 
 
@@ -231,7 +231,7 @@ def _size(x: Any, axis: int | Sequence[int] | None = None) -> int:
     return math.prod(x.shape[d] for d in axes)
 
 
-#: NumPy's functions that ask for attributes, or give views: -> of the arguments.
+#: NumPy's functions that return attributes or views -> their implementation.
 _ANSWERS: dict[Any, Callable[..., Any]] = {
     np.shape: lambda x: x.shape,
     np.ndim: lambda x: x.ndim,
@@ -258,7 +258,7 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
 
 
 def answer(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What a question of attributes, or for a view, is answered; `UNKNOWN` where it is none."""
+    """Return the result of a function that returns an attribute or a view; `UNKNOWN` for other functions."""
     found = _ANSWERS.get(function)
     given = {_NAMES.get(key, key): value for key, value in options.items()}
     if found is None or not fits(found, arguments, given):
@@ -267,7 +267,7 @@ def answer(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -
 
 
 def fits(function: Callable[..., Any], arguments: Any, options: dict[str, Any]) -> bool:
-    """True if a function takes these arguments: some options only NumPy has."""
+    """Return True if a function accepts these arguments. Some options exist only in NumPy."""
     try:
         inspect.signature(function).bind(*arguments, **options)
     except TypeError:
@@ -276,14 +276,14 @@ def fits(function: Callable[..., Any], arguments: Any, options: dict[str, Any]) 
 
 
 def unknown(function: Callable[..., Any], options: dict[str, Any]) -> str:
-    """Which arguments a function does not take, in words, with what is there instead."""
+    """Describe the arguments that a function does not accept, with an alternative."""
     known = inspect.signature(function).parameters
     names = [key for key in options if key not in known]
     hints = "".join(_INSTEAD.get(key, "") for key in names)
     return f"{', '.join(f'{key}=' for key in names) or 'these arguments'}{hints}"
 
 
-#: Option that reductions have not -> what to do.
+#: Option that reductions lack -> the alternative.
 _INSTEAD = {
     "where": " (numbacc.elementwise.where(mask, x, 0) leaves the others out of a sum)",
     "initial": " (numbacc.elementwise.add or maximum of the result and a number)",

@@ -1,4 +1,4 @@
-"""torch's tensors: what must not be read as it lies in memory, and how they lie there."""
+"""torch's tensors: their layouts, and checks for tensors whose memory does not hold their values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..runtime.streams import torch_streams
 
 
 class TensorClass:
-    """A class of torch tensors, and what is looked up of torch but once.
+    """A class of torch tensors, with functions of torch that are looked up only once.
 
     Attributes:
-        plain: whether its tensors are torch's own, and their attributes tell the truth of their memory.
-        current_stream: device -> the stream that torch works on now, in this thread.
+        plain: whether this is torch's own class, so that its attributes describe its memory.
+        current_stream: device -> torch's current stream in this thread.
     """
 
     __slots__ = ("current_stream", "grad_enabled", "plain", "strided")
@@ -32,20 +32,20 @@ class TensorClass:
 
 @lru_cache(maxsize=256)
 def kind_of(kind: Any) -> TensorClass | None:
-    """The facts about a class of torch tensors; None for other classes."""
+    """Return the `TensorClass` of a class of torch tensors; None for other classes."""
     if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
         return TensorClass(kind)
     return None
 
 
 def checked(obj: Any, name: str, kind: TensorClass) -> Any:
-    """A tensor without its gradients, where what is in memory is what it means.
+    """Return a tensor without its gradients, after checking that its memory holds its values.
 
-    A tensor that requires gradients is taken where torch records none itself: under `torch.no_grad()` and in an
+    A tensor that requires gradients is accepted if torch currently records none: under `torch.no_grad()` and in an
     `autograd.Function`.
 
     Raises:
-        DTypeError: its memory holds other values than the tensor; the message says what to call.
+        DTypeError: its memory holds other values than the tensor; the message names the conversion to call.
     """
     if obj.layout is not kind.strided or obj.is_neg() or obj.is_conj():
         check(obj, name)
@@ -60,7 +60,7 @@ def checked(obj: Any, name: str, kind: TensorClass) -> Any:
 
 
 def check(obj: Any, name: str) -> None:
-    """Raise the DTypeError that says why a torch tensor cannot be taken; of other arrays nothing is said."""
+    """Raise DTypeError with the reason if a torch tensor is unsupported; ignore other arrays."""
     kind = kind_of(obj.__class__)
     if kind is None:
         return
@@ -78,9 +78,9 @@ def check(obj: Any, name: str) -> None:
 
 @lru_cache(maxsize=4096)
 def layout_of(shape: Any, steps: tuple[int, ...], dtype: Any, device: Any) -> Layout | None:
-    """The layout of a tensor of that shape, strides in elements, torch's dtype and device.
+    """Return the layout of a tensor from its shape, strides in elements, torch's dtype and device.
 
-    None where numbacc has no such dtype, and where the device is not an NVIDIA GPU.
+    Return None if numbacc does not support the dtype, or if the device is not an NVIDIA GPU.
     """
     row = dtypes.TABLE.get(str(dtype).removeprefix("torch."))
     if row is None or device.type != "cuda":

@@ -1,7 +1,7 @@
-"""Values on their way into an array: converted as NumPy's assignment converts them, on GPUs as on the CPU.
+"""Convert values to be written into an array, as NumPy's assignment does, on GPUs and on the CPU.
 
-Numbers must fit the dtype (300 and NaN are not int8, 2.5 becomes 2); arrays are cast as in `base.casts`; all broadcast.
-Unlike NumPy's, values that are complex never become real ones.
+Scalars must fit the dtype (300 and NaN do not fit int8, 2.5 becomes 2). Arrays are cast as in `base.casts`. All values
+broadcast. Unlike in NumPy, complex values never become real ones.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, sh
 
 _ON_HOST = (int, float, complex, np.ndarray, np.generic, list, tuple, numbers.Number)
 _NO_VALUES = (str, bytes, np.str_, np.bytes_)
-#: NumPy's kinds of dtypes that hold no numbers: text, dates and durations. NumPy would read "5" as a number, and None
-#: as NaN.
+#: NumPy's kinds of dtypes that hold no numbers: text, dates and durations. NumPy would convert "5" to a number, and
+#: None to NaN.
 _NO_NUMBERS = "SUMm"
 
 
 def is_on_host(value: Any) -> bool:
-    """True for what is to be converted here; all else must be another library's array."""
+    """Return True for values that are converted here; other values must be arrays of another library."""
     return isinstance(value, _ON_HOST)
 
 
 def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:
-    """A number, NumPy array or nested list of numbers as a NumPy array of `dtype`; itself where it is one.
+    """Convert a scalar, NumPy array or nested list of numbers to a NumPy array of `dtype`, without a copy if possible.
 
     Raises:
-        DTypeError: it is not one of these, or complex and dtype is not. OptionError: a number that dtype cannot hold.
-        ShapeError: lists of unequal lengths.
+        DTypeError: it is none of these, or it is complex and dtype is not.
+        OptionError: dtype cannot hold a scalar.
+        ShapeError: lists have unequal lengths.
     """
     if isinstance(value, _NO_VALUES):
         raise DTypeError(
@@ -47,7 +48,7 @@ def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, An
         if isinstance(value, np.ndarray):
             _check_numbers(value, dtype, name)
             return cast(value, dtype)
-        # Of ml_dtypes' numbers NumPy would ask them, which take no integer of more than 64 bits.
+        # For dtypes of ml_dtypes, NumPy would call ml_dtypes, which accepts no integer of more than 64 bits.
         extended = dtype.type.__module__ != "numpy"
         if extended or isinstance(value, (list, tuple, np.generic)):
             _check_numbers(np.asarray(value), dtype, name)
@@ -65,10 +66,10 @@ def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, An
 
 
 def host_array(obj: Any, wanted: np.dtype[Any] | None, name: str) -> np.ndarray[Any, Any]:
-    """Make a NumPy array of an object, in the dtype wanted, or any that numbacc has.
+    """Make a NumPy array of an object, in the dtype `wanted`, or in any dtype that numbacc supports.
 
     Raises:
-        DTypeError, ShapeError, OptionError: NumPy makes no such array of it.
+        DTypeError, ShapeError, OptionError: NumPy cannot convert it.
     """
     if wanted is not None and is_on_host(obj):
         return converted(obj, wanted, name)
@@ -83,13 +84,13 @@ def host_array(obj: Any, wanted: np.dtype[Any] | None, name: str) -> np.ndarray[
         raise
     except (ArithmeticError, ValueError, TypeError) as error:
         found = ShapeError if isinstance(obj, (list, tuple)) and isinstance(error, ValueError) else DTypeError
-        raise found(f"{name} is a {type(obj).__name__} that NumPy makes no array of: {error}") from error
+        raise found(f"{name} is a {type(obj).__name__} that NumPy cannot convert to an array: {error}") from error
     dtypes.info(host.dtype, name)
     return host
 
 
 def _check_numbers(found: np.ndarray[Any, Any], dtype: np.dtype[Any], name: str) -> None:
-    """Raise DTypeError unless the elements are numbers, which are not complex where `dtype` is not."""
+    """Raise DTypeError unless the elements are numbers, which may be complex only if `dtype` is."""
     if found.dtype.kind == "c" and dtype.kind not in "cb":
         raise DTypeError(f"{name} is complex, and cannot become {dtype}; pass its real part, or use a complex dtype")
     if found.dtype.kind in _NO_NUMBERS:
@@ -114,7 +115,7 @@ def _refusal(value: Any, dtype: np.dtype[Any], name: str, error: Exception) -> E
 
 
 def check_same_dtype(given: np.dtype[Any], name: str, own: np.dtype[Any]) -> None:
-    """Raise DTypeError where a device array is written to one of another dtype."""
+    """Raise DTypeError if a device array is written to one of another dtype."""
     if given != own:
         raise DTypeError(
             f"{name} has dtype {given} and the array {own}; convert it: "
@@ -123,10 +124,10 @@ def check_same_dtype(given: np.dtype[Any], name: str, own: np.dtype[Any]) -> Non
 
 
 def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
-    """An array without the leading axes of length 1 that `shape` lacks: it broadcasts to `shape`, as in NumPy.
+    """Remove leading axes of length 1 that `shape` lacks from an array, which broadcasts to `shape` as in NumPy.
 
     Raises:
-        ShapeError: it does not.
+        ShapeError: the array does not broadcast.
     """
     given = value.shape
     if given in (shape, ()):
@@ -140,7 +141,7 @@ def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
 
 
 def gapless(host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A NumPy array as it can be copied in one piece, in its own memory order where that is possible."""
+    """Return a NumPy array that can be copied in one piece, in its own memory order if possible."""
     if host.flags.c_contiguous:
         return host
     # Order "K" keeps the memory order of a dense array, so that a transposed array stays one.
@@ -152,10 +153,12 @@ def gapless(host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def check_target(target: Any, name: str, source: Layout, source_name: str) -> None:
-    """Raise the fitting error unless `target` is a NumPy array that takes another array's values as they are.
+    """Raise an error unless `target` is a NumPy array that another array's values can be copied into unchanged.
 
     Raises:
-        DTypeError: not a NumPy array, or of another dtype. ShapeError: another shape. LayoutError: it is read-only.
+        DTypeError: it is not a NumPy array, or has another dtype.
+        ShapeError: it has another shape.
+        LayoutError: it is read-only.
     """
     if not isinstance(target, np.ndarray):
         raise DTypeError(f"{name} is a {type(target).__name__}; it must be a NumPy array")
@@ -167,25 +170,26 @@ def check_target(target: Any, name: str, source: Layout, source_name: str) -> No
         raise read_only(name)
 
 
-#: What Python's own assignments to parts of an array compile to.
+#: The bytecodes of Python's own assignments to parts of an array.
 _ASSIGNMENTS = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 
 
 def check_is_no_exchange() -> None:
-    """Raise LayoutError where compiled code assigns a part of an array to another: two frames up, `x[i] = view`.
+    """Raise LayoutError if compiled code two frames up assigns a part of an array to another: `x[i] = view`.
 
-    `numpy.random.shuffle` exchanges rows by `x[i], x[j] = x[j], x[i]`, which makes two copies of one: rows are views.
-    No array is asked whether this may be. But the code that calls is none of Python's assignments.
+    `numpy.random.shuffle` exchanges rows by `x[i], x[j] = x[j], x[i]`. If rows are views, one row appears twice
+    afterwards. An array cannot know that it is shuffled, but the bytecode of the calling frame shows that it is not one
+    of Python's own assignments.
     """
     caller = sys._getframe(2)
     if caller.f_code.co_code[caller.f_lasti] not in _ASSIGNMENTS:
         raise LayoutError(
-            "compiled code such as numpy.random.shuffle exchanges rows of a device array. Rows are views, so one of "
-            "them would be there twice. Take the rows in a random order: "
+            "compiled code such as numpy.random.shuffle exchanges rows of a device array. Rows are views, so one row "
+            "would appear twice. Take the rows in a random order: "
             "numbacc.elementwise.take(x, numbacc.asarray(rng.permutation(len(x))), axis=0)"
         )
 
 
 def masked(name: str) -> DTypeError:
-    """The error for a masked array, whose mask would be lost."""
+    """Return the error for a masked array, whose mask would be lost."""
     return DTypeError(f"{name} is a masked array; pass {name}.filled(...), or {name}.data without the mask")

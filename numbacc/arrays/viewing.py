@@ -1,4 +1,4 @@
-"""What follows from an array's layout: its attributes, and views of parts, other shapes and orders of axes."""
+"""Attributes that follow from an array's layout, and views: parts, other shapes, other orders of axes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, show
 from ..runtime.streams import handle_of
 from . import lookup, values
 
-#: Arrays up to this many elements print their values.
+#: The most elements of an array whose repr shows the values.
 _PRINTED = 64
 
 
 def is_given(stream: Any) -> bool:
-    """True unless a `stream=` of Numba's methods stands for the array's own: 0, or None."""
+    """Return True unless a `stream=` of Numba's methods is 0 or None, which mean the array's own stream."""
     return stream is not None and not (type(stream) is int and stream == 0)
 
 
 def no_attribute(name: str) -> AttributeError:
-    """The error for an attribute that device arrays have not."""
+    """Return the error for an attribute that device arrays lack."""
     instead = lookup.instead_of(name)
     if instead:
         return AttributeError(f"a device array has no attribute {name!r}; write {instead}", name=name)
@@ -32,9 +32,9 @@ def no_attribute(name: str) -> AttributeError:
 
 
 class Views:
-    """Base of arrays that have a layout, an address, a storage, and are read-only or not.
+    """A base class of arrays that are defined by a layout, an address, a storage, and whether they are read-only.
 
-    What is made of them, by whatever class has these four.
+    Views are made with these four arguments, in the array's own class.
     """
 
     _numbacc_layout: Layout
@@ -54,20 +54,21 @@ class Views:
     # ------------------------------------------------------------ views
 
     def _seen(self, made: Layout, offset: int = 0) -> Any:
-        """A view of this array's memory, so many bytes behind its address."""
+        """Return a view of this array's memory that starts `offset` bytes after its address."""
         return type(self)(made, self._address + offset, self._storage, self._readonly)  # type: ignore[call-arg]
 
     def _at(self, index: Any) -> Any:
         return self._seen(*views.part(self._numbacc_layout, index))
 
     def __getitem__(self, index: Any) -> Any:
-        """A view by basic indexing (integers, slices, None, Ellipsis); a single element, unless by Ellipsis, as a NumPy
-        scalar.
+        """Return a view by basic indexing (integers, slices, None, Ellipsis), or a single element as a NumPy scalar.
 
-        Reading an element waits for the work queued on the array's stream.
+        As in NumPy, an index with Ellipsis always returns a view. Reading an element waits for the work queued on the
+        array's stream.
 
         Raises:
-            LayoutError: another kind of index. IndexRangeError: an index is out of range.
+            LayoutError: the index is of another kind.
+            IndexRangeError: an index is out of range.
         """
         made, offset = views.part(self._numbacc_layout, index)
         if made.ndim:
@@ -75,37 +76,41 @@ class Views:
         return self.getitem(index)
 
     def getitem(self, item: Any, stream: Any = 0) -> Any:
-        """As `array[item]`: an element is read on `stream`, which a view is bound to; 0 stands for the array's own."""
+        """Return `array[item]`: read an element on `stream`, or bind a view to it; 0 means the array's own stream."""
         part = self._at(item)
-        # As in NumPy: with None or ... it is an array, of rank 0.
+        # As in NumPy, an index with None or ... returns an array, of rank 0.
         if part.ndim == 0 and self.ndim and not any(e is None or e is Ellipsis for e in views.index_parts(item)):
             return part._copy_to_host(None, part._handle(stream), "reading an element")[()]
         return part.bind(stream) if is_given(stream) else part
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write a number, an array or a list into a part, queued on the default stream; it broadcasts as in NumPy.
+        """Write a scalar, an array or a list into a part, queued on the default stream; it broadcasts as in NumPy.
 
-        Numbers must fit the dtype (300 and NaN are not int8), NumPy's arrays are cast; an array on the GPU must have
+        Scalars must fit the dtype (300 and NaN do not fit int8). NumPy arrays are cast. An array on the GPU must have
         this dtype, and may overlap the part.
 
         Raises:
-            OptionError: a number that does not fit. DTypeError: no number, a complex one where this array is not, or
-            a GPU's array of another dtype. ShapeError: no broadcasting. LayoutError: this array is read-only, or its
-            elements share memory. DeviceError: an array of another device. As indexing besides.
+            OptionError: a scalar does not fit the dtype.
+            DTypeError: the value is not a number, is complex while this array is not, or is a GPU array of another
+                dtype.
+            ShapeError: the value does not broadcast.
+            LayoutError: this array is read-only, its elements share memory, or the index is of an unsupported kind.
+            IndexRangeError: an index is out of range.
+            DeviceError: the array is on another device.
         """
         if isinstance(value, Views) and value._storage is self._storage:
             values.check_is_no_exchange()
         self.setitem(index, value)
 
     def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
-        """As `array[key] = value`, queued on `stream`; 0 stands for the default stream."""
+        """Write `array[key] = value` on `stream`; 0 means the default stream."""
         part: Any = self if key is Ellipsis else self._at(key)
         part._assign(value, handle_of(stream if is_given(stream) else None))
 
-    _do_getitem, _do_setitem = getitem, setitem  # as Numba's own methods call them
+    _do_getitem, _do_setitem = getitem, setitem  # the names that Numba's own methods call
 
     def transpose(self, *order_of_axes: Any, axes: Sequence[int] | None = None) -> Any:
-        """A view with the axes reversed, or in another order: x.transpose((1, 0)), x.transpose(1, 0).
+        """Return a view with the axes reversed, or in another order: x.transpose((1, 0)), x.transpose(1, 0).
 
         Raises:
             ShapeError: axes does not name each axis once.
@@ -127,18 +132,18 @@ class Views:
         """A view with the last two axes exchanged.
 
         Raises:
-            ShapeError: there are none.
+            ShapeError: the array has fewer than two axes.
         """
         if self.ndim < 2:
             raise ShapeError(f"the array has rank {self.ndim}; mT exchanges the last two axes")
         return self._seen(views.transposed(self._numbacc_layout, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)))
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-        """Return a view of another shape; with copy=True a C-contiguous copy of it, on the default stream.
+        """Return a view of another shape; with copy=True a C-contiguous copy, on the default stream.
 
         Raises:
-            LayoutError: the strides allow no such view: pass copy=True.
-            ShapeError: it is not a shape, or the sizes differ.
+            LayoutError: the strides do not allow such a view: pass copy=True.
+            ShapeError: shape is not a shape, or the sizes differ.
         """
         wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
         if not isinstance(order, str) or order != "C":
@@ -149,16 +154,16 @@ class Views:
         return self._seen(views.reshaped(self._numbacc_layout, wanted))
 
     def ravel(self, order: str = "C") -> Any:
-        """The elements in one dimension: a view of a C-contiguous array, else a copy. Errors as in `reshape`."""
+        """Return the elements in one dimension: a view of a C-contiguous array, else a copy. Errors as in `reshape`."""
         contiguous = views.is_contiguous(self._numbacc_layout) or order != "C"
         own: Any = self
         return own.reshape(-1, order=order) if contiguous else own.flatten()
 
     def squeeze(self, axis: int | Sequence[int] | None = None) -> Any:
-        """A view without the axes of length 1, or without those that `axis` names.
+        """Return a view without the axes of length 1, or without the axes in `axis`.
 
         Raises:
-            ShapeError: axis is none of this array, or its length is not 1.
+            ShapeError: this array lacks an axis of `axis`, or its length is not 1.
         """
         found = None if axis is None else axes_of(axis, self.ndim, "the array", "axis")
         if any(self.shape[d] != 1 for d in found or ()):
@@ -166,16 +171,16 @@ class Views:
         return self._seen(views.squeezed(self._numbacc_layout, found))
 
     def broadcast_to(self, shape: int | Sequence[int]) -> Any:
-        """A view repeated along new or length-1 axes (stride 0), not to be written.
+        """Return a view repeated along new axes or axes of length 1 (stride 0). Do not write to it.
 
         Raises:
-            ShapeError: it is not a shape, or one that this array does not broadcast to.
+            ShapeError: shape is not a shape, or this array does not broadcast to it.
         """
         lengths = lengths_of(shape, self.dtype.itemsize)
         return self._seen(views.broadcast(self._numbacc_layout, lengths))
 
     def view(self, dtype: Any = None) -> Any:
-        """The same bytes, as another dtype of the same size if one is given.
+        """Return a view of the same bytes, as another dtype of the same size if one is given.
 
         Raises:
             DTypeError: the sizes differ.
@@ -196,7 +201,7 @@ class Views:
     def is_f_contiguous(self) -> bool:
         return views.is_contiguous(views.transposed(self._numbacc_layout))
 
-    # ------------------------------------------------------------ how it looks
+    # ------------------------------------------------------------ repr
 
     def __repr__(self) -> str:
         head = f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, device=cuda:{self.device})"

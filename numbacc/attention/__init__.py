@@ -1,8 +1,9 @@
-"""Attention and its gradients: masks, biases, dropout, shared heads, sequences of any lengths, pages; by cuDNN's fused
-kernels, or unfused by products and kernels of ours.
+"""Attention and its gradients, with masks, biases, dropout, grouped heads, packed sequences and paged keys.
 
-What it means is written down in `numbacc.reference.attention`; `problem` checks what is asked, `fused` says what cuDNN
-is asked for, `unfused` does without.
+cuDNN's fused kernels run it where they can; matrix products and numbacc's own kernels run it unfused otherwise.
+
+`numbacc.reference.attention` defines the results, `problem` checks a call, `fused` draws cuDNN's graph, and `unfused`
+computes without cuDNN.
 """
 
 from ..base.keywords import explain

@@ -1,4 +1,4 @@
-"""`numbacc.attention`'s functions: attention and its gradients."""
+"""The functions of `numbacc.attention`: attention and its gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .saved import ARRAYS, check_complete, check_saved, opened, saved
 
 
 def _keep(**given: Any) -> tuple[Any, ...]:
-    """Return the results and the saved object of a call with these arguments."""
+    """Return the results and the saved object of a call of `forward` with these arguments."""
     with_stats = check_saved(given)
     given["return_stats"] = True
     results = forward(**given)
@@ -22,7 +22,7 @@ def _keep(**given: Any) -> tuple[Any, ...]:
 
 
 def _opened(defaults: Mapping[str, Any], /, **given: Any) -> dict[str, Any]:
-    """Return the arguments of a call of the gradients in which q is a saved object."""
+    """Return the arguments of a call of `backward` whose q is a saved object."""
     arrays, own = opened(given, defaults)
     return {**given, **dict(zip(ARRAYS, arrays, strict=True)), **own}
 
@@ -71,80 +71,85 @@ def forward(
     out: Any = None,
     stream: Any = None,
 ) -> Array | tuple[Any, ...]:
-    """Attend: o = softmax(scale q kᵀ + bias, masked) v, for each sequence and each head; in float16 and bfloat16
-    without a matrix of all scores in memory, by cuDNN's fused kernels.
+    """Compute attention for each sequence and head: o = softmax(scale q kᵀ + bias, masked) v.
 
         S[i, j] = scale q[i] · k[j] + bias[i, j] + alibi (j - i)     where query i may see key j, else -inf
         stats[i] = log Σ_j exp S[i, j]
         o[i] = Σ_j M[i, j] exp(S[i, j] - stats[i]) v[j]
+
+    M is 1 without dropout; with it, M is 0 for a dropped weight, else 1 / (1 - dropout). In float16 and bfloat16,
+    cuDNN's fused kernels compute o without storing the matrix of all scores.
 
     Sources: Vaswani et al. 2017 (arXiv:1706.03762); Dao et al. 2022 (arXiv:2205.14135).
 
     Args:
         q: queries (batch, heads, queries, d) in the order of `layout`, of float32, float64, float16 or bfloat16; any
             strides; or of float8, with scales. d is 1 to 256. The batch may be empty.
-        k, v: keys (batch, heads_kv, keys, d) and values (batch, heads_kv, keys, d_v), of q's dtype; heads are a
-            multiple of heads_kv, and heads that are neighbours share one (GQA, MQA).
-        mask: None; "causal": query i sees key j if j <= i; "causal_bottom_right": j <= i + keys - queries, of the
-            lengths that a sequence really has; `SlidingWindow(n)` and `CausalSlidingWindow(n)`. A value at a masked
-            key is multiplied by 0, so a NaN or infinity in v reaches queries that may not see it. Of an array of
-            booleans make a bias: `numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)`.
-        bias: array that broadcasts to (batch, heads, queries, keys), of q's dtype, or of float32
-            where that has 16 bits; -inf masks.
-        alibi: (heads,) slopes of float32, or of float64 as q (Press et al. 2021): the bias alibi[h] (j - i).
-        scale: a factor of the scores; 1/√d if None. It must be finite in float32, of float64 in float64. A number of
-            the plan.
-        dropout: the probability with which a weight becomes 0; others are divided by 1 - dropout. A number of the plan.
-        seed, offset: of dropout's mask, which `backward` makes again from the same, and `dropout_mask` shows: seed
-            is 0 to 2^64 - 1, offset a multiple of 4 from 0 to 2^62, or an array of one such int64 on q's device. A
-            GPU's is read when the GPU runs: what is in it cannot be checked here without a copy, so that a number that
-            is negative or no multiple of 4 drops other weights in silence, and not the same ones on every path.
-        seq_len_q, seq_len_kv: (batch,) lengths of the sequences, int32 or int64, on q's device. What lies behind has no
-            weight, but must be finite; o is 0 there. With layout "THD" (batch + 1,): where each sequence starts, and
-            the last ends.
-        page_table_k, page_table_v: (batch, pages) numbers of pages, int32 or int64: k is then (all pages, heads_kv,
-            keys of a page, d), in the order of `layout`, and v alike; seq_len_kv is needed.
-        layout: "BHSD"; "BSHD": (batch, sequence, heads, d); "THD": (tokens, heads, d), sequences packed one behind the
-            other.
-        max_len_q, max_len_kv: with "THD", the lengths of the longest sequences; by default all tokens.
-        return_stats: whether `stats` is returned, too.
-        descale_q, descale_k, descale_v: for float8, arrays of one float32, 1 where they are None: what q, k and v are
-            multiplied by.
-        scale_s, descale_s: the same for the weights, which are rounded to float8 between the products: what they are
-            multiplied by before, and their product behind it. Weights of n keys are about 1/n: with a scale_s of 1 the
-            small ones are lost.
-        scale_o: what o is multiplied by before it is rounded to float8.
-        return_amax: whether the largest weight, and the largest |o| before scale_o, are returned, too.
+        k, v: keys (batch, heads_kv, keys, d) and values (batch, heads_kv, keys, d_v), of q's dtype. heads must be a
+            multiple of heads_kv; neighbouring heads then share keys and values (GQA, MQA).
+        mask: None; "causal": query i sees key j if j <= i; "causal_bottom_right": j <= i + keys - queries, with the
+            actual lengths of each sequence; `SlidingWindow(n)` or `CausalSlidingWindow(n)`. The value of a masked key
+            is multiplied by 0, so a NaN or infinity in v reaches queries that may not see it. Convert a boolean array
+            to a bias: `numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)`.
+        bias: array that broadcasts to (batch, heads, queries, keys), of q's dtype, or of float32 if q has 16 bits;
+            -inf masks.
+        alibi: (heads,) slopes of float32, or of float64 if q is float64. Slopes add the bias alibi[h] (j - i) (Press
+            et al. 2021).
+        scale: factor of the scores; 1/√d if None. It must be finite in float32, or in float64 if q is float64. A plan
+            is made for one value.
+        dropout: the probability that a weight becomes 0; the others are divided by 1 - dropout. A plan is made for one
+            value.
+        seed, offset: select the dropout mask. `backward` generates the same mask from the same numbers, and
+            `dropout_mask` returns it. seed is 0 to 2^64 - 1. offset is a multiple of 4 from 0 to 2^62, or an array with
+            one such int64 on q's device. An array on a GPU is read when the GPU runs, so its value is not checked: a
+            number that is negative or not a multiple of 4 silently drops other weights, and different ones on each
+            path.
+        seq_len_q, seq_len_kv: (batch,) lengths of the sequences, int32 or int64, on q's device. Elements after the end
+            of a sequence have no weight, but must be finite; o is 0 there. With layout "THD" (batch + 1,): the start
+            of each sequence, followed by the end of the last.
+        page_table_k, page_table_v: (batch, pages) page numbers, int32 or int64. k then has shape (all pages, heads_kv,
+            keys of a page, d), in the order of `layout`, and v likewise. seq_len_kv is required.
+        layout: "BHSD"; "BSHD": (batch, sequence, heads, d); "THD": (tokens, heads, d), with the sequences packed one
+            after the other.
+        max_len_q, max_len_kv: with "THD", the lengths of the longest sequences; by default the number of all tokens.
+        return_stats: whether to also return `stats`.
+        descale_q, descale_k, descale_v: factors of q, k and v for float8, each an array of one float32; 1 if None.
+        scale_s, descale_s: factors around the second product for float8. scale_s multiplies the weights before they
+            are rounded to float8, and descale_s multiplies the product. With n keys, weights are about 1/n: a scale_s
+            of 1 loses the small ones.
+        scale_o: factor of o before it is rounded to float8.
+        return_amax: whether to also return the largest weight, and the largest |o| before scale_o.
         return_saved: whether to return one more object, which carries operands and options to `backward(do, saved)`.
         deterministic: whether the same arrays must give the same bits on every run; forward always does.
-        workspace_limit: bytes of scratch memory that may be used; 1 GiB if None. The unfused path takes its heads in
-            slices that keep to it. What fused kernels need that is linear in the lengths they take in any case.
-        out: where to write the result, or of several results a tuple; any strides. It shares no memory with the others.
-            With return_saved it is (o, stats).
+        workspace_limit: bytes of scratch memory that may be used; 1 GiB if None. The unfused path processes heads in
+            slices to stay below it. The limit does not count the memory of fused kernels that grows linearly with
+            the lengths.
+        out: where to write the result, or a tuple for several results; any strides. It must not share memory with
+            the other arrays. With return_saved it is (o, stats).
 
     Returns:
-        o, (batch, heads, queries, d_v) in the order of `layout`; or (o, stats), stats (batch, heads, queries) in
-        float32, of float64 in float64. A query that sees no key has o = 0 and stats = -inf. With return_amax behind
-        them amax_s and amax_o, float32 (1,); with return_saved the object for `backward` comes last.
+        o, (batch, heads, queries, d_v) in the order of `layout`; or (o, stats), with stats (batch, heads, queries) in
+        float32, or in float64 for float64 arrays. A query that sees no key has o = 0 and stats = -inf. return_amax
+        appends amax_s and amax_o, float32 (1,). return_saved appends the object for `backward`.
 
     Raises:
-        ShapeError: ranks, heads, lengths and widths that do not fit; a bias that does not broadcast.
-        DTypeError: dtypes other than these.
-        OptionError: mask, scale, dropout, seed, offset, layout; a window that is not positive; pages without their
-            companions; scales of what is not float8; with float8 a bias, slopes, dropout, lengths, pages, packed
-            sequences, a scale that is not above 0, a mask that leaves a query without a key; on the CPU, lengths beyond
-            the arrays' or the page table's (a GPU's cannot be read here: there each counts as the nearest that is
-            possible).
+        ShapeError: ranks, heads, lengths or widths do not fit; the bias does not broadcast.
+        DTypeError: a dtype is not one of those listed above.
+        OptionError: an invalid mask, scale, dropout, seed, offset or layout; a window that is not positive; page
+            tables that are incomplete or lack seq_len_kv; scales without float8; float8 with a bias, slopes, dropout,
+            lengths, pages, packed sequences, a scale that is not above 0, or a mask that leaves a query without a key.
+            On the CPU also lengths beyond the arrays or the page table. Lengths on a GPU cannot be read here; the GPU
+            replaces each by the nearest possible one.
         LayoutError: out shares memory with an argument, or its elements share memory.
-        UnsupportedError: neither cuDNN nor the unfused path can run it; the message says what each lacks.
+        UnsupportedError: neither cuDNN nor the unfused path can run it; the message gives the reasons.
         DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
 
-    float8 needs compute capability 9.0, and has no gradients. In the names of `reference.attention`, o = scale_o
-    descale_s descale_v Σ_j round(scale_s P[i, j]) v[j], of scores of descale_q q and descale_k k.
+    float8 needs compute capability 9.0, and supports forward only. With the names of `reference.attention`, o = scale_o
+    descale_s descale_v Σ_j round(scale_s P[i, j]) v[j], where the scores use descale_q q and descale_k k.
 
-    float32 and float64, and 16-bit floats where cuDNN has no fused kernel, run unfused: matrix products by `gemm`, and
-    kernels of ours between them. `forward.plan(...).info` tells: backend "cudnn", or "cublasLt+kernel", and the
-    workspace.
+    float32 and float64 run unfused: `gemm` computes the matrix products, and numbacc's kernels run between them. 16-bit
+    floats also run unfused where cuDNN does not have a fused kernel. `forward.plan(...).info` shows the backend,
+    "cudnn" or "cublasLt+kernel", and the workspace.
 
     Example:
         >>> q, k = np.zeros((1, 1, 2, 4)), np.zeros((1, 1, 3, 4))
@@ -198,34 +203,37 @@ def backward(
     out: Any = None,
     stream: Any = None,
 ) -> tuple[Array, ...]:
-    """The gradients with respect to q, k and v, and to the bias, of a loss whose gradient with respect to o is do:
+    """Compute the gradients with respect to q, k and v, and optionally the bias.
+
+    They follow from do, the gradient of a loss with respect to o:
 
         dv[j] = Σ_i M[i, j] P[i, j] do[i]                     P[i, j] = exp(S[i, j] - stats[i])
         dS[i, j] = P[i, j] (M[i, j] do[i] · v[j] - do[i] · o[i])
         dq[i] = scale Σ_j dS[i, j] k[j]        dk[j] = scale Σ_i dS[i, j] q[i]        dbias = dS
 
-    summed over what shares a key, a value or a bias. M is made again from seed and offset.
+    dk and dv are summed over the query heads that share a key head, and dbias over the scores that share an element of
+    the bias. seed and offset generate M again.
 
     Args:
         do: of o's shape and dtype.
         q: the saved object of `forward(..., return_saved=True)`, as in `backward(do, saved)`. It holds all arguments
-            that follow, up to max_len_kv. Or q itself, with
+            that follow, up to max_len_kv. Or the queries; then k, v, o and stats are required.
         k, v: the same as in `forward`.
         o, stats: the results of `forward(..., return_stats=True)`.
-        The others: the same as in `forward`. If one is forgotten, the gradients are wrong and nothing reports it.
+        The others: the same as in `forward`. If you forget one, the gradients are wrong and nothing reports it.
             Pages are not supported.
-        bias_grad: whether the bias's gradient is asked for, too. cuDNN's kernel then needs memory that is quadratic in
+        bias_grad: whether to also return the bias's gradient. cuDNN's kernel then needs memory that is quadratic in
             the sequence length: see deterministic.
         deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs 2 batch
-            heads queries keys bytes, which `backward.plan(...).info.workspace_bytes` tells; where that is more than
-            workspace_limit, heads are taken in slices, but with dropout the call is refused.
-        out: (dq, dk, dv), or (dq, dk, dv, dbias), where to write the results.
+            heads queries keys bytes, which `backward.plan(...).info.workspace_bytes` reports. If that exceeds
+            workspace_limit, heads are processed in slices; with dropout, the call raises UnsupportedError instead.
+        out: (dq, dk, dv), or (dq, dk, dv, dbias): where to write the results.
 
     Returns:
-        (dq, dk, dv), or (dq, dk, dv, dbias), each of the shape and dtype of what it belongs to.
+        (dq, dk, dv), or (dq, dk, dv, dbias), each with the shape and dtype of the array that it belongs to.
 
     Raises:
-        As `forward`. ShapeError: do, o or stats has another shape than forward gives.
+        ShapeError: as in `forward`; or do, o or stats does not have the shape that `forward` returns.
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))

@@ -1,4 +1,4 @@
-"""Biases that are repeated along queries or keys: all of them for cuDNN, and their gradients added up behind it."""
+"""Biases that repeat along queries or keys: copies that cuDNN reads correctly, and sums of their gradients."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from .staging import Array, Stage
 
 
 def are_misread(array: Array, found: AttentionGeometry, is_backward: bool, is_output: bool) -> bool:
-    """Whether cuDNN 9.19 computes wrong numbers with a bias, without a word: on an H200 engines 2 and 6 did forward
-    where it was repeated along queries and had one key, if there was one alone, too, and backward wherever it was along
-    queries; its gradient they added up wrongly along either."""
+    """Return whether cuDNN 9.19 silently computes wrong results with a bias.
+
+    On an H200, engines 2 and 6 were wrong in these cases. Forward: a bias repeated along queries with one key, also if
+    only one key exists. Backward: any bias repeated along queries. The gradient of a bias repeated along either axis
+    was summed wrongly.
+    """
     *_, queries, keys = array.lies.shape
     is_along_queries, is_along_keys = queries == 1 < found.queries, keys == 1 < found.keys
     if is_output:
@@ -27,18 +30,19 @@ def are_misread(array: Array, found: AttentionGeometry, is_backward: bool, is_ou
 
 
 def spread(stage: Stage, name: str, is_backward: bool) -> Array:
-    """A copy of a bias that has all that it repeats along keys, and backward along queries, too, as where there is one
-    key.
+    """Copy a bias so that it does not repeat along keys.
+
+    Backward, and if there is only one key, the copy does not repeat along queries either.
 
     Raises:
-        UnsupportedError: it would take more than workspace_limit.
+        UnsupportedError: the copy would take more than workspace_limit.
     """
     own, found, limit = stage.arrays[name], stage.problem.geometry, stage.problem.limit
     queries = found.queries if is_backward or found.keys == 1 else 1
     shape = (*own.lies.shape[:2], queries, found.keys)
     if (nbytes := math.prod(shape) * own.lies.itemsize) > limit:
         raise UnsupportedError(
-            f"cuDNN needs a copy of the bias that repeats less, {nbytes} bytes, more than workspace_limit={limit}"
+            f"cuDNN needs a copy of the bias without repeated axes, {nbytes} bytes, more than workspace_limit={limit}"
         )
     steps = tuple(0 if n == 1 else step for n, step in zip(own.lies.shape, own.lies.strides, strict=True))
     source = Array(own.number, layout(shape, steps, own.lies.dtype, stage.device))
@@ -48,7 +52,7 @@ def spread(stage: Stage, name: str, is_backward: bool) -> Array:
 
 
 def summed(stage: Stage, name: str) -> Array:
-    """The gradient of a bias before it is added up along queries, and keys: a kernel of ours does that in the end."""
+    """Make an array for the gradient of a bias before it is summed, and add the kernel that sums it in the end."""
     own, found, compute = stage.arrays[name], stage.problem.geometry, stage.problem.compute
     shape = (*own.lies.shape[:2], found.queries, found.keys)
     whole = stage.part(f"{name}_whole", shape, stage.problem.dtype)
@@ -74,7 +78,7 @@ def summed(stage: Stage, name: str) -> Array:
 
 
 def chosen(stage: Stage, step: Step) -> Step:
-    """A step behind cuDNN's with its kernel, for which there must be a GPU: graphs are drawn without."""
+    """Choose the kernel of a step that runs after cuDNN. This needs a GPU, while graphs are drawn without one."""
     if not isinstance(step.executable, ReduceExecutable):
         return step
     return step._replace(executable=step.executable.choose([stage.address(k) % 16 for k in step.operands]))

@@ -1,4 +1,4 @@
-"""Calls of `numbacc.attention`'s functions: plans are found, or made, and run."""
+"""Calls of the functions of `numbacc.attention`: find or make a plan, and run it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .problem import EXTRAS, OPERANDS, SCALES, AttentionCall, is_number, numbers
 
 
 def _forget() -> None:
-    """Forget what cuDNN proposed, too, where there is a GPU: without Numba there is nothing that could."""
+    """Forget cuDNN's proposals, too. Without a GPU there is nothing to forget, and Numba may be missing."""
     if has_gpu():
         graph_library().algorithms.clear()
 
 
-#: The extra arrays of all functions; `forward` has scales besides.
+#: The extra arrays of all functions; `forward` also has scales.
 SHARED_EXTRAS = EXTRAS[: -len(SCALES)]
 _SHARED = ("mask", "scale", "dropout", "layout", "max_len_q", "max_len_kv")
-#: Function -> its options that decide a plan, in the order of its signature.
+#: Function -> the options that its plan depends on, in the order of its signature.
 OPTIONS = {
     "forward": (*_SHARED, "return_stats", "return_amax", "deterministic", "workspace_limit"),
     "backward": (*_SHARED, "bias_grad", "deterministic", "workspace_limit"),
@@ -33,7 +33,7 @@ OPTIONS = {
 
 
 def _made(direction: str, *given: Any) -> AttentionPlan:
-    """The plan of a key: options, layouts of `out` and of EXTRAS (each None where there are none), and of operands."""
+    """Make the plan of a key: options, then the layouts of `out` and EXTRAS (None if not given), and of operands."""
     names = OPTIONS[direction]
     outs, extras, *layouts = given[len(names) :]
     options = options_of(dict(zip(names, given, strict=False)))
@@ -46,12 +46,12 @@ plans = PlanCache(_made, count=1024, forget=_forget)
 
 
 def passed(plan: AttentionPlan, seed: Any, offset: Any) -> tuple[int, ...]:
-    """Seed and offset as a plan's run takes them."""
+    """Return seed and offset in the form that a plan's run takes."""
     return plan.passed(*numbers(seed, offset))
 
 
 def found(direction: str, given: dict[str, Any]) -> PlannedCall:
-    """The plan of a call, and what it runs on, for `plan.calls.planned`.
+    """Return the plan of a call, and the arrays it runs on, for `plan.calls.planned`.
 
     Args:
         direction: the function's name.
@@ -78,7 +78,7 @@ def found(direction: str, given: dict[str, Any]) -> PlannedCall:
     return plan, [*inputs, *(each for each in extras if each is not None)], outs, handle, plan.passed(*pair)
 
 
-#: What makes each function, and its plan, of its signature.
+#: A decorator that makes a function and its plan from the function's signature.
 planned_attention = partial(planned, plans, "AttentionPlan", calls_only="seed", passes=("seed offset", passed))
 
 cache_info, cache_clear, cache_limit = functions_of(plans, __name__)

@@ -46,21 +46,21 @@ def dropout_mask(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The weights that dropout keeps in a call of `forward` with these arguments, and in its `backward`.
+    """Return which weights dropout keeps in a call of `forward` with these arguments, and in its `backward`.
 
-    It takes memory for all scores. The mask follows from seed, offset, and where a score is; but how is the business
-    of what runs it: cuDNN's fused kernels, the unfused path and NumPy each have their own.
+    The result takes memory for all scores. The mask depends on seed, offset and the position of a score, and on the
+    backend: cuDNN's fused kernels, the unfused path and NumPy each generate their own mask.
 
     Args:
         The others: as in `forward`; the values in arrays do not matter.
-        out: where to write the result; it shares no memory with the others.
+        out: where to write the result; it must not share memory with the other arrays.
 
     Returns:
-        bool (batch, heads, queries, keys): False where a weight becomes 0. Of weights that are 0 already, because
-        a mask or a length hides their key, it says nothing: fused kernels do not get that far.
+        bool (batch, heads, queries, keys): False where a weight becomes 0. Where a mask or a length hides the key,
+        the weight is 0 anyway and the result is arbitrary: fused kernels do not compute the mask there.
 
     Raises:
-        As `forward`. OptionError: dropout is 0.
+        OptionError: as in `forward`; or dropout is 0.
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))

@@ -1,4 +1,4 @@
-"""What runs attention on a GPU: cuDNN's fused kernels, or products and kernels of ours."""
+"""The executables of attention on a GPU: cuDNN's fused kernels, or matrix products and numbacc's kernels."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from .staging import Stage
 
 #: The lowest compute capability whose tensor cores cuDNN's fused kernels use.
 _OLDEST_FUSED = (8, 0)
-#: The same of float8, and with the diagonal at the end: before, NVIDIA's own cudnn-frontend refuses it.
+#: The lowest compute capability for float8, and for float8 with the diagonal at the end. NVIDIA's own cudnn-frontend
+#: also rejects older ones.
 _OLDEST_SCALED, _OLDEST_SHIFTED = (9, 0), (10, 0)
 
-#: Elements of a head of float8, at most: of more cuDNN 9.19 reads memory on an H200 that is not its own.
+#: The most elements of a float8 head. With more, cuDNN 9.19 reads out of bounds on an H200.
 _WIDEST_SCALED = 128
 
 
 def check_hardware(problem: AttentionProblem) -> None:
-    """Raise UnsupportedError where the GPU is too old for the dtype, or cuDNN wrong."""
+    """Raise UnsupportedError where the GPU is too old for the dtype, or cuDNN's results are wrong."""
     capability, found = runtime().capability(problem.inputs["q"].device), problem.geometry
     oldest, instead = (0, 0), "float32 and float64 run on it"
     what = f"attention of {problem.dtype}"
@@ -32,7 +33,7 @@ def check_hardware(problem: AttentionProblem) -> None:
     if problem.is_scaled:
         oldest = _OLDEST_SCALED
         if problem.band.bottom_right and found.queries != found.keys:
-            oldest, instead = _OLDEST_SHIFTED, "masks whose diagonal starts at the first key run on it from 9.0 on"
+            oldest, instead = _OLDEST_SHIFTED, "masks whose diagonal starts at the first key run from 9.0 on"
             what += ", with a mask whose diagonal ends at the last key,"
     if capability < oldest:
         numbers = (*oldest, runtime().device_name(problem.inputs["q"].device), *capability)
@@ -41,13 +42,13 @@ def check_hardware(problem: AttentionProblem) -> None:
         return
     if max(found.width, found.value_width) > _WIDEST_SCALED:
         raise UnsupportedError(
-            f"{what} with heads of {max(found.width, found.value_width)} elements: cuDNN 9.19 reads beyond them; up to "
-            f"{_WIDEST_SCALED} run, and all in 16 bits"
+            f"{what} with heads of {max(found.width, found.value_width)} elements: cuDNN 9.19 reads out of bounds; "
+            f"use at most {_WIDEST_SCALED} elements, or a 16-bit dtype"
         )
     if problem.options.return_amax and problem.band.upper:
         raise UnsupportedError(
-            "return_amax with a window on both sides: cuDNN 9.19 gives a wrong amax_s there, beside a right o and "
-            "amax_o. Without it, or with CausalSlidingWindow, it runs"
+            "return_amax with a window on both sides: cuDNN 9.19 computes a wrong amax_s for it, although o and "
+            "amax_o are right. Leave return_amax out, or use CausalSlidingWindow"
         )
 
 
@@ -58,22 +59,22 @@ def executable(
     pairs: Sequence[tuple[int, ...]],
     fits: Callable[[Sequence[int]], bool],
 ) -> Any:
-    """The executable of a problem.
+    """Return the executable of a problem.
 
     Args:
         key: `staging.key_of` the addresses of its arrays.
-        close, fits: as of `Steps`.
-        pairs: as `Operation._pairs` gives them.
+        close, fits: as in `Steps`.
+        pairs: as `Operation._pairs` returns them.
 
     Raises:
-        UnsupportedError: cuDNN has no kernel for it, and unfused it cannot run either; the message says why.
+        UnsupportedError: cuDNN has no kernel for it, and it cannot run unfused either; the message says why.
     """
     untaken = ""
     is_tried = is_worth_trying(problem)
     if is_tried and problem.is_scaled:
         return fused_calls.executable(problem, key, close, pairs, fits)
     if is_tried and problem.options.dropout:
-        # What attention drops its gradients must drop: neither may take the other path.
+        # Gradients must drop the same weights as attention, so both must run on the same path.
         if fused_calls.drops(problem):
             return fused_calls.executable(problem, key, close, pairs, fits)
         is_tried = False
@@ -98,6 +99,6 @@ def executable(
         close,
         fits,
         backend="simulator+kernel" if simulated() else "cublasLt+kernel",
-        algorithm="unfused: products, and kernels of ours between them" + (taken and f", {taken}"),
+        algorithm="unfused: products, and numbacc's kernels between them" + (taken and f", {taken}"),
         deterministic=all(getattr(step.executable, "deterministic", True) for step in stage.steps),
     )

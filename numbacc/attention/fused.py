@@ -1,8 +1,8 @@
-"""Attention as graphs of cuDNN's, in the order of operations that its fused kernels are found by.
+"""Attention as cuDNN graphs, with operations in the order that cuDNN needs to find its fused kernels.
 
-cuDNN sees arrays as (batch, heads, sequence, elements) whatever their layout, which is in the strides; k, and backward
-v, with the last two exchanged. Nothing between the two products has memory. Source of the order of operations: the
-nodes for attention of NVIDIA's cudnn-frontend, as measured with cuDNN 9.8 to 9.28.
+cuDNN sees arrays as (batch, heads, sequence, elements) for every layout; the strides express the layout. The last two
+axes of k, and backward also of v, are exchanged. Nothing between the two products is stored. Source of the order of
+operations: the attention nodes of NVIDIA's cudnn-frontend, as measured with cuDNN 9.8 to 9.28.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..base.attention_band import Band
 from ..libraries.cudnn_graph import CudnnGraph, Drawing, Place, packed
 
-#: What stands for minus infinity: of that itself a row without a key would have differences that are NaN.
+#: A finite number instead of minus infinity: with -inf, a row without a key would have differences that are NaN.
 LOWEST = -3.4028234663852886e38
 
 Shape = tuple[int, ...]
@@ -28,7 +28,7 @@ class Form(NamedTuple):
         dtype: its name.
         shape: (batch, heads, sequence, elements), or lengths of 1 instead.
         strides: in elements.
-        starts: the name of the array that says where each sequence starts; "" where the strides do.
+        starts: the name of the array with the start of each sequence; "" if the strides determine it.
     """
 
     dtype: str
@@ -38,29 +38,30 @@ class Form(NamedTuple):
 
     @property
     def turned(self) -> Form:
-        """With the last two lengths exchanged."""
+        """The array with its last two axes exchanged."""
         (*shape, length, width), (*strides, step, unit) = self.shape, self.strides
         return self._replace(shape=(*shape, width, length), strides=(*strides, unit, step))
 
 
 def dense(dtype: str, *shape: int) -> Form:
-    """An array without gaps."""
+    """Return the form of a contiguous array."""
     return Form(dtype, shape, packed(shape))
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """What decides the graph of attention.
+    """The parameters that a graph of attention depends on.
 
     Attributes:
         scores: (batch, heads, queries, keys).
         band: which keys a query sees.
-        arrays: those with memory by name, in the order of the graph's addresses. Beside the user's there are "seed" and
-            "start" of dropout, "lengths_q" and "lengths_kv", "starts_*", and backward "sums" and "dq_sums". Of float8
-            all scales are there, and "amax_o".
+        arrays: the arrays in memory by name, in the order of the graph's addresses. In addition to the user's arrays
+            these are "seed" and "start" of dropout, "lengths_q" and "lengths_kv", "starts_*", and backward "sums" and
+            "dq_sums". With float8 all scales are included, and "amax_o".
         scale, dropout: numbers.
         paged: whether k and v are pages.
-        hides_again: whether backward what is behind a sequence's end is hidden once more, behind the statistics.
+        hides_again: whether backward masks positions after a sequence's end once more, after subtracting the
+            statistics.
     """
 
     scores: tuple[int, int, int, int]
@@ -73,14 +74,14 @@ class Sketch:
 
 
 class Drawn(NamedTuple):
-    """A graph, and the numbers that it reads on the host."""
+    """A graph, and the values of the scalars that it reads from host memory."""
 
     graph: CudnnGraph
     values: tuple[float, ...]
 
 
 class _Sheet:
-    """A graph of attention being drawn."""
+    """A builder of a graph of attention."""
 
     def __init__(self, sketch: Sketch, turned: Sequence[str]):
         self.sketch, self.draw = sketch, Drawing("float32")
@@ -92,19 +93,19 @@ class _Sheet:
                 form.dtype, form.shape, form.strides, offsets=self.at[form.starts] if form.starts else None
             )
         self.dtype = self.forms["q"].dtype
-        #: S as far as it is drawn.
+        #: The scores S, as far as they are drawn.
         self.scored: Place = 0
 
     @cached_property
     def lowest(self) -> Place:
-        """The number of what is not seen. cuDNN 9.19 executes no graph that is given a number it does not read."""
+        """The score of a hidden key. cuDNN 9.19 cannot execute a graph with a scalar that it does not read."""
         return self.draw.number(LOWEST)
 
     def has(self, name: str) -> bool:
         return name in self.at
 
     def index(self, axis: int, dtype: str = "int32") -> Place:
-        """The number of each score's row (axis 2) or column (3)."""
+        """Return the index of each score's row (axis 2) or column (3)."""
         out = self.draw.between(self.sketch.scores, dtype=dtype)
         return self.draw.pointwise("GEN_INDEX", self.scored, out=out, axis=axis, math=dtype)
 
@@ -113,15 +114,15 @@ class _Sheet:
         return self.draw.pointwise(mode, x, b, out=out, math="bool")
 
     def moved(self, mode: str, x: Place, b: Place, dtype: str = "int32") -> Place:
-        """An index with something added or taken away."""
+        """Return an index after an addition or subtraction."""
         return self.draw.pointwise(mode, x, b, out=self.draw.between(self.sketch.scores, dtype=dtype), math=dtype)
 
     def select(self, seen: Place) -> None:
-        """Leave the scores only where a key is seen."""
+        """Keep the scores only where a key is seen."""
         self.scored = self.draw.pointwise("BINARY_SELECT", self.scored, self.lowest, seen)
 
     def products(self, keys: Place) -> None:
-        """S = scale q kᵀ, with what is added to it, and only where both are inside of their sequences."""
+        """Draw S = scale q kᵀ, add the biases, and mask positions outside of the sequences."""
         draw, sketch = self.draw, self.sketch
         lengths = {"m": self.at["lengths_q"], "n": self.at["lengths_kv"]} if self.has("lengths_q") else {}
         product = draw.matmul(self.at["q"], keys, draw.between(sketch.scores), **lengths)
@@ -130,7 +131,7 @@ class _Sheet:
             if self.has(name):
                 self.scored = draw.pointwise("MUL", self.scored, self.at[name])
         if self.has("bias"):
-            # A bias of -inf all along a row would make NaN of it.
+            # If a whole row of the bias is -inf, the row would become NaN.
             added = draw.pointwise("ADD", self.scored, self.at["bias"])
             self.scored = draw.pointwise("MAX", added, self.lowest)
         if self.has("alibi"):
@@ -141,15 +142,15 @@ class _Sheet:
             self.within()
 
     def within(self) -> None:
-        """S where both are inside of their sequences."""
-        # These comparisons have kernels only as integers.
+        """Mask S where the query or the key is outside of its sequence."""
+        # cuDNN has kernels for these comparisons only with integers.
         row = self.moved("CMP_LT", self.index(2), self.at["lengths_q"])
         column = self.moved("CMP_LT", self.index(3), self.at["lengths_kv"])
         both = self.draw.between(self.sketch.scores, dtype="bool")
         self.select(self.draw.pointwise("LOGICAL_AND", row, column, out=both, math="bool"))
 
     def banded(self) -> None:
-        """S where the band lets a query see a key."""
+        """Mask S where the band hides a key from a query."""
         band = self.sketch.band
         if band.upper is not None:
             row = self._across(self.index(2), ("ADD", "SUB"), "int32")
@@ -157,14 +158,14 @@ class _Sheet:
                 row = self.moved("ADD", row, self.draw.number(band.upper, "int32"))
             self.select(self.compared("CMP_GE", row, self.index(3)))
         if band.lower is not None:
-            # A key is seen that is less than this before the query. Windows have kernels as floats.
+            # A query sees keys that are less than this far before it. cuDNN has kernels for windows only with floats.
             before = self.draw.number(1 - band.lower)
             column = self.moved("ADD", self.index(3, "float32"), before, "float32")
             column = self._across(column, ("SUB", "ADD"), "float32")
             self.select(self.compared("CMP_GT", column, self.index(2, "float32")))
 
     def _across(self, index: Place, modes: tuple[str, str], dtype: str) -> Place:
-        """An index moved to where the diagonal starts: by the number of keys one way, of queries the other."""
+        """Return an index moved to the start of the diagonal: by the number of keys one way, of queries the other."""
         _, _, queries, keys = self.sketch.scores
         lengths = self.has("lengths_q")
         if not self.sketch.band.bottom_right or (queries == keys and not lengths):
@@ -174,13 +175,13 @@ class _Sheet:
         return index
 
     def kept(self, out: Place | None = None) -> Place:
-        """1 where dropout keeps a weight, else 0."""
+        """Return 1 where dropout keeps a weight, else 0."""
         place = self.draw.between(self.sketch.scores) if out is None else out
         return self.draw.bernoulli(1.0 - self.sketch.dropout, self.at["seed"], self.at["start"], place)
 
 
 def forward(sketch: Sketch) -> Drawn:
-    """The graph of the output, and, where the arrays name them, of the statistics and of what dropout keeps."""
+    """Draw the graph of the output, and of the statistics and the dropout mask if the arrays name them."""
     sheet = _Sheet(sketch, () if sketch.paged else ("k",))
     draw, (batch, heads, queries, _) = sheet.draw, sketch.scores
     column = (batch, heads, queries, 1)
@@ -192,7 +193,7 @@ def forward(sketch: Sketch) -> Drawn:
     top = draw.reduce("MAX", sheet.scored, draw.between(column))
     weights = draw.pointwise("EXP", draw.pointwise("SUB", sheet.scored, top))
     total = draw.reduce("ADD", weights, draw.between(column))
-    # Without these two, though nobody reads them, there is no kernel.
+    # cuDNN has no kernel without these two operations, even if nothing reads their result.
     stats = sheet.at["stats"] if sheet.has("stats") else draw.between(column)
     draw.pointwise("ADD", top, draw.pointwise("LOG", total), out=stats)
     narrow = draw.between(sketch.scores, dtype=sheet.dtype)
@@ -211,7 +212,7 @@ def forward(sketch: Sketch) -> Drawn:
 
 
 def _scaled(sheet: _Sheet, shares: Place, narrow: Place, v: Place) -> Drawn:
-    """The graph from the weights on, of float8. Without amax_o there is no kernel."""
+    """Draw the float8 graph from the weights on. cuDNN has no kernel without amax_o."""
     draw, at = sheet.draw, sheet.at
     if sheet.has("amax_s"):
         draw.reduce("AMAX", shares, at["amax_s"])
@@ -225,7 +226,7 @@ def _scaled(sheet: _Sheet, shares: Place, narrow: Place, v: Place) -> Drawn:
 
 
 def _paged(sheet: _Sheet, name: str) -> Place:
-    """A whole out of pages: kᵀ, or v."""
+    """Return the whole kᵀ or v, gathered from pages."""
     batch, _, _, keys = sheet.sketch.scores
     form = sheet.forms[name]
     whole = dense(form.dtype, batch, form.shape[1], keys, form.shape[3])
@@ -235,11 +236,11 @@ def _paged(sheet: _Sheet, name: str) -> Place:
 
 
 def backward(sketch: Sketch, direct: bool) -> Drawn:
-    """The graph of the gradients.
+    """Draw the graph of the gradients.
 
     Args:
-        direct: whether the product that gives dq is written as it is: where it must be deterministic, or a bias has a
-            gradient, for which cuDNN keeps the gradients of all scores. Else it is added up in "dq_sums".
+        direct: whether the product writes dq itself. This is needed if dq must be deterministic, or if the bias has a
+            gradient, since cuDNN then keeps the gradients of all scores. Otherwise dq is accumulated in "dq_sums".
     """
     sheet = _Sheet(sketch, ("k", "v"))
     draw, (batch, heads, queries, keys), at = sheet.draw, sketch.scores, sheet.at
@@ -270,7 +271,7 @@ def backward(sketch: Sketch, direct: bool) -> Drawn:
         return draw.reshape(x, draw.between(turned.shape, turned.strides, dtype))
 
     def gathered(a: Place, b: Place, name: str, length: int) -> None:
-        """a b, summed over heads that share one."""
+        """Multiply a by b, and sum over heads that share a key or value."""
         if group == 1:
             draw.matmul(a, b, at[name], **limits(m="kv", k="q"))
             return

@@ -1,4 +1,4 @@
-"""Calls of cuDNN's fused kernels: which graph, in how many slices, and whether it may drop weights."""
+"""Calls of cuDNN's fused kernels: which graph, in how many slices, and whether it can apply dropout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .staging import dense
 
 
 def drawing(problem: AttentionProblem) -> Drawn:
-    """The graph of a problem on arrays that are aligned.
+    """Return the graph of a problem with aligned arrays.
 
     Raises:
         UnsupportedError: as `_drawn`.
@@ -28,24 +28,25 @@ def drawing(problem: AttentionProblem) -> Drawn:
 
 
 def _drawn(fused: Fused) -> tuple[Drawn, tuple[int, int]]:
-    """The graph, and `_at_once`.
+    """Return the graph, and the result of `_at_once`.
 
     Raises:
-        UnsupportedError: none keeps to the workspace limit, or can be called; cuDNN's version is not to be trusted.
+        UnsupportedError: no graph stays within workspace_limit or has few enough arrays; or numbacc does not use this
+            version of cuDNN for it.
     """
     versions.check(fused.problem)
     taken = _at_once(fused)
     drawn = fused.drawn(*taken)
     if len(drawn.graph.memory) + len(drawn.graph.numbers) > MANY_ARRAYS:
-        raise UnsupportedError(f"cuDNN's graph has more arrays and numbers than a call takes, {MANY_ARRAYS}")
+        raise UnsupportedError(f"cuDNN's graph has more than {MANY_ARRAYS} arrays and scalars, the limit of a call")
     return drawn, taken
 
 
 def _at_once(fused: Fused) -> tuple[int, int]:
-    """How many heads of keys, and sequences, a graph has where they are taken in slices; (0, 0) where it has all.
+    """Return how many key heads, and sequences, a graph has if they are processed in slices; (0, 0) for all.
 
     Raises:
-        UnsupportedError: no slices keep to the workspace limit.
+        UnsupportedError: no slices stay within workspace_limit.
     """
     problem, found = fused.problem, fused.problem.geometry
     if not (fused.is_backward and fused.is_direct):
@@ -53,7 +54,7 @@ def _at_once(fused: Fused) -> tuple[int, int]:
     room = problem.limit - fused.stage.scratch.nbytes
     shape = fused.stage.arrays["dbias"].lies.shape if "dbias" in problem.outputs else found.scores
     heads, batches = fused.heads_within(room), found.batch
-    # Of one sequence at a time: where each is full, since lengths of a slice would start off 16 bytes.
+    # Try one sequence at a time. All must be full, since the lengths of a slice would not start at 16-byte multiples.
     if not heads and shape[0] == found.batch and not problem.has_lengths:
         heads, batches = fused.heads_within(room, 1), 1
     if heads == found.heads_kv and batches == found.batch:
@@ -61,19 +62,20 @@ def _at_once(fused: Fused) -> tuple[int, int]:
     shares_bias = heads < found.heads_kv and shape[1] == 1 < found.heads
     if not heads or problem.options.dropout or shares_bias:
         needed = fused.stage.scratch.nbytes + math.prod(found.scores) * problem.dtype.itemsize
-        # Each slice would drop what the first does.
+        # Each slice would drop the same weights as the first.
         why = "; with dropout they cannot be taken in slices" if problem.options.dropout else ""
         raise UnsupportedError(
-            f"cuDNN's gradients, deterministic or with that of a bias, need some {needed} bytes at once, more than "
+            f"cuDNN's gradients, deterministic or with that of a bias, need about {needed} bytes at once, more than "
             f"workspace_limit={problem.limit}{why}"
         )
     return heads, batches
 
 
 def drops(problem: AttentionProblem) -> bool:
-    """Whether cuDNN does what it takes to drop weights: attention and its gradients, both, since each has its own mask.
+    """Return whether cuDNN supports both attention and its gradients with dropout, since each backend has its own mask.
 
-    It is asked for the simplest gradients: a call of others, deterministic ones say, cannot choose another mask.
+    Only the simplest gradients are checked: a later call with other options, such as deterministic, cannot choose
+    another mask.
     """
     library, device = graph_library(), problem.inputs["q"].device
     try:
@@ -85,7 +87,7 @@ def drops(problem: AttentionProblem) -> bool:
 
 
 def _both_ways(problem: AttentionProblem) -> list[Drawn]:
-    """The graphs of attention and, where it has any, its gradients, with a problem's options.
+    """Return the graphs of attention and, if it has gradients, of these, with a problem's options.
 
     Raises:
         UnsupportedError: as `_drawn`.
@@ -95,9 +97,9 @@ def _both_ways(problem: AttentionProblem) -> list[Drawn]:
 
 
 def needed(problem: AttentionProblem, device: int | None = None) -> list[CudnnGraph]:
-    """The graphs of which a call needs plans: its own, and with dropout those that `drops` asks for.
+    """Return the graphs whose plans a call needs: its own, and with dropout those that `drops` checks.
 
-    Where a GPU is named these are its own: it may cut the keys.
+    With a device, these are the graphs for that GPU, which may split the keys.
 
     Raises:
         UnsupportedError: as `_drawn`.
@@ -110,7 +112,7 @@ def needed(problem: AttentionProblem, device: int | None = None) -> list[CudnnGr
 
 
 def _on_dense(problem: AttentionProblem, direction: str) -> AttentionProblem:
-    """Attention or its gradients with a problem's options, on arrays without gaps; pages and lengths as they are."""
+    """Return attention or its gradients with a problem's options on contiguous arrays; pages and lengths stay as is."""
     call, found, device = problem.call, problem.geometry, problem.inputs["q"].device
     arrays = []
     for name in OPERANDS[direction]:
@@ -131,17 +133,17 @@ def executable(
     pairs: Sequence[tuple[int, ...]],
     fits: Callable[[Sequence[int]], bool],
 ) -> Any:
-    """The executable of a problem by cuDNN.
+    """Return the executable of a problem that runs on cuDNN.
 
     Raises:
-        UnsupportedError: it has no engine for it, or needs more scratch memory than it may use.
+        UnsupportedError: cuDNN has no engine for it, or needs more scratch memory than it may use.
     """
     library, device = graph_library(), problem.inputs["q"].device
     if cut := splitting.cut_on(problem, device):
         try:
             return splitting.executable(problem, key, cut, close, fits)
         except UnsupportedError:
-            pass  # it may have one for all keys at once
+            pass  # cuDNN may have an engine for all keys at once
     fused = Fused(problem, key)
     drawn, taken = _drawn(fused)
     algorithm = library.choose(drawn.graph, Wants(), device)
@@ -165,7 +167,7 @@ def _assembled(
     count = len(fused.problem.inputs) + len(fused.problem.outputs)
     is_plain = not (stage.steps or stage.behind or taken[0]) and not fused.problem.rows_may_be_empty
     if is_plain and operands == list(range(count + len(stage.scratch.starts))):
-        # Compiled code looks at what shares memory: these are the operands, and scratch memory behind them.
+        # Compiled code checks which arrays share memory: these are the operands, followed by scratch memory.
         runner = library.Runner(drawn.graph, algorithm, device, pairs=pairs, values=drawn.values)
         return WithScratch(runner, stage.scratch, fused.is_direct or not fused.is_backward)
     runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)

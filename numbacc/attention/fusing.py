@@ -1,7 +1,7 @@
-"""Fused attention: what cuDNN's graph is given, what is copied before it, and what is put right behind.
+"""Fused attention: the arrays of cuDNN's graph, the copies made before it, and the corrections made after it.
 
-cuDNN gets no array that it would read wrongly without a word: those whose address or rows are off 16 bytes, or whose
-vectors are no multiples of 16 bytes, are copied, with zeros behind each vector.
+cuDNN would silently misread some arrays: those with an address or rows not aligned to 16 bytes, or with vectors whose
+size is not a multiple of 16 bytes. Such arrays are copied, and each vector is padded with zeros.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from .fused import dense as dense_form
 from .problem import OPERANDS, SCALES, AttentionProblem
 from .staging import Array, Stage, bounds, cropped, dense, steps_of
 
-#: Arrays whose elements are one for each query, by whose heads they go.
+#: Arrays with one vector for each query and each query head.
 _OF_QUERIES = ("q", "do", "o", "out", "dq")
 
-#: Queries of a tile of cuDNN's kernels for float8.
+#: Queries in a tile of cuDNN's float8 kernels.
 _TILE = 128
-#: Four NaNs, of either kind of float8.
+#: Four NaNs, in either float8 format.
 _NANS = b"\x7f" * 4
 
 
 def is_worth_trying(problem: AttentionProblem) -> bool:
-    """Whether cuDNN may have a fused kernel: of floats of 16 and 8 bits."""
+    """Return whether cuDNN may have a fused kernel: it has some for 16-bit and 8-bit floats."""
     return problem.dtype.itemsize <= 2 and problem.geometry.batch > 0
 
 
 class Fused:
-    """The arrays of a graph, and the graph.
+    """The arrays of a graph, and the graph itself.
 
     Args:
-        problem: what is computed.
+        problem: the call to compute.
         key: `staging.key_of` the addresses of the plan's operands.
     """
 
@@ -54,14 +54,14 @@ class Fused:
         self._forms: dict[str, Form] = {}
         self._arrays: dict[str, Array] = {}
         self.is_backward = problem.call.direction == "backward"
-        #: Whether dq is written as a product is: the same bits every time, and memory for all gradients of scores.
+        #: Whether a product writes dq itself: this is deterministic, but takes memory for the gradients of all scores.
         self.is_direct = problem.options.deterministic or problem.options.bias_grad
-        #: The scale's sign, which q is given: cuDNN's kernels take the largest score of a row before they scale it, so
-        #: that only a scale above 0 leaves it the largest. (-scale) (-q) kᵀ is the same; of a scale of 0 q is.
+        #: The sign of the scale, which multiplies q. cuDNN's kernels find the largest score of a row before they scale
+        #: it, which only works with a scale above 0. (-scale) (-q) kᵀ is the same; for a scale of 0, q becomes 0.
         self._sign = int(np.sign(np.float32(problem.scale)))
-        #: Queries of the graph, and its band. cuDNN 9.19 counts rows of the last tile behind the last query in amax_o
-        #: as if their queries were 0, and has no kernel on a Hopper for one query of float8. So the tile is filled with
-        #: queries of NaN, whose results no maximum counts.
+        #: Queries of the graph, and its band. In amax_o, cuDNN 9.19 counts the rows after the last query in the last
+        #: tile as if their queries were 0; and on Hopper it lacks a kernel for one float8 query. So the tile is filled
+        #: with NaN queries. A maximum ignores their results.
         self._queries, self._band = found.queries, problem.band
         is_filled = problem.is_scaled and (problem.options.return_amax or found.queries == 1)
         if is_filled and not problem.band.shift(found.queries, found.keys):
@@ -72,7 +72,7 @@ class Fused:
     # ------------------------------------------------------------ arrays
 
     def _place(self) -> None:
-        """Put all arrays where cuDNN can take them, in the order of the plan's operands where they are these."""
+        """Put all arrays where cuDNN can use them; keep the order of the plan's operands if no copy is needed."""
         stage, problem = self.stage, self.problem
         found = problem.geometry
         stage.lengths()
@@ -110,7 +110,7 @@ class Fused:
         self._arrays[name], self._forms[name] = array, form
 
     def _start(self) -> None:
-        """Where dropout's sequence is entered."""
+        """Add the start position of dropout's random sequence."""
         stage = self.stage
         if stage.has("offset"):
             source, made = stage.arrays["offset"], stage.part("start", (1,), np.int64)
@@ -121,7 +121,7 @@ class Fused:
         self._take("start", made, dense_form("int64", 1, 1, 1, 1))
 
     def _rows(self, name: str, is_output: bool) -> None:
-        """Queries, keys, values, or what is like them."""
+        """Add queries, keys, values, or an array of the same form."""
         stage, found = self.stage, self.problem.geometry
         array = stage.arrays[name]
         width = self._widths[0 if name in ("q", "k", "dq", "dk") else 1]
@@ -136,11 +136,11 @@ class Fused:
         if is_output:
             if not is_dense(array.lies):
                 array = stage.returned(name, width)
-            # Tokens of no sequence are not written by cuDNN.
+            # cuDNN does not write tokens that belong to no sequence.
             stage.zero(array)
         _, heads, tokens, _ = array.lies.shape
         head = array.lies.strides[1] // array.lies.itemsize if heads > 1 else width
-        # The stride of an axis of length 1 means nothing.
+        # The stride of an axis of length 1 is arbitrary.
         step = array.lies.strides[2] // array.lies.itemsize if tokens > 1 else heads * head
         starts = stage.starts(name, step, np.int64)
         known = f"starts_{'q' if name in _OF_QUERIES else 'kv'}_{step}"
@@ -150,7 +150,7 @@ class Fused:
         self._take(name, array, form)
 
     def _filled(self, queries: Array) -> Array:
-        """A copy of the queries, with queries of NaN behind them."""
+        """Return a copy of the queries, padded with queries of NaN."""
         stage, (batch, heads, _, width) = self.stage, queries.lies.shape
         made = stage.part("filled", (batch, heads, self._queries, width), queries.lies.dtype)
         stage.add(FillWords(_NANS, made.lies.nbytes // len(_NANS), stage.device), made)
@@ -158,12 +158,12 @@ class Fused:
         return made
 
     def _plain(self, name: str, own: str, shape: Sequence[int], seen: Shape) -> None:
-        """An input without gaps."""
+        """Add an input, contiguous."""
         array = self.stage.plain(own, shape)
         self._take(name, array, dense_form(array.lies.dtype.name, *seen))
 
     def _level(self) -> None:
-        """The statistics that the gradients are given: where there may be rows without a key, not -inf."""
+        """Add the statistics for the gradients, with -inf replaced where rows may have no key."""
         stage, shape = self.stage, self.problem.geometry.stats_shape
         if not self.problem.rows_may_be_empty:
             self._plain("stats", "stats", shape, (*shape, 1))
@@ -177,11 +177,11 @@ class Fused:
         if biases.are_misread(array, self.problem.geometry, self.is_backward, is_output):
             array = biases.summed(stage, name) if is_output else biases.spread(stage, name, self.is_backward)
         elif is_output and array.lies.dtype != self.problem.dtype:
-            # cuDNN gives a bias's gradient in no other dtype than q's.
+            # cuDNN writes the gradient of a bias only in q's dtype.
             own, array = array, stage.part(name, array.lies.shape, self.problem.dtype)
             stage.behind.append(Step(stage.mapped(COPY, array, own), (array.number, own.number)))
-        # Of a gradient cuDNN takes no gaps behind rows, wherever these then start; and where a bias is of one query and
-        # one key, 9.19 reads it as if it had none, either.
+        # cuDNN requires a gradient without padding between rows, even if the rows are then not aligned. 9.19 also reads
+        # a bias of one query and one key as if it had no padding.
         is_gapless = is_output or array.lies.shape[2:] == (1, 1)
         if not (stage.is_aligned(array) and (is_dense if is_gapless else _fits)(array.lies)):
             pitch = 1 if is_gapless else ALIGNED
@@ -213,15 +213,15 @@ class Fused:
         stage, found = self.stage, self.problem.geometry
         for name in ("dq", "dk", "dv"):
             self._rows(name, True)
-            # Packed ones are filled with zeros already.
+            # Packed gradients are zeroed already.
             if self.problem.has_lengths and not found.is_packed:
-                # Of a sequence without queries or keys cuDNN 9.19 leaves them as they are.
+                # cuDNN 9.19 does not write the gradients of a sequence without queries or keys.
                 stage.clear(self._arrays[name])
         if stage.has("dbias"):
             self._bias("dbias", True)
         shape = found.stats_shape
         if not self.is_direct:
-            # First, where the block of scratch memory starts: it is the larger one, which kernels add to.
+            # First, at the start of the scratch block: it is the larger array, and kernels accumulate into it.
             whole = (*shape, self._widths[0])
             self._take("dq_sums", stage.part("dq_sums", whole, np.float32), dense_form("float32", *whole))
             if versions.needs_zeros(self.problem):
@@ -231,7 +231,7 @@ class Fused:
     # ------------------------------------------------------------ the graph
 
     def drawn(self, heads: int = 0, batches: int = 0) -> Drawn:
-        """The graph, of so many heads of keys and those of queries that share them, of so many sequences; 0 for all."""
+        """Draw the graph for a number of key heads, with their query heads, and of sequences; 0 means all."""
         problem, found = self.problem, self.problem.geometry
         count, sequences = heads or found.heads_kv, batches or found.batch
         names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
@@ -260,12 +260,12 @@ class Fused:
         return form._replace(shape=(batch, heads, *rest))
 
     def operands(self) -> list[int]:
-        """The numbers of the graph's arrays."""
+        """Return the operand numbers of the graph's arrays."""
         names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
         return [self._arrays[name].number for name in names]
 
     def runs(self, heads: int, batches: int) -> list[tuple[int, ...]]:
-        """Bytes into the graph's arrays, for each of several runs of so many heads of keys and sequences."""
+        """Return byte offsets into the graph's arrays for each slice of so many key heads and sequences."""
         found = self.problem.geometry
         names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
         starts = [(b, h) for b in range(0, found.batch, batches) for h in range(0, found.heads_kv, heads)]
@@ -281,10 +281,13 @@ class Fused:
         return steps * self._arrays[name].lies.itemsize
 
     def heads_within(self, limit: int, batches: int = 0) -> int:
-        """How many heads of keys of so many sequences, 0 for all, at once leave the gradients of their scores within a
-        limit; 0 for none.
+        """Return how many key heads can run at once so that the gradients of their scores fit into a limit; 0 if none.
 
-        They are so many that each slice of each array starts at a multiple of 16 bytes.
+        The number is chosen so that each slice of each array starts at a multiple of 16 bytes.
+
+        Args:
+            limit: in bytes.
+            batches: sequences that run at once; 0 for all.
         """
         found, sequences = self.problem.geometry, batches or self.problem.geometry.batch
         each = found.group * found.queries * found.keys * self.problem.dtype.itemsize
@@ -297,10 +300,10 @@ class Fused:
             self._bytes_to(name, *start, heads, batches) % ALIGNED for name in self._arrays for start in starts
         )
 
-    # ------------------------------------------------------------ behind it
+    # ------------------------------------------------------------ after the graph
 
     def mend(self) -> None:
-        """Make zeros of rows without a key, and -inf of their statistics."""
+        """Write zeros into rows without a key, and -inf into their statistics."""
         stage, problem, found = self.stage, self.problem, self.problem.geometry
         if problem.call.direction == "dropout_mask":
             source, target = self._arrays["kept"], stage.arrays["kept"]
@@ -324,14 +327,14 @@ class Fused:
 
 
 def _fits(lies: Layout) -> bool:
-    """Whether cuDNN reads an array as it lies: vectors without gaps, each from a multiple of 16 bytes on."""
+    """Return whether cuDNN can read an array in place: contiguous vectors, each at a multiple of 16 bytes."""
     (*shape, last), (*strides, unit) = lies.shape, lies.strides
     steps = [step for n, step in zip(shape, strides, strict=True) if n > 1]
     return (last == 1 or unit == lies.itemsize) and all(step > 0 and step % ALIGNED == 0 for step in steps)
 
 
 def _form(lies: Layout) -> Form:
-    """An array as it lies. Steps along axes of length 1 mean nothing to us, but cuDNN looks at them."""
+    """Return the form of an array in place. cuDNN also checks strides along axes of length 1, so they are set here."""
     strides, reach = [], 1
     for n, step in zip(reversed(lies.shape), reversed(lies.strides), strict=True):
         strides.append(reach if n == 1 else step // lies.itemsize)
@@ -340,10 +343,10 @@ def _form(lies: Layout) -> Form:
 
 
 def _numbers(stage: Stage) -> Iterator[tuple[str, Array]]:
-    """The arrays of one float32 that a graph of float8 has, by name: scales, and the largest weight and result.
+    """Yield the arrays of one float32 that a float8 graph has, by name: scales, and the largest weight and result.
 
-    Scales that are not given are a 1, of which one is enough. What is written starts from 0, since cuDNN's kernels only
-    raise it; amax_o is there, asked for or not.
+    Scales that are not given share one array with a 1. Outputs start from 0, since cuDNN's kernels only raise them.
+    amax_o is always included, requested or not.
     """
     for name in SCALES:
         if stage.has(name):

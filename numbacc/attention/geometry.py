@@ -1,4 +1,4 @@
-"""The geometry of attention: how many of what there are, by the shapes of the arrays, and whether these fit."""
+"""The sizes of attention's axes, derived from the shapes of its arrays, and checks that these fit together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ..base.layout import Layout, layout
 from ..errors import OptionError, ShapeError, unknown
 
-#: Layout -> the axes of an array in the order batch, heads, sequence, elements; packed sequences have no batch.
+#: Layout -> the axes of an array in the order batch, heads, sequence, elements. Packed sequences have no batch axis.
 LAYOUTS = {"BHSD": (0, 1, 2, 3), "BSHD": (0, 2, 1, 3), "THD": (1, 0, 2)}
 #: The longest vectors of queries, keys and values.
 MAX_WIDTH = 256
@@ -16,16 +16,16 @@ MAX_WIDTH = 256
 
 @dataclass(frozen=True)
 class AttentionGeometry:
-    """How many of what there are.
+    """The sizes of attention's axes.
 
     Attributes:
         layout: one of LAYOUTS.
-        batch: sequences; may be 0.
-        heads, heads_kv: of queries, and of keys and values; the first is a multiple of the second.
-        queries, keys: the length of a sequence, at most.
+        batch: number of sequences; may be 0.
+        heads, heads_kv: number of query heads, and of key and value heads; the first is a multiple of the second.
+        queries, keys: the longest possible length of a sequence.
         width, value_width: elements of a query or key, and of a value.
-        tokens, tokens_kv: of packed sequences, all that lie one behind the other; else 0.
-        page, pages, sheets: keys in a page, pages of a sequence, and pages in all; 0 where there are none.
+        tokens, tokens_kv: total number of tokens in packed sequences; else 0.
+        page, pages, sheets: keys in a page, pages of a sequence, and the number of all pages; 0 without pages.
     """
 
     layout: str
@@ -44,12 +44,12 @@ class AttentionGeometry:
 
     @property
     def group(self) -> int:
-        """Heads of queries that share one of keys."""
+        """Number of query heads that share one key head."""
         return self.heads // self.heads_kv
 
     @property
     def is_packed(self) -> bool:
-        """Whether sequences lie one behind the other."""
+        """Whether sequences are packed one after the other."""
         return self.layout == "THD"
 
     @property
@@ -58,7 +58,7 @@ class AttentionGeometry:
         return self.batch, self.heads, self.queries, self.keys
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an array in its layout, by its name."""
+        """Return the shape of an array in its layout, by its name."""
         if name in ("q", "dq"):
             sizes = (self.batch, self.heads, self.queries, self.width)
         elif name in ("o", "do", "out"):
@@ -74,15 +74,15 @@ class AttentionGeometry:
 
     @property
     def stats_shape(self) -> tuple[int, int, int]:
-        """The shape of the statistics, whatever the layout."""
+        """The shape of the statistics, the same for every layout."""
         return self.batch, self.heads, self.queries
 
 
 def check_layout(name: Any) -> str:
-    """A layout's name.
+    """Return the name of a layout after a check.
 
     Raises:
-        OptionError: it is none.
+        OptionError: the layout is unknown.
     """
     if not isinstance(name, str) or name not in LAYOUTS:
         raise unknown("layout", name, LAYOUTS, f"the layouts are {', '.join(LAYOUTS)}")
@@ -90,7 +90,7 @@ def check_layout(name: Any) -> str:
 
 
 def check_rank(shape: tuple[int, ...], what: str, name: str) -> None:
-    """Raise ShapeError unless an array has as many axes as a layout."""
+    """Raise ShapeError unless an array has as many axes as its layout requires."""
     rank = len(LAYOUTS[name])
     if len(shape) != rank:
         raise ShapeError(
@@ -99,7 +99,7 @@ def check_rank(shape: tuple[int, ...], what: str, name: str) -> None:
 
 
 def ordered(array: Layout, name: str) -> Layout:
-    """An array as (batch, heads, sequence, elements), or packed, (heads, tokens, elements)."""
+    """Return an array as (batch, heads, sequence, elements), or, if packed, as (heads, tokens, elements)."""
     axes = LAYOUTS[name]
     shape, strides = (tuple(each[axis] for axis in axes) for each in (array.shape, array.strides))
     return layout(shape, strides, array.dtype, array.device)
@@ -114,17 +114,17 @@ def geometry(
     table: Layout | None,
     longest: tuple[int | None, int | None],
 ) -> AttentionGeometry:
-    """The geometry of three arrays.
+    """Return the geometry of three arrays.
 
     Args:
         q, k, v: as the user gave them.
         name: their layout.
-        starts: of packed sequences the arrays that say where each begins.
-        table: the numbers of pages, where k and v are pages.
-        longest: the lengths of the longest sequences, where sequences are packed; None for what there is at most.
+        starts: the arrays with the start of each sequence, for packed sequences.
+        table: the page table, if k and v are pages.
+        longest: the lengths of the longest sequences, if sequences are packed; None for the number of tokens.
 
     Raises:
-        ShapeError: ranks, heads, lengths or widths.
+        ShapeError: ranks, heads, lengths or widths do not fit.
     """
     for each, what in ((q, "q"), (k, "k"), (v, "v")):
         check_rank(each.shape, what, name)
@@ -134,8 +134,8 @@ def geometry(
     if k_sizes[:-1] != v_sizes[:-1]:
         raise ShapeError(f"k has shape {k.shape} and v {v.shape}; all but the last length must be the same")
     if k_sizes[-1] != width:
-        raise ShapeError(f"q has shape {q.shape} and k {k.shape}; their vectors must be of one length")
-    # Packed sequences may be none; then there are no tokens, either.
+        raise ShapeError(f"q has shape {q.shape} and k {k.shape}; their vectors must have the same length")
+    # A packed batch may be empty; then it does not have tokens, either.
     batch = _packed_batch(starts) if name == "THD" else q_sizes[0]
     tokens = ((queries, "q"), (keys, "k")) if name != "THD" or batch else ()
     for count, what in ((heads, "q"), (heads_kv, "k"), *tokens):
@@ -162,25 +162,27 @@ def geometry(
                 "with the numbers of its pages"
             )
         if batch and not k_sizes[0]:
-            raise ShapeError(f"k has shape {k.shape}; there must be a page for the numbers in page_table_k")
+            raise ShapeError(f"k has shape {k.shape}; it must have at least one page, because page_table_k is given")
         pages = table.shape[1]
         more = {"page": keys, "pages": pages, "sheets": k_sizes[0]}
         return AttentionGeometry(name, batch, queries=queries, keys=keys * pages, **more, **found)
     if k_sizes[0] != batch:
-        raise ShapeError(f"q has shape {q.shape} and k {k.shape}; they must have one batch")
+        raise ShapeError(f"q has shape {q.shape} and k {k.shape}; they must have the same batch size")
     return AttentionGeometry(name, batch, queries=queries, keys=keys, **found)
 
 
 def _packed_batch(starts: tuple[Layout | None, Layout | None]) -> int:
-    """How many sequences arrays of starts tell of."""
+    """Return the number of sequences that arrays of starts describe."""
     one, other = starts
     if one is None or other is None:
-        raise OptionError('layout="THD" needs seq_len_q and seq_len_kv: where each sequence starts, and the last ends')
+        raise OptionError(
+            'layout="THD" needs seq_len_q and seq_len_kv: the start of each sequence, then the end of the last one'
+        )
     for each, name in ((one, "seq_len_q"), (other, "seq_len_kv")):
         if each.ndim != 1 or each.size < 1 or each.size != one.size:
             raise ShapeError(
                 f'{name} has shape {each.shape}; with layout="THD" it and seq_len_{"kv" if each is one else "q"} have '
-                "one number more than there are sequences"
+                "one element more than there are sequences"
             )
     return one.size - 1
 

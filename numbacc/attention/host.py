@@ -1,4 +1,4 @@
-"""Attention on the CPU: NumPy, behind the same checks as on a GPU."""
+"""Attention on the CPU with NumPy, after the same checks as on a GPU."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Arrays = dict[str, Any]
 
 
 class HostAttention:
-    """Attention of NumPy arrays.
+    """Attention of NumPy arrays: a callable.
 
     Args:
-        problem: what is computed.
+        problem: the call to compute.
     """
 
     def __init__(self, problem: AttentionProblem):
         self._problem = problem
 
     def __call__(self, given: Arrays, outs: Sequence[Any], seed: int, offset: int) -> list[Any]:
-        """The results.
+        """Return the results.
 
         Args:
             given: the inputs by name.
             outs: arrays for the results, or None.
-            seed, offset: of dropout.
+            seed, offset: select the dropout mask.
 
         Raises:
             OptionError: a length, a start, a page's number or an offset is out of range.
@@ -95,21 +95,21 @@ class HostAttention:
         )
 
     def _starts(self, given: Arrays) -> tuple[Any, Any]:
-        """Where packed sequences start, of queries and of keys."""
+        """Return the starts of packed sequences, of queries and of keys."""
         found = self._problem.geometry
         if not found.is_packed:
             return None, None
         for name, tokens in (("seq_len_q", found.tokens), ("seq_len_kv", found.tokens_kv)):
             starts = given[name]
-            # Not by differences, which of integers wrap.
+            # Compare instead of taking differences: integers wrap around.
             if starts[0] < 0 or starts[-1] > tokens or (starts[1:] < starts[:-1]).any():
                 raise OptionError(
-                    f"{name} is {shown(starts.tolist())}; it must grow, from 0 or more to at most {tokens}"
+                    f"{name} is {shown(starts.tolist())}; it must not decrease, and must stay within 0 to {tokens}"
                 )
         return given["seq_len_q"], given["seq_len_kv"]
 
     def _sequences(self, given: Arrays, name: str, starts: tuple[Any, Any], how: Scores) -> Any:
-        """An array as (batch, heads, sequence, elements)."""
+        """Return an array as (batch, heads, sequence, elements)."""
         found = self._problem.geometry
         if found.is_packed:
             own, longest = (0, found.queries) if name in ("q", "o", "do") else (1, found.keys)
@@ -120,11 +120,11 @@ class HostAttention:
         table = given[f"page_table_{name}"]
         used = np.arange(table.shape[1]) * found.page < np.asarray(how.keys)[:, None]
         if ((table < 0) | (table >= found.sheets))[used].any():
-            raise OptionError(f"page_table_{name} has numbers that are not 0 to {found.sheets - 1}")
+            raise OptionError(f"page_table_{name} has page numbers outside 0 to {found.sheets - 1}")
         return reference.gathered(array, table, how.keys)
 
     def _rows(self, array: Any, name: str, starts: tuple[Any, Any]) -> Any:
-        """The inverse of `_sequences`."""
+        """Return an array in the user's layout: the inverse of `_sequences`."""
         found = self._problem.geometry
         if found.is_packed:
             packed = np.zeros(found.shape(name), array.dtype)
@@ -134,10 +134,10 @@ class HostAttention:
 
 
 def _kept(outs: list[Any], found: list[Any]) -> list[Any]:
-    """Results, in the arrays that are given for them."""
+    """Return the results, copied into the arrays that are given for them."""
     for number, out in enumerate(outs):
         if out is None:
-            # `np.ascontiguousarray` makes (1,) of (), which the gradient of a bias may have.
+            # `np.ascontiguousarray` turns the shape () into (1,), and the gradient of a bias may have the shape ().
             found[number] = np.asarray(found[number], order="C")
         else:
             np.copyto(out, cast(found[number], out.dtype))

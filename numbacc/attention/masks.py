@@ -1,4 +1,4 @@
-"""Which keys a query sees, as users say it."""
+"""The masks of the public interface, which say which keys a query sees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..base.attention_band import Band
 from ..base.checks import boolean, integer
 from ..errors import OptionError, nearest, shown
 
-#: No sequence is longer than what 32 bits hold.
+#: The longest supported sequence: its length fits in 32 bits.
 _LONGEST = 2**31 - 1
 
 
@@ -18,12 +18,12 @@ class SlidingWindow:
     """A mask: query i sees the keys that are less than `length` away from it on either side, |i - j| < length.
 
     Attributes:
-        length: 1 or more; 1 leaves the query's own place.
-        bottom_right: whether the last query stands at the last key, as when queries are the end of a longer sequence;
-            by default the first query stands at the first key.
+        length: 1 or more; with 1, a query sees only the key at its own position.
+        bottom_right: whether the last query is aligned with the last key, as when the queries are the end of a longer
+            sequence; by default the first query is aligned with the first key.
 
     Raises:
-        OptionError: length is no positive integer; bottom_right is neither True nor False.
+        OptionError: length is not a positive integer; bottom_right is neither True nor False.
 
     Example:
         >>> q = np.ones((1, 1, 4, 8))
@@ -41,9 +41,9 @@ class SlidingWindow:
 
 @dataclass(frozen=True)
 class CausalSlidingWindow(SlidingWindow):
-    """A mask: query i sees its own place and the `length` - 1 before it, 0 <= i - j < length.
+    """A mask: query i sees the key at its own position and the `length` - 1 before it, 0 <= i - j < length.
 
-    Attributes and errors as of `SlidingWindow`.
+    Attributes and errors are the same as in `SlidingWindow`.
 
     Example:
         >>> q = np.ones((1, 1, 4, 8))
@@ -52,9 +52,9 @@ class CausalSlidingWindow(SlidingWindow):
     """
 
 
-#: What to do with an array of booleans, which torch calls attn_mask.
+#: How to convert an array of booleans, which torch calls attn_mask.
 FROM_BOOLEANS = (
-    "Of an array of booleans, True where a query sees a key, make a bias: "
+    "Convert an array of booleans, True where a query sees a key, to a bias: "
     "bias=numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)"
 )
 _ADDED = "An array that is added to the scores is a bias: pass it as bias="
@@ -62,10 +62,10 @@ _NAMED = {"causal": Band(None, 0), "causal_bottom_right": Band(None, 0, bottom_r
 
 
 def band_of(mask: Any) -> Band:
-    """The band of a mask.
+    """Return the band of a mask.
 
     Raises:
-        OptionError: it is none.
+        OptionError: the mask is unknown.
     """
     if mask is None:
         return Band()
@@ -81,5 +81,5 @@ def band_of(mask: Any) -> Band:
 
 
 def _is_boolean(mask: Any) -> bool:
-    """Whether it is an array of booleans, of any library."""
+    """Return whether an object is an array of booleans, of any library."""
     return str(getattr(mask, "dtype", "")).rpartition(".")[2] == "bool"

@@ -20,9 +20,9 @@ from .staging import key_of
 
 
 class AttentionPlan(Plan):
-    """Planned attention, or gradients of it. Call it with arrays laid out as those it was made for.
+    """A plan of attention, or of its gradients. Call it with arrays that have the layouts it was made for.
 
-    Plans of cuDNN belong to a thread: each thread that runs this one restores its own, once.
+    cuDNN's plans belong to a thread: each thread that runs this plan restores its own once.
     """
 
     per_thread = True
@@ -38,7 +38,7 @@ class AttentionPlan(Plan):
         self.out_given = call.outs is not None
         self.math_dtype = self.accumulator_dtype = problem.compute.name
         self.empty = not any(each.size for each in self.outputs)
-        #: Whether seed and offset are passed on.
+        #: Whether the executable takes seed and offset.
         self.takes_scalars = self.device < 0 or bool(problem.options.dropout)
         if self.device < 0:
             self._host = HostAttention(problem)
@@ -52,7 +52,7 @@ class AttentionPlan(Plan):
         return executable(self.problem, key, self.close, self._pairs(), lambda addresses: self._key(addresses) == key)
 
     def passed(self, seed: int, offset: int) -> tuple[int, ...]:
-        """Seed and offset as executables, or the reference, take them."""
+        """Return seed and offset in the form that executables, or the NumPy reference, take."""
         if not self.takes_scalars:
             return ()
         if self.device < 0:
@@ -64,15 +64,16 @@ class AttentionPlan(Plan):
     def __call__(
         self, *arrays: Any, seed: int = 0, offset: Any = 0, out: Any = None, stream: Any = None, **extras: Any
     ) -> Any:
-        """Run on arrays laid out as those that the plan was made for.
+        """Run on arrays with the layouts that the plan was made for.
 
         Args:
-            arrays: (q, k, v), or (do, q, k, v, o, stats), or (do, saved), which has seed, offset and extras, too.
-            seed, offset, out, stream, extras: arrays by the names that the function has for them, those and no others
-                that the plan was made with.
+            arrays: (q, k, v), or (do, q, k, v, o, stats), or (do, saved). A saved object also holds seed, offset and
+                extras.
+            seed, offset, out, stream, extras: arguments under the names that the function has for them. Pass exactly
+                the arrays that the plan was made with.
 
         Raises:
-            LayoutError: an array is laid out otherwise, missing, or one too many. OptionError: seed or offset.
+            LayoutError: an array has another layout, is missing, or is one too many. OptionError: seed or offset.
         """
         handle = handle_of(stream)
         if len(arrays) == 2 and isinstance(arrays[1], Saved):

@@ -1,4 +1,4 @@
-"""What is asked of attention, checked, with what follows from it."""
+"""A call of attention after its checks, and the values derived from it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..reference.attention import compute_dtype
 from .geometry import AttentionGeometry, check_layout, geometry
 from .masks import FROM_BOOLEANS, band_of
 
-#: Scratch memory that a plan may use, where `workspace_limit` says nothing else.
+#: The default of `workspace_limit`, the scratch memory that a plan may use.
 WORKSPACE_LIMIT = 2**30
 #: The scales of float8, each an array of one float32.
 SCALES = ("descale_q", "descale_k", "descale_v", "scale_s", "descale_s", "scale_o")
-#: The arrays that a call may have beside those of its direction, in the order of a plan's inputs.
+#: The arrays that a call may have in addition to those of its direction, in the order of a plan's inputs.
 EXTRAS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "page_table_k", "page_table_v", "offset", *SCALES)
 #: The arrays that each direction always has.
 OPERANDS = {
@@ -34,7 +34,7 @@ OPERANDS = {
 
 
 class AttentionOptions(NamedTuple):
-    """The options of a call that decide its plan."""
+    """The options of a call that its plan depends on."""
 
     mask: Any
     scale: Any
@@ -50,14 +50,14 @@ class AttentionOptions(NamedTuple):
 
 
 class AttentionCall(NamedTuple):
-    """What is asked for: the key of a plan.
+    """A call before its checks: the key of a plan.
 
     Attributes:
         direction: one of OPERANDS.
-        arrays: the layouts of those that it has.
-        extras: of EXTRAS, None where they are not given.
-        outs: of the results, each None where it is not given; None where none is.
-        options: as `plain` gives them.
+        arrays: the layouts of the arrays that this direction has.
+        extras: the layouts of EXTRAS, None where they are not given.
+        outs: the layouts of the results, each None where it is not given; None if no result is given.
+        options: as `plain` returns them.
     """
 
     direction: str
@@ -69,15 +69,15 @@ class AttentionCall(NamedTuple):
 
 @dataclass(frozen=True)
 class AttentionProblem:
-    """Attention, checked.
+    """A call of attention, checked.
 
     Attributes:
-        call: what was asked for.
-        geometry: how many of what there are.
+        call: the call before its checks.
+        geometry: the sizes of all axes.
         band: which keys a query sees.
-        scale: of the scores.
+        scale: factor of the scores.
         compute: the dtype of the arithmetic.
-        inputs, outputs: all arrays by name, in order.
+        inputs, outputs: the layouts of all arrays by name, in order.
         limit: bytes of scratch memory that may be used.
     """
 
@@ -96,38 +96,38 @@ class AttentionProblem:
 
     @property
     def has_lengths(self) -> bool:
-        """Whether sequences may be shorter than they can be."""
+        """Whether sequences may be shorter than their arrays."""
         return "seq_len_q" in self.inputs or "seq_len_kv" in self.inputs
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of q."""
+        """The dtype of q."""
         return self.inputs["q"].dtype
 
     @property
     def is_scaled(self) -> bool:
-        """Whether it is of float8, which has scales."""
+        """Whether the dtype is float8, which has scales."""
         return info(self.dtype).is_scaled
 
     @property
     def rows_may_be_empty(self) -> bool:
-        """Whether there may be queries that see no key."""
+        """Whether some queries may see no key."""
         found = self.geometry
         return self.has_lengths or "bias" in self.inputs or self.band.leaves_rows_empty(found.queries, found.keys)
 
 
 def options_of(given: Mapping[str, Any]) -> AttentionOptions:
-    """The options of a call among its arguments; those that its function does not have are False."""
+    """Return the options of a call, given its arguments; options that its function does not have are False."""
     return AttentionOptions(*[given.get(name, False) for name in AttentionOptions._fields])
 
 
 def plain(options: AttentionOptions) -> AttentionOptions:
-    """The options of a call as parts of a key.
+    """Return the options of a call as parts of a key.
 
-    Numbers are checked here: 1.0 and True are equal to 1, and where they are refused must not find its plan.
+    Numbers are checked here, because 1.0 and True equal 1: where they are not valid, they must not find its plan.
 
     Raises:
-        OptionError: what must be an integer, a number, True or False is not, or is out of range.
+        OptionError: an option has the wrong type, or is out of range.
     """
     band_of(options.mask)
     dropout = real(options.dropout, "dropout")
@@ -153,30 +153,30 @@ def plain(options: AttentionOptions) -> AttentionOptions:
 
 
 def is_number(offset: Any) -> bool:
-    """Whether an offset is a number, not an array of one."""
+    """Return whether an offset is a number, as opposed to an array of one."""
     return isinstance(offset, (int, np.integer)) and not isinstance(offset, bool)
 
 
 def start_of(offset: Any) -> int:
-    """An offset that is a number, or the number in an array of the CPU.
+    """Return an offset that is a number, or the number in an array on the CPU.
 
     Raises:
-        OptionError: it is no integer, out of range, or no multiple of 4.
+        OptionError: it is not an integer, out of range, or not a multiple of 4.
     """
     start = integer(offset, "offset", 0, 2**62)
     if start % 4:
-        raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
+        raise OptionError(f"offset={start} must be a multiple of 4: random words are generated four at a time")
     return start
 
 
 def numbers(seed: Any, offset: Any) -> tuple[int, int]:
-    """Seed and offset, checked; the offset 0 where it is an array.
+    """Return seed and offset after checks; the offset is 0 if it is an array.
 
     Raises:
-        OptionError: they are no integers, or out of range; the seed is an array on a GPU.
+        OptionError: they are not integers, or out of range; the seed is an array on a GPU.
     """
     if offset is None:
-        raise OptionError("offset=None is neither an integer nor an array of one")
+        raise OptionError("offset=None must be an integer or an array of one")
     start = start_of(offset) if is_number(offset) else 0
     if type(seed) is not int and _is_on_gpu(seed):
         raise OptionError(
@@ -188,7 +188,7 @@ def numbers(seed: Any, offset: Any) -> tuple[int, int]:
 def _is_on_gpu(value: Any) -> bool:
     try:
         return hasattr(value, "_numbacc_layout") or hasattr(value, "__cuda_array_interface__")
-    except Exception:  # of what is foreign an attribute may raise anything
+    except Exception:  # an attribute of a foreign object may raise anything
         return False
 
 
@@ -196,10 +196,10 @@ def _is_on_gpu(value: Any) -> bool:
 
 
 def resolve(call: AttentionCall) -> AttentionProblem:
-    """Check a call.
+    """Check a call, and return it as a problem.
 
     Raises:
-        ShapeError, DTypeError, OptionError, DeviceError: as the functions say.
+        ShapeError, DTypeError, OptionError, DeviceError: as the public functions document.
     """
     arrays = dict(zip(OPERANDS[call.direction], call.arrays, strict=True))
     extras = {name: each for name, each in zip(EXTRAS, call.extras, strict=True) if each is not None}
@@ -231,20 +231,22 @@ def resolve(call: AttentionCall) -> AttentionProblem:
         limit=WORKSPACE_LIMIT if options.workspace_limit is None else options.workspace_limit,
     )
     if problem.is_scaled and problem.rows_may_be_empty:
-        raise OptionError(f"with this mask there are queries that see no key, which {problem.dtype} cannot have")
+        raise OptionError(
+            f"with this mask some queries see no key, which attention of {problem.dtype} does not support"
+        )
     return problem
 
 
 def _check_scale(scale: float | None, dtype: np.dtype[Any], compute: np.dtype[Any]) -> None:
-    """Raise OptionError where the arithmetic's dtype does not hold a scale: every score would be NaN or infinite."""
+    """Raise OptionError if a scale overflows in the arithmetic's dtype: every score would be NaN or infinite."""
     if scale is None:
         return
     with np.errstate(over="ignore"):
         is_finite = np.isfinite(compute.type(scale))
     if not is_finite:
         raise OptionError(
-            f"scale={scale} is infinite in {compute}, which attention of {dtype} is computed in: it must be less, or "
-            "the arrays of float64"
+            f"scale={scale} is infinite in {compute}, the dtype that attention of {dtype} computes in: use a smaller "
+            "scale, or float64 arrays"
         )
 
 
@@ -252,9 +254,9 @@ def _check_dtypes(direction: str, arrays: dict[str, Layout], extras: dict[str, L
     dtype = arrays["q"].dtype
     is_scaled = info(dtype, "q").is_scaled
     if is_scaled and direction != "forward":
-        raise DTypeError(f"q has dtype {dtype}, for which there is `forward` alone; gradients take {', '.join(FLOATS)}")
+        raise DTypeError(f"q has dtype {dtype}, which only `forward` supports; gradients support {', '.join(FLOATS)}")
     if not (is_scaled or info(dtype).name in FLOATS):
-        raise DTypeError(f"q has dtype {dtype}; attention takes {', '.join(FLOATS)}, and float8 with scales")
+        raise DTypeError(f"q has dtype {dtype}; attention supports {', '.join(FLOATS)}, and float8 with scales")
     compute = compute_dtype(dtype)
     for name, each in arrays.items():
         wanted = compute if name == "stats" else dtype
@@ -276,7 +278,7 @@ def _check_dtypes(direction: str, arrays: dict[str, Layout], extras: dict[str, L
 
 
 def _check_company(call: AttentionCall, extras: dict[str, Layout]) -> None:
-    """Raise OptionError where options do not go with each other."""
+    """Raise OptionError where options do not go together."""
     options = call.options
     is_paged = "page_table_k" in extras or "page_table_v" in extras
     if is_paged:
@@ -288,7 +290,7 @@ def _check_company(call: AttentionCall, extras: dict[str, Layout]) -> None:
         if options.layout == "THD":
             raise OptionError('page tables go with layout="BHSD" or "BSHD", not "THD"')
     if options.layout != "THD" and (options.max_len_q is not None or options.max_len_kv is not None):
-        raise OptionError('max_len_q and max_len_kv are for layout="THD"; elsewhere the shapes say it')
+        raise OptionError('max_len_q and max_len_kv need layout="THD"; with other layouts the shapes give the lengths')
     _check_scaling(call, extras)
     if options.bias_grad and "bias" not in extras:
         raise OptionError("bias_grad=True, but there is no bias")
@@ -299,7 +301,7 @@ def _check_company(call: AttentionCall, extras: dict[str, Layout]) -> None:
 
 
 def _check_scaling(call: AttentionCall, extras: dict[str, Layout]) -> None:
-    """Raise OptionError where scales, or what float8 does not have, are with dtypes that they do not go with."""
+    """Raise OptionError where scales are given without float8, or float8 with options that it does not support."""
     dtype, options = call.arrays[OPERANDS[call.direction].index("q")].dtype, call.options
     if not info(dtype).is_scaled:
         given = [name for name in SCALES if name in extras] + ["return_amax"] * options.return_amax
@@ -309,9 +311,9 @@ def _check_scaling(call: AttentionCall, extras: dict[str, Layout]) -> None:
     refused = [name for name in extras if name not in SCALES]
     refused += ["dropout"] * bool(options.dropout) + ['layout="THD"'] * (options.layout == "THD")
     if refused:
-        raise OptionError(f"{refused[0]} does not go with {dtype}: it takes a mask and scales")
+        raise OptionError(f"{refused[0]} is not supported with {dtype}, which takes only a mask and scales")
     if options.scale is not None and options.scale <= 0:
-        raise OptionError(f"scale={options.scale} does not go with {dtype}: it must be above 0")
+        raise OptionError(f"scale={options.scale} is not supported with {dtype}: it must be above 0")
 
 
 def _check_shapes(found: AttentionGeometry, arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
@@ -340,7 +342,7 @@ def _check_shapes(found: AttentionGeometry, arrays: dict[str, Layout], extras: d
             )
     tables = [extras[name].shape for name in ("page_table_k", "page_table_v") if name in extras]
     if tables and tables[0] != tables[1]:
-        raise ShapeError(f"page_table_k has shape {tables[0]}, page_table_v {tables[1]}; they must have one shape")
+        raise ShapeError(f"page_table_k has shape {tables[0]}, page_table_v {tables[1]}; they must have the same shape")
     for name in ("offset", *SCALES):
         if name in extras and extras[name].size != 1:
             raise ShapeError(f"{name} has shape {extras[name].shape}; it must have one element")
@@ -349,7 +351,7 @@ def _check_shapes(found: AttentionGeometry, arrays: dict[str, Layout], extras: d
 def _results(
     call: AttentionCall, found: AttentionGeometry, compute: np.dtype[Any], extras: dict[str, Layout]
 ) -> dict[str, Layout]:
-    """The layouts of the results by name: of those given, or, where none is given, contiguous."""
+    """Return the layouts of the results by name: those of the given arrays; contiguous where none is given."""
     q = call.arrays[OPERANDS[call.direction].index("q")]
 
     def dense(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
@@ -384,5 +386,5 @@ def _count(made: dict[str, Layout]) -> str:
 
 
 def scalars_of(problem: AttentionProblem) -> tuple[str, ...]:
-    """The dtypes of what executables are passed where there is dropout: seed, offset, the least word kept, a factor."""
+    """Return the dtypes of the scalars that executables take with dropout: seed, offset, least word kept, factor."""
     return ("uint64", "uint64", "uint64", problem.compute.name) if problem.options.dropout else ()

@@ -1,4 +1,4 @@
-"""Attention without arrays: what `numbacc.cudnn.supports` is asked about, and what `prepare` plans ahead."""
+"""Requests: attention without arrays, for `numbacc.cudnn.supports` to ask about and `prepare` to plan ahead."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from .geometry import check_rank, ordered
 from .problem import EXTRAS, OPERANDS, AttentionCall, AttentionOptions, AttentionProblem, options_of, plain, resolve
 from .staging import dense
 
-#: More sequences, or pages of one, than any memory holds.
+#: A bound on sequences, or on pages of a sequence: more do not fit into any memory.
 _MOST = 2**31 - 1
 
 
 class Request:
-    """Attention, or its gradients, that is asked about.
+    """A description of attention, or of its gradients, without arrays.
 
     Attributes:
-        problem: what it is, checked.
-        wants: what its plan must keep to.
+        problem: the call, checked.
+        wants: the requirements on its plan.
 
     Example:
         >>> len(attention.forward.request((1, 8, 512, 64), (1, 8, 512, 64), dtype="float16").graphs())
@@ -45,23 +45,23 @@ class Request:
         self.wants = Wants()
 
     def graphs(self) -> list[CudnnGraph]:
-        """cuDNN's graph of it, on arrays that are aligned; of some heads where they are taken in slices.
+        """Return cuDNN's graph of the request, for aligned arrays; if it runs in slices, the graph of one slice.
 
         Raises:
-            UnsupportedError: cuDNN is not asked for it: float32 and float64 run unfused, and gradients that would need
-                more than workspace_limit; its version is known to be wrong there; in an empty batch there is nothing
-                to do.
+            UnsupportedError: numbacc does not use cuDNN for it: float32 and float64 run unfused, and so do gradients
+                that would need more than workspace_limit; the cuDNN version is known to be wrong for it; or the batch
+                is empty.
         """
         return [self._asked()[0]]
 
     def _asked(self, device: int | None = None) -> list[CudnnGraph]:
-        """The graphs of which a call needs plans, its own first; those of a GPU, where one is named."""
+        """Return the graphs whose plans a call needs, its own first; with a device, those for that GPU."""
         problem = self.problem
         if not problem.geometry.batch:
-            raise UnsupportedError("the batch is empty: cuDNN is not asked")
+            raise UnsupportedError("the batch is empty, so cuDNN does not run")
         if not is_worth_trying(problem):
             raise UnsupportedError(
-                f"attention of {problem.dtype} runs unfused; cuDNN is asked for float16, bfloat16 and float8"
+                f"attention of {problem.dtype} runs unfused; cuDNN runs float16, bfloat16 and float8"
             )
         return needed(problem, device)
 
@@ -92,16 +92,16 @@ def request(
         direction: the function's name.
         options: its options.
         q_shape, k_shape, v_shape: in the order of `layout`; v's is k's by default.
-        dtype: of the arrays.
+        dtype: dtype of the arrays.
         bias_shape: None, or the shape of a bias.
-        bias_dtype: of the bias; dtype by default.
-        alibi: whether there are slopes.
-        lengths: whether sequences may be shorter than they can be (seq_len_q and seq_len_kv).
-        pages: of a sequence, where k and v are pages; 0 where they are not.
-        batch: with layout "THD", how many sequences there are.
+        bias_dtype: dtype of the bias; by default `dtype`.
+        alibi: whether the call has slopes.
+        lengths: whether sequences may be shorter than their arrays (seq_len_q and seq_len_kv).
+        pages: number of pages of a sequence, if k and v are pages; else 0.
+        batch: number of sequences, with layout "THD".
 
-    Scales of float8 are always reckoned with. Arrays that lie otherwise, such as q, k and v in one, have plans of their
-    own: `forward.plan(q, k, v).prepare([q, k, v])`.
+    Requests of float8 always include the scales. Arrays with other strides, such as q, k and v in one array, need
+    separate plans: `forward.plan(q, k, v).prepare([q, k, v])`.
     """
     alibi, lengths, pages = boolean(alibi, "alibi"), boolean(lengths, "lengths"), integer(pages, "pages", 0, _MOST)
     own, kind = plain(options_of(options)), dtype_of(dtype)
@@ -112,9 +112,9 @@ def request(
     made = {name: dense(shape, kind, 0) for name, shape in shapes.items()}
     is_packed = own.layout == "THD"
     if is_packed and batch is None:
-        raise OptionError('layout="THD" needs batch: how many sequences there are')
+        raise OptionError('layout="THD" needs batch, the number of sequences')
     if batch is not None and not is_packed:
-        raise OptionError('batch is for layout="THD"; elsewhere the shapes say it')
+        raise OptionError('batch needs layout="THD"; with other layouts the shapes give the batch size')
     count = integer(batch, "batch", 0, _MOST) if is_packed else shapes["q"][0]
     extras: dict[str, Layout | None] = dict.fromkeys(EXTRAS)
     if bias_shape is not None:
@@ -122,7 +122,7 @@ def request(
             lengths_of(bias_shape, name="bias_shape"), kind if bias_dtype is None else dtype_of(bias_dtype), 0
         )
     elif bias_dtype is not None:
-        raise OptionError("bias_dtype is of a bias, and bias_shape is None")
+        raise OptionError("bias_dtype is given without bias_shape")
     if lengths or is_packed or pages:
         for name in ("seq_len_q", "seq_len_kv"):
             extras[name] = dense((count + is_packed,), np.int32, 0)
@@ -143,17 +143,17 @@ def request(
 
 
 def prepare(requests: Request | Iterable[Request], *, device: int | str | None = None, threads: int = 4) -> None:
-    """Make cuDNN's plans of several requests, in threads, and keep them on disk: calls find them there.
+    """Make cuDNN's plans of several requests in threads, and store them on disk, where calls find them.
 
-    A plan takes cuDNN half a second to two; what is kept is restored in milliseconds, by other processes too.
+    cuDNN takes 0.5 to 2 seconds for a plan. Restoring a stored one takes milliseconds, in other processes too.
 
     Args:
-        requests: as `request` makes them; or one of them.
+        requests: one or several, as `forward.request` and `backward.request` make them.
         device: the GPU; the current one if None.
         threads: how many plans are made at once.
 
     Raises:
-        DTypeError: requests are none, or something else is among them. DeviceError: there is no GPU.
+        DTypeError: an argument or one of its elements is not a request. DeviceError: there is no GPU.
         UnsupportedError: cuDNN has no plan for one of them.
 
     Example:
@@ -164,17 +164,18 @@ def prepare(requests: Request | Iterable[Request], *, device: int | str | None =
         requests = (requests,)
     if not isinstance(requests, Iterable):
         raise DTypeError(
-            f"requests={shown(requests)} is no request, nor a list of them: attention.forward.request makes them"
+            f"requests={shown(requests)} is neither a request nor a list of them: make one with "
+            "attention.forward.request"
         )
-    found = tuple(requests)  # what makes them one by one can be asked but once
+    found = tuple(requests)  # a generator can be iterated only once
     for each in found:
         if not isinstance(each, Request):
-            raise DTypeError(f"requests has a {type(each).__name__}; attention.forward.request makes them")
+            raise DTypeError(f"requests has a {type(each).__name__}; make requests with attention.forward.request")
     count = integer(threads, "threads", 1)
     if not found:
         return
     if not has_gpu():
-        raise DeviceError("prepare makes plans for a GPU, and there is none")
+        raise DeviceError("prepare makes plans for a GPU, but no GPU was found")
     number, library = target_of(device), graph_library()
     graphs = dict.fromkeys(graph for each in found for graph in each._asked(number))
     with ThreadPoolExecutor(count) as pool:

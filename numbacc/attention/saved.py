@@ -17,21 +17,21 @@ _SHARED = (
     "mask", "bias", "alibi", "scale", "dropout", "seed", "offset", "seq_len_q", "seq_len_kv", "page_table_k",
     "page_table_v", "layout", "max_len_q", "max_len_kv",
 )  # fmt: skip
-#: Options and arrays that a call of a plan takes.
+#: Options and arrays that a plan takes when it is called.
 _OF_CALLS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")
 
 
 def check_saved(given: Mapping[str, Any]) -> bool:
-    """Whether a call of `forward` with these arguments and a saved object returns stats, too.
+    """Return whether a call of `forward` with these arguments and a saved object also returns stats.
 
     Raises:
-        OptionError: return_stats is neither True nor False; gradients do not support an argument.
+        OptionError: return_stats is neither True nor False; or gradients do not support an argument.
     """
     for name in ("page_table_k", "page_table_v", *SCALES):
         if given[name] is not None:
-            raise OptionError(f"return_saved=True is for backward, which takes no {name}: leave one of the two out")
+            raise OptionError(f"return_saved=True is for backward, which has no {name}: leave one of the two out")
     if given["return_amax"]:
-        raise OptionError("return_saved=True is for backward, and return_amax for float8, whose gradients do not exist")
+        raise OptionError("return_saved=True is for backward, and return_amax for float8, which has no gradients")
     return boolean(given["return_stats"], "return_stats")
 
 
@@ -43,8 +43,11 @@ def saved(found: Sequence[Any], given: Mapping[str, Any]) -> Saved:
 
 
 def opened(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arrays and options of `backward(do, saved)`, or of its plan, given all of its arguments and their
-    defaults.
+    """Return the arrays and options of `backward(do, saved)`, or of its plan.
+
+    Args:
+        given: all arguments of the call.
+        defaults: the defaults of the function's arguments.
 
     Raises:
         DTypeError: another function made the object. OptionError: an argument differs from the saved one.
@@ -62,7 +65,7 @@ def opened(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[tuple
 
 
 def of_call(kept: Saved) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and the named arguments for a call of the gradients' plan."""
+    """Return the positional and the named arguments for a call of the plan of `backward`."""
     kept.check(_OP, {}, {})
     return tuple(kept.arrays.values()), {name: kept.options[name] for name in _OF_CALLS}
 

@@ -1,8 +1,8 @@
-"""Which scores unfused attention has in scratch memory at once: slices that keep to the workspace limit.
+"""Slices of the scores, so that unfused attention stays within workspace_limit: one slice is in scratch memory at once.
 
-A slice is as large as may be: all heads of several sequences; some heads of keys of one sequence, with all heads of
-queries that share them; some of those heads of queries; or some queries of one head. Of the last two several have the
-same keys: the gradients of keys and values are then added up over them, in order.
+A slice is as large as possible. It holds all heads of several sequences; or some key heads of one sequence, with all
+their query heads; or some of the query heads of one key head; or some queries of one head. In the last two cases
+several slices have the same keys: the gradients of keys and values are then accumulated over these slices, in order.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from ..errors import UnsupportedError
 from .geometry import AttentionGeometry
 from .problem import AttentionProblem
 
-#: Scratch memory that a product may use where there is enough.
+#: Scratch memory for a matrix product, if there is enough.
 PRODUCTS = 2**25
-#: Bytes that the parts of scratch memory behind each other may lose: each starts at a multiple of 256.
+#: Bytes that alignment may cost: each part of scratch memory starts at a multiple of 256 bytes.
 _GAPS = 3 * 256
-#: Queries of a slice are a multiple of this where they are more: what lies behind is then aligned.
+#: If a slice has more queries than this, their number is a multiple of it, so that the next slice is aligned.
 _QUERIES = 128
 
 
 class Slice(NamedTuple):
-    """Scores that are taken together.
+    """Scores that are computed together.
 
     Attributes:
-        batch, batches: the first sequence, and how many.
-        head, heads: the first head of queries, and how many: those of whole heads of keys, or some that share one.
-        row, rows: the first query, and how many: all, or some of one head.
+        batch, batches: the first sequence, and the number of sequences.
+        head, heads: the first query head, and the number of query heads: all heads of some key heads, or some that
+            share one.
+        row, rows: the first query, and the number of queries: all, or some of one head.
     """
 
     batch: int
@@ -39,37 +40,37 @@ class Slice(NamedTuple):
     rows: int
 
     def shares(self, found: AttentionGeometry) -> int:
-        """How many heads of queries it has of each head of keys."""
+        """Return the number of query heads in the slice for each key head."""
         return min(self.heads, found.group)
 
     def keys_heads(self, found: AttentionGeometry) -> int:
-        """How many heads of keys it has."""
+        """Return the number of key heads."""
         return self.heads // self.shares(found)
 
     def has_all_queries(self, found: AttentionGeometry) -> bool:
-        """Whether no other slice has the same keys."""
+        """Return whether no other slice has the same keys."""
         return self.shares(found) == found.group and self.rows == found.queries
 
     def is_first(self, found: AttentionGeometry) -> bool:
-        """Whether no slice before has the same keys."""
+        """Return whether no earlier slice has the same keys."""
         return self.head % found.group == 0 and not self.row
 
     def is_last(self, found: AttentionGeometry) -> bool:
-        """Whether no slice behind has the same keys."""
+        """Return whether no later slice has the same keys."""
         return (self.head + self.heads) % found.group == 0 and self.row + self.rows == found.queries
 
 
 def whole(found: AttentionGeometry) -> Slice:
-    """All scores."""
+    """Return one slice with all scores."""
     return Slice(0, found.batch, 0, found.heads, 0, found.queries)
 
 
 def of_keys(problem: AttentionProblem, cell: int, used: int) -> list[Slice]:
-    """Slices of whole heads of keys; none where not even one fits.
+    """Return slices of whole key heads; an empty list if not even one fits.
 
     Args:
         cell: bytes of scratch memory for each score.
-        used: bytes of scratch memory that are used already.
+        used: bytes of scratch memory that are in use already.
     """
     found = problem.geometry
     room = _room(problem, found.group * found.queries * found.keys * cell, used)
@@ -88,7 +89,7 @@ def of_keys(problem: AttentionProblem, cell: int, used: int) -> list[Slice]:
 
 
 def of_queries(problem: AttentionProblem, cell: int, used: int) -> list[Slice]:
-    """Slices of some of the heads of queries that share one of keys, or, if one does not fit, of its queries.
+    """Return slices of some of the query heads of one key head, or, if not even one head fits, of its queries.
 
     Raises:
         UnsupportedError: not even one query fits.
@@ -102,9 +103,9 @@ def _of_queries(problem: AttentionProblem, cell: int, used: int) -> Iterator[Sli
     rows = found.queries if heads else _room(problem, found.keys * cell, used)
     if not rows:
         raise UnsupportedError(
-            f"workspace_limit={problem.limit} leaves no room: unfused, the scores of one query of one head, with "
-            f"{found.keys} keys, need {found.keys * cell + used + _GAPS} bytes of scratch memory, {used} of them for "
-            "what is the same for all"
+            f"workspace_limit={problem.limit} is too small: unfused, the scores of one query of one head, with "
+            f"{found.keys} keys, need {found.keys * cell + used + _GAPS} bytes of scratch memory, including {used} for "
+            "buffers that all slices share"
         )
     if rows < found.queries and rows > _QUERIES:
         rows -= rows % _QUERIES
@@ -117,6 +118,6 @@ def _of_queries(problem: AttentionProblem, cell: int, used: int) -> Iterator[Sli
 
 
 def _room(problem: AttentionProblem, nbytes: int, used: int) -> int:
-    """How many times so many bytes fit: where it is more than once, products have scratch memory of their own."""
+    """Return how many units of nbytes fit. If more than one fits, part of the memory is set aside for products."""
     free = problem.limit - used - _GAPS
     return max((free - min(PRODUCTS, free // 8)) // nbytes, min(free // nbytes, 1), 0)

@@ -1,12 +1,12 @@
-"""Few queries on many keys: the keys are cut into parts, which cuDNN attends to side by side, and a kernel joins.
+"""Attention of few queries to many keys: cuDNN attends to parts of the keys in parallel, and a kernel joins the parts.
 
-cuDNN's fused kernels give each multiprocessor some queries of a head, and it walks all keys. If most
-multiprocessors would be idle, parts of the keys take the place of sequences of a batch. Each part gives an output and
+cuDNN's fused kernels give each multiprocessor some queries of a head, and it loops over all keys. If most
+multiprocessors would be idle, parts of the keys take the role of sequences of a batch. Each part gives an output and
 the log of its sum:
 
     o = Σ_p exp(stats_p - stats) o_p      stats = log Σ_p exp(stats_p)
 
-The keys that are left after parts of equal length are one more part. A causal mask applies to that part alone.
+The keys that remain after parts of equal length form one more part. A causal mask applies to that part alone.
 
 Source of the formula: "Flash-Decoding" (Dao, Haziza, Massa, Sizov 2023).
 """
@@ -28,25 +28,25 @@ from .fusing import Fused
 from .problem import AttentionProblem
 from .staging import steps_of
 
-#: The first cuDNN, and the compute capability, where kernels were right with queries that a whole batch shares.
+#: The first cuDNN version, and the compute capability, whose kernels passed tests with queries that a batch shares.
 _TESTED, _CAPABILITY = 91900, (9, 0)
-#: Queries of a head that one multiprocessor takes.
+#: Queries of a head that one multiprocessor processes.
 _TILE = 128
-#: Parts are multiples of this many keys, and have so many at least; shorter ones cost more than they save.
+#: The length of a part is a multiple of _MULTIPLE keys and at least _SHORTEST; shorter parts cost more than they save.
 _MULTIPLE, _SHORTEST = 64, 1024
-#: Keys are cut where the estimated time falls to this part or less.
+#: Keys are split where the estimated time falls to this fraction or less.
 _WORTH = 0.7
-#: Keys that a multiprocessor walks in the time of a launch.
+#: Keys that a multiprocessor processes in the time of a launch.
 _LAUNCH = 512
 
 
 class Cut(NamedTuple):
-    """How keys are cut.
+    """How keys are split.
 
     Attributes:
-        full: parts of equal length.
-        keys: of each.
-        rest: keys that are left.
+        full: number of parts of equal length.
+        keys: keys in each of them.
+        rest: keys that remain.
     """
 
     full: int
@@ -55,12 +55,12 @@ class Cut(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """How many there are, with the rest."""
+        """Number of parts, including the rest."""
         return self.full + bool(self.rest)
 
 
 def cut_of(problem: AttentionProblem, multiprocessors: int) -> Cut | None:
-    """How the keys are cut, or None where they are not."""
+    """Return how the keys are split, or None if they are not."""
     found, band = problem.geometry, problem.band
     is_causal = band.upper == 0 and band.bottom_right and found.queries <= found.keys
     if (
@@ -73,7 +73,7 @@ def cut_of(problem: AttentionProblem, multiprocessors: int) -> Cut | None:
         or "alibi" in problem.inputs
         or band.lower is not None
         or not (band.upper is None or is_causal)
-        or found.queries == 1  # cuDNN cuts the keys of one query itself
+        or found.queries == 1  # cuDNN splits the keys of one query itself
     ):
         return None
     hidden = found.queries if is_causal else 0
@@ -83,7 +83,7 @@ def cut_of(problem: AttentionProblem, multiprocessors: int) -> Cut | None:
         return None
     length = (found.keys - hidden) // count // _MULTIPLE * _MULTIPLE
     cut = Cut(count, length, found.keys - count * length)
-    # Half of the multiprocessors read as fast as memory is: more save no time.
+    # Half of the multiprocessors saturate memory bandwidth, so more of them save no time.
     walked = max(cut.keys, 2 * found.keys * tiles // multiprocessors)
     before = -(-found.batch * tiles // multiprocessors) * found.keys
     after = found.batch * (walked + _LAUNCH) + bool(cut.rest) * (cut.rest + _LAUNCH) + _LAUNCH
@@ -91,14 +91,14 @@ def cut_of(problem: AttentionProblem, multiprocessors: int) -> Cut | None:
 
 
 def cut_on(problem: AttentionProblem, device: int) -> Cut | None:
-    """How the keys are cut on a GPU, or None where they are not."""
+    """Return how the keys are split on a GPU, or None if they are not."""
     if graph_library().version() < _TESTED or runtime().capability(device) != _CAPABILITY:
         return None
     return cut_of(problem, launcher_class().limits(device).multiprocessors)
 
 
 def graphs(problem: AttentionProblem, cut: Cut) -> list[CudnnGraph]:
-    """The graphs of a problem whose keys are cut, on arrays that are aligned."""
+    """Return the graphs of a problem whose keys are split, for aligned arrays."""
     key = (0,) * (len(problem.inputs) + len(problem.outputs))
     return [drawn.graph for drawn, _ in Split(problem, key, cut).graphs()]
 
@@ -107,8 +107,8 @@ class Split(Fused):
     """The arrays and graphs of attention to parts of the keys.
 
     Args:
-        problem, key: as of `Fused`.
-        cut: how the keys are cut.
+        problem, key: as in `Fused`.
+        cut: how the keys are split.
     """
 
     def __init__(self, problem: AttentionProblem, key: Sequence[int], cut: Cut):
@@ -118,7 +118,7 @@ class Split(Fused):
     def _outputs_forward(self) -> None:
         stage, found = self.stage, self.problem.geometry
         width, column = self._widths[1], (found.heads, found.queries, 1)
-        #: Elements of a part's output, and of its statistics: each starts at a multiple of 16 bytes.
+        #: Elements of a part's output, and of its statistics; each part starts at a multiple of 16 bytes.
         self._sizes = {"out": int(np.prod(column)) * width, "stats": round_up(int(np.prod(column)), ALIGNED // 4)}
         for name, kind, each in (("out", self.problem.dtype, width), ("stats", np.dtype(np.float32), 1)):
             made = stage.part(f"{name}_parts", (found.batch, self._cut.parts, self._sizes[name]), kind)
@@ -126,8 +126,9 @@ class Split(Fused):
             self._take(name, made, Form(kind.name, (1, *shape), (self._sizes[name], *packed(shape))))
 
     def _seen(self, name: str, is_rest: bool) -> tuple[Form, int, int]:
-        """Return an array of the graph of the parts, or of the rest; how many elements before it starts; and how many
-        elements the next sequence is away.
+        """Return an array in the graph of the parts, or of the rest, with its offset and the step between sequences.
+
+        The offset and the step are in elements.
         """
         cut, own, batch = self._cut, self._forms[name], self.problem.geometry.batch
         (first, *lengths), (step, *steps) = own.shape, own.strides
@@ -148,7 +149,7 @@ class Split(Fused):
         return Form(own.dtype, (count, *lengths), (each, *steps)), start, between
 
     def graph(self, is_rest: bool) -> tuple[Drawn, list[tuple[int, ...]]]:
-        """(the graph of the parts, or of the rest; bytes to its arrays, for each run)."""
+        """Return the graph of the parts, or of the rest, and byte offsets into its arrays for each run."""
         problem, cut, found = self.problem, self._cut, self.problem.geometry
         forms = {name: self._seen(name, is_rest) for name in self._arrays}
         sketch = Sketch(
@@ -175,7 +176,7 @@ class Split(Fused):
         return [self.graph(is_rest) for is_rest in (False, True)[: 1 + bool(self._cut.rest)]]
 
     def join(self) -> None:
-        """Add the step that makes results of the parts."""
+        """Add the step that joins the parts into the results."""
         stage, found, sizes = self.stage, self.problem.geometry, self._sizes
         outputs = {name: stage.arrays[name] for name in self.problem.outputs}
         steps: dict[str, Sequence[int]] = {name: (*steps_of(array), 0)[:4] for name, array in outputs.items()}
@@ -200,10 +201,10 @@ def executable(
     close: Sequence[tuple[int, ...]],
     fits: Callable[[Sequence[int]], bool],
 ) -> Any:
-    """The executable of a problem whose keys are cut.
+    """Return the executable of a problem whose keys are split.
 
     Raises:
-        UnsupportedError: cuDNN has no engine.
+        UnsupportedError: cuDNN has no engine for it.
     """
     library, device = graph_library(), problem.inputs["q"].device
     split = Split(problem, key, cut)

@@ -1,6 +1,4 @@
-"""What is done around attention on a GPU: arrays where kernels want them, lengths that are safe, parts of scratch
-memory.
-"""
+"""Steps around attention on a GPU: they align arrays for the kernels, make lengths valid, and divide scratch memory."""
 
 from __future__ import annotations
 
@@ -24,14 +22,14 @@ from ..runtime.steps import PutWord, Scratch, Step, ZeroBytes
 from .geometry import ordered
 from .problem import AttentionProblem
 
-#: Bounds of a band that has none: farther than any key is.
+#: Bounds of an unlimited band: farther away than any key.
 _NOWHERE = 2**40
-#: Threads of kernels that have one for each element or row.
+#: Threads in a block of kernels with one thread for each element or row.
 _THREADS = 128
 
 
 def dense(shape: Sequence[int], dtype: Any, device: int, pitch: int = 1) -> Layout:
-    """An array without gaps, but that rows start at multiples of `pitch` bytes."""
+    """Return the layout of a contiguous array whose rows start at multiples of `pitch` bytes."""
     kind = np.dtype(dtype)
     *rest, last = shape or (1,)
     size = int(kind.itemsize)
@@ -41,31 +39,33 @@ def dense(shape: Sequence[int], dtype: Any, device: int, pitch: int = 1) -> Layo
 
 
 class Array:
-    """An array of a stage: the number of its operand, and how it lies."""
+    """An array of a stage: the number of its operand, and its layout."""
 
     def __init__(self, number: int, lies: Layout):
         self.number, self.lies = number, lies
 
 
 def key_of(address: int) -> int:
-    """What of an address decides how an array is worked on: the address modulo 16, or, where that is 0, the greatest
-    power of two that divides it, 0 for 256 and more.
+    """Return the alignment of an address, as far as the choice of kernels depends on it.
+
+    This is the address modulo 16. If that is 0, it is the largest power of two that divides the address, or 0 for 256
+    and more.
     """
     return address % 16 or (address & -address) % 256 if address % 256 else 0
 
 
 class Stage:
-    """Steps that are put together, with the arrays that they work on.
+    """A sequence of steps under construction, with the arrays that they work on.
 
     Args:
-        problem: what is computed.
+        problem: the call to compute.
         key: `key_of` the addresses of the plan's operands.
 
     Attributes:
-        arrays: those of the call by name, and what is put beside them; queries, keys, values and what is like them in
-            the order (batch, heads, sequence, elements), or packed, (1, heads, tokens, elements).
-        steps: so far.
-        behind: those that follow in the end.
+        arrays: the arrays of the call by name, and those that the stage adds. Queries, keys, values and arrays of the
+            same form are (batch, heads, sequence, elements), or, if packed, (1, heads, tokens, elements).
+        steps: the steps so far.
+        behind: the steps that run at the end.
     """
 
     def __init__(self, problem: AttentionProblem, key: Sequence[int]):
@@ -90,7 +90,7 @@ class Stage:
         return name in self.arrays
 
     def address(self, number: int, offset: int = 0) -> int:
-        """An address that is aligned as an operand's is, so many bytes into it, as far as that is known."""
+        """Return an address that has the known alignment of an operand plus an offset in bytes."""
         own = self._key[number] if number < self._count else 0
         if not own:
             return offset % 256
@@ -99,11 +99,11 @@ class Stage:
         return gcd(own, offset) if own >= 16 else 16
 
     def is_aligned(self, array: Array) -> bool:
-        """Whether it starts where cuDNN's kernels need it."""
+        """Return whether an array's start is aligned for cuDNN's kernels."""
         return self.address(array.number) % ALIGNED == 0
 
     def part(self, name: str, shape: Sequence[int], dtype: Any, pitch: int = 1) -> Array:
-        """A new array in scratch memory."""
+        """Return a new array in scratch memory."""
         lies = dense(shape, dtype, self.device, pitch)
         rows = lies.size // max(lies.shape[-1], 1) if lies.size else 0
         nbytes = rows * lies.strides[-2] if lies.ndim > 1 and rows else lies.nbytes
@@ -111,18 +111,18 @@ class Stage:
         return self.arrays[name]
 
     def add(self, executable: Any, *arrays: Array, takes_scalars: bool = False, offsets: Sequence[int] = ()) -> None:
-        """A step on arrays; the offsets are bytes into them."""
+        """Add a step on arrays; the offsets are bytes into them."""
         numbers = tuple(array.number for array in arrays)
         self.steps.append(Step(executable, numbers, (tuple(offsets),) if any(offsets) else ((),), takes_scalars))
 
     # ------------------------------------------------------------ copies
 
     def copy(self, source: Array, target: Array, sign: int = 1) -> None:
-        """Copy an array, or its negative, to another of its shape, or of a larger one, whose rest stays as it is."""
+        """Copy an array, or its negative, to one of the same shape, or to the start of a larger one."""
         self.add(_copying(source.lies, cropped(target.lies, source.lies.shape), sign), source, target)
 
     def plain(self, name: str, shape: Sequence[int]) -> Array:
-        """An input without gaps, aligned: itself, or a copy."""
+        """Return an input as a contiguous, aligned array: the input itself, or a copy."""
         array = self.arrays[name]
         wanted = dense(shape, array.lies.dtype, self.device)
         if array.lies.strides != wanted.strides or not self.is_aligned(array):
@@ -131,8 +131,9 @@ class Stage:
         return array
 
     def copied(self, name: str, width: int = 0, sign: int = 1, pitch: int = ALIGNED) -> Array:
-        """A copy without gaps of an input times a sign, rows from multiples of `pitch` bytes on, behind them zeros up
-        to a width.
+        """Return a contiguous copy of an input times a sign.
+
+        Rows start at multiples of `pitch` bytes, and are padded with zeros up to a width.
         """
         source = self.arrays[name]
         *rest, last = source.lies.shape
@@ -144,8 +145,10 @@ class Stage:
         return target
 
     def returned(self, name: str, width: int = 0, sign: int = 1, pitch: int = ALIGNED, queries: int = 0) -> Array:
-        """Scratch memory for an output, which is copied to it in the end, times a sign; rows are of a width, and start
-        at multiples of `pitch` bytes. It may be of more queries than the output.
+        """Return scratch memory for an output, and add a step that copies it times a sign to the output at the end.
+
+        Rows have a given width and start at multiples of `pitch` bytes. The scratch array may have more queries than
+        the output.
         """
         own = self.arrays[name]
         *rest, last = own.lies.shape
@@ -159,11 +162,11 @@ class Stage:
         return made
 
     def zero(self, array: Array) -> None:
-        """Fill an array that has no gaps but at the ends of rows."""
+        """Fill an array with zeros; it may have padding only at the ends of rows."""
         self.add(ZeroBytes(array.lies.high, self.device), array)
 
     def clear(self, array: Array, part: Layout | None = None, offset: int = 0) -> None:
-        """Fill an array, or a part of it so many bytes into it, with zeros, wherever its elements lie."""
+        """Fill an array with any strides, or a part of it at an offset in bytes, with zeros."""
         lies = array.lies if part is None else part
         if is_dense(lies):
             self.add(ZeroBytes(lies.high, self.device), array, offsets=(offset,))
@@ -172,10 +175,10 @@ class Stage:
         self.zero(zeros)
         self.add(copy.executable(zeros.lies, lies), zeros, array, offsets=(0, offset))
 
-    # ------------------------------------------------------------ what sequences are
+    # ------------------------------------------------------------ sequences
 
     def lengths(self) -> None:
-        """The arrays "lengths_q" and "lengths_kv", int32, one number a sequence, where there are lengths."""
+        """Make the arrays "lengths_q" and "lengths_kv", one int32 for each sequence, if the problem has lengths."""
         problem, found = self.problem, self.problem.geometry
         if not problem.has_lengths:
             return
@@ -191,7 +194,7 @@ class Stage:
                 self.map(clamped(low, most), source, target)
 
     def starts(self, name: str, factor: int, dtype: Any) -> Array:
-        """Where packed sequences start, and the last ends: tokens times a factor."""
+        """Return the starts of packed sequences, and the end of the last, in tokens times a factor."""
         found = self.problem.geometry
         which, tokens = ("q", found.tokens) if name in ("q", "do", "o", "out", "dq") else ("kv", found.tokens_kv)
         made = f"starts_{which}_{factor}"
@@ -201,7 +204,7 @@ class Stage:
         return self.arrays[made]
 
     def map(self, formula: Formula, source: Array, target: Array, offsets: Sequence[int] = (0,)) -> None:
-        """A formula of integers, of an array's elements, or of parts of it from these bytes on."""
+        """Apply an integer function to an array's elements, or to several views of it at these byte offsets."""
         shape = target.lies.shape
         reads = tuple(view(0, 0, source.lies.strides, shape)._replace(offset=offset) for offset in offsets)
         self.add(self.mapped(formula, source, target, reads, compute="int64"), source, target)
@@ -209,16 +212,16 @@ class Stage:
     def mapped(
         self, formula: Formula, source: Array, target: Array, reads: Any = None, compute: str = ""
     ) -> MapExecutable:
-        """The executable of a formula of one array's elements."""
+        """Return the executable that applies a scalar function to one array's elements."""
         return mapped(formula, (source.lies,), target.lies, ("source", "target"), reads, compute)
 
     def word(self, name: str, number: int) -> Array:
-        """One of the call's scalars in memory."""
+        """Return one of the call's scalars as an array in memory."""
         made = self.part(name, (1,), np.int64)
         self.add(PutWord(number, self.device), made, takes_scalars=True)
         return made
 
-    # ------------------------------------------------------------ our kernels
+    # ------------------------------------------------------------ numbacc's kernels
 
     def kernel(
         self,
@@ -234,12 +237,13 @@ class Stage:
         scalars: tuple[str, ...] = (),
         offsets: dict[str, int] | None = None,
     ) -> None:
-        """One of `kernels.attention.unfused`.
+        """Add a launch of one of `kernels.attention.unfused`.
 
         Args:
-            inputs, outputs: its arrays by what they are to it.
-            steps: for each of these steps along four dimensions, in elements.
-            numbers: what the kernel takes behind them.
+            algorithm: the kernel's name.
+            inputs, outputs: its arrays, by their names in the kernel.
+            steps: the steps of each of these along four dimensions, in elements.
+            numbers: the kernel's integer arguments after the steps.
             blocks, threads: the grid.
             compute, scalars: as in `AttentionSpec`.
             offsets: bytes into the arrays.
@@ -268,22 +272,22 @@ class Stage:
         )
         launcher = launcher_class()(order)
         launcher.algorithm = algorithm
-        # It is never launched first: its `launch` would look at addresses.
+        # Its first launch skips `launch`, which would check addresses.
         kernel = Unchecked(LaunchExecutable(launcher))
         shifts = tuple(own.get(name, 0) for name in names)
         self.add(kernel, *arrays, takes_scalars=bool(scalars), offsets=shifts)
 
     def flat(self, count: int) -> tuple[int, int]:
-        """(blocks, threads) of so many threads."""
+        """Return (blocks, threads) for a number of threads."""
         return -(-count // _THREADS), _THREADS
 
 
 class Unchecked:
-    """An executable that is not to be launched first, or on arrays that have not been looked at.
+    """An executable that is launched without the checks of a first launch.
 
     Args:
         inner: the executable.
-        scalars: what it is given; None for what the whole call has.
+        scalars: its scalars; None for the scalars of the whole call.
     """
 
     direct = False
@@ -295,39 +299,39 @@ class Unchecked:
         self.deterministic = getattr(inner, "deterministic", True)
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """As `Executable.ready`."""
+        """Call the inner executable's `ready`; see `Executable.ready`."""
         self.inner.ready(addresses)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch_unchecked`."""
+        """Launch the inner executable; see `Executable.launch_unchecked`."""
         own = scalars if self._scalars is None else self._scalars
         return self.inner.launch_unchecked(stream, scratch, addresses, own)
 
     def check(self, status: int) -> None:
-        """As `Executable.check`."""
+        """Check the inner executable's status; see `Executable.check`."""
         self.inner.check(status)
 
 
 def _copying(source: Layout, target: Layout, sign: int) -> MapExecutable:
-    """A copy, or of the negative."""
+    """Return the executable that copies an array, or its negative."""
     if sign < 0:
         return mapped(negated, (source,), target, ("source", "target"))
     return copy.executable(source, target)
 
 
 def cropped(array: Layout, shape: Sequence[int]) -> Layout:
-    """The first elements of an array along each axis."""
+    """Return the layout of an array's first elements along each axis."""
     return layout(tuple(shape), array.strides, array.dtype, array.device)
 
 
 def steps_of(array: Array) -> tuple[int, ...]:
-    """An array's steps in elements, 0 along axes of length 1."""
+    """Return an array's strides in elements, 0 along axes of length 1."""
     lies = array.lies
     return tuple(0 if n == 1 else step // lies.itemsize for n, step in zip(lies.shape, lies.strides, strict=True))
 
 
 def bounds(problem: AttentionProblem) -> tuple[int, int, int]:
-    """(lower, upper, whether the diagonal ends bottom right) of the band, as kernels take it."""
+    """Return the band as kernels take it: (lower, upper, whether the diagonal ends at the bottom right)."""
     band = problem.band
     return (
         -_NOWHERE if band.lower is None else band.lower,

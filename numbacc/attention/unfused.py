@@ -1,15 +1,17 @@
-"""Attention without cuDNN: products by `gemm`, and kernels of ours between them; forward
+"""Attention without cuDNN: `gemm` computes the products, and numbacc's kernels run between them.
+
+The forward pass computes
 
     S = scale q kᵀ,  then weights and statistics of S,  then o = weights v
 
-and backward
+and the backward pass
 
     S again,  weights of S and the statistics,  dv = weightsᵀ do,  spread = do vᵀ,  dS of all these,
     dq = scale dS k,  dk = scale dSᵀ q
 
-Scores are in scratch memory, and so are taken in slices that keep to the workspace limit, see `slices`. Heads of
-queries that share one of keys lie next to each other: they are the rows of one matrix. dk and dv of slices that share
-keys are added up in the dtype of the arithmetic, slice after slice, and rounded at the last.
+Scores are in scratch memory, so they are computed in slices that stay within workspace_limit, see `slices`. Query heads
+that share one key head are next to each other: they are the rows of one matrix. Slices that share keys accumulate dk
+and dv in the dtype of the arithmetic, slice after slice, and the last one rounds them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from .problem import AttentionProblem, scalars_of
 from .slices import PRODUCTS, Slice
 from .staging import Array, Stage, Unchecked, bounds, dense, steps_of
 
-#: Outputs by the input that each is like.
+#: Output -> the input of the same form.
 _GRADIENTS = {"dq": "q", "dk": "k", "dv": "v"}
 
 
@@ -39,7 +41,7 @@ class Unfused:
     """The steps of unfused attention.
 
     Args:
-        stage: what they are added to.
+        stage: receives the steps.
     """
 
     def __init__(self, stage: Stage):
@@ -52,7 +54,7 @@ class Unfused:
         """Add all steps.
 
         Returns:
-            in how many slices, to be read; empty where it is one.
+            A text with the number of slices; empty if there is only one.
 
         Raises:
             UnsupportedError: one query needs more scratch memory than may be used.
@@ -91,7 +93,7 @@ class Unfused:
         return f"{len(parts)} slices of {what}" if len(parts) > 1 else ""
 
     def mask(self) -> None:
-        """Add the steps of what dropout keeps: of scores that are all 0."""
+        """Add the steps that write the dropout mask, from scores that are all 0."""
         stage, found = self._stage, self._problem.geometry
         source = stage.part("scores", found.scores, self._problem.compute)
         stage.zero(source)
@@ -101,11 +103,11 @@ class Unfused:
     # ------------------------------------------------------------ arrays
 
     def _bring(self, name: str) -> None:
-        """Put an input where products can take it: a matrix for each head of keys."""
+        """Put an input where products can use it: a matrix for each key head."""
         stage, found = self._stage, self._problem.geometry
         source = stage.arrays[name]
         if self._problem.has_lengths:
-            # What lies behind a sequence's end may be NaN, and must not be multiplied with a weight of 0.
+            # Elements after a sequence's end may be NaN, and must not be multiplied by a weight of 0.
             length = self._rows if name in ("q", "do", "o") else self._keys
             heads, width = source.lies.shape[1], source.lies.shape[3]
             target = stage.part(name, (found.batch, heads, length, width), source.lies.dtype)
@@ -115,7 +117,7 @@ class Unfused:
             stage.copied(name)
 
     def _prepare(self, name: str) -> None:
-        """See that an output is where products can write it, or put it in place behind them."""
+        """Make sure that products can write an output: directly, or to scratch memory that is copied afterwards."""
         stage, found = self._stage, self._problem.geometry
         own = stage.arrays[name]
         if found.is_packed:
@@ -155,7 +157,7 @@ class Unfused:
         stage.kernel(algorithm, inputs, {"target": target}, steps, numbers, *blocks, compute=compute)
 
     def _fits(self, lies: Layout, has_groups: bool) -> bool:
-        """Whether the rows of heads that share one are those of a matrix, stored by rows."""
+        """Return whether the heads that share one key head form one row-major matrix."""
         (_, heads, length, width), (batch_step, head_step, step, unit) = lies.shape, lies.strides
         row = width * lies.itemsize
         if (width > 1 and unit != lies.itemsize) or (length > 1 and step < row) or step % lies.itemsize:
@@ -165,7 +167,7 @@ class Unfused:
         return not has_groups or self._group == 1 or head_step == length * step
 
     def _matrices(self, name: str, part: Slice) -> tuple[Array, Layout, int]:
-        """(an array, the layout of its matrices in a slice, bytes into it)."""
+        """Return an array, the layout of its matrices in a slice, and the offset in bytes."""
         array, found = self._stage.arrays[name], self._problem.geometry
         lies = array.lies
         (_, heads, length, width), (batch_step, head_step, step, unit) = lies.shape, lies.strides
@@ -179,7 +181,7 @@ class Unfused:
         return array, made, part.batch * batch_step + first
 
     def _scored(self, name: str, part: Slice) -> tuple[Array, Layout, int]:
-        """The same of a matrix of scores."""
+        """Return a matrix of scores in the form of `_matrices`."""
         array, found = self._stage.arrays[name], self._problem.geometry
         shape = (part.batches, part.keys_heads(found), part.shares(found) * part.rows, self._keys)
         return array, dense(shape, array.lies.dtype, self._stage.device), 0
@@ -187,10 +189,10 @@ class Unfused:
     # ------------------------------------------------------------ products
 
     def _product(self, a: Any, b: Any, out: Any, alpha: float = 1.0, adds: bool = False) -> None:
-        """out = alpha a b, or that and out itself, of (array, layout, bytes into it)."""
+        """Compute out = alpha a b, or add that to out; each is (array, layout, offset in bytes)."""
         stage = self._stage
         if not alpha:
-            # cuBLASLt may leave the result as it was.
+            # cuBLASLt may leave the output unwritten.
             if not adds:
                 stage.clear(*out)
             return
@@ -208,7 +210,7 @@ class Unfused:
         stage.add(self._plans[key], *arrays, offsets=offsets)
 
     def _added(self, name: str, part: Slice, a: Any, b: Any, alpha: float = 1.0) -> None:
-        """dk or dv of a slice: alpha a b, and what slices before have added to it."""
+        """Compute a slice of dk or dv, alpha a b, and add it to the sum of earlier slices with the same keys."""
         stage, found, out = self._stage, self._problem.geometry, self._matrices(name, part)
         if part.has_all_queries(found):
             self._product(a, b, out, alpha)
@@ -232,10 +234,10 @@ class Unfused:
         more: dict[str, tuple[Sequence[int], int]],
         *numbers: int,
     ) -> None:
-        """A kernel over rows of scores.
+        """Add a kernel over rows of scores.
 
         Args:
-            more: steps and bytes of the arrays that are not scores.
+            more: strides and byte offsets of the arrays that are not scores.
         """
         stage, problem, found = self._stage, self._problem, self._problem.geometry
         heads, rows = part.heads, part.rows
@@ -275,7 +277,7 @@ class Unfused:
 
     @staticmethod
     def _extra(name: str, array: Array, part: Slice) -> tuple[tuple[int, ...], int]:
-        """(steps, bytes into it) of an array beside the scores."""
+        """Return the strides and the byte offset of an array that kernels read together with the scores."""
         own, size = steps_of(array), array.lies.itemsize
         if name == "bias":
             return own, (part.batch * own[0] + part.head * own[1] + part.row * own[2]) * size
@@ -286,7 +288,7 @@ class Unfused:
         return (1, 0, 0, 0), part.batch * size
 
     def _rows_of(self, name: str, part: Slice) -> tuple[Sequence[int], int]:
-        """(steps, bytes) of statistics, or of rows of the output or its gradient."""
+        """Return the strides and the byte offset of statistics, or of rows of the output or its gradient."""
         array = self._stage.arrays[name]
         own = steps_of(array)
         first = part.batch * own[0] + part.head * own[1] + part.row * own[2]
@@ -318,7 +320,7 @@ class Unfused:
         more |= {"do": self._rows_of("do", part), "o": self._rows_of("o", part)}
         outputs = {"slopes": arrays["weights"]}
         if self._stage.has("dbias_sums"):
-            # Each element is read by the thread that writes it.
+            # Each element is read and written by one thread.
             outputs["sums"] = arrays["spread"]
         self._kernel("slopes", part, inputs, outputs, more, self._problem.geometry.value_width)
         if self._stage.has("dbias_sums"):
@@ -348,7 +350,7 @@ class Unfused:
 
 
 def _product_of(a: Layout, b: Layout, out: Layout, adds: bool, limit: int | None) -> Product:
-    """The call of a plain product, or of one that is added to what is there, with so much scratch memory."""
+    """Return the call of a matrix product, or of one that adds to its output, with a limit of scratch memory."""
     nothing: dict[str, Any] = dict.fromkeys(Product._fields)
     asked = {
         "a": a,
@@ -363,7 +365,7 @@ def _product_of(a: Layout, b: Layout, out: Layout, adds: bool, limit: int | None
 
 
 def _turned(matrices: tuple[Array, Layout, int]) -> tuple[Array, Layout, int]:
-    """Matrices transposed."""
+    """Return matrices transposed."""
     array, lies, offset = matrices
     (*shape, rows, columns), (*steps, step, unit) = lies.shape, lies.strides
     return array, layout((*shape, columns, rows), (*steps, unit, step), lies.dtype, lies.device), offset

@@ -1,7 +1,7 @@
-"""What versions of cuDNN are known to do wrong with attention, and what is done about it.
+"""Known faults of cuDNN versions in attention, and their workarounds.
 
-Sources: the checks and workarounds of NVIDIA's cudnn-frontend, in its nodes for attention; 9.19 and newer are what
-numbacc's own checks ran on. What depends on the GPU, too, is in `libraries.cudnn_rules`.
+Sources: the checks and workarounds in the attention nodes of NVIDIA's cudnn-frontend; numbacc's own checks ran on 9.19
+and newer. Faults that also depend on the GPU are in `libraries.cudnn_rules`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def _is_windowed(problem: AttentionProblem) -> bool:
 
 
 def _looks_ahead(problem: AttentionProblem) -> bool:
-    """With a window on both sides."""
+    """Return whether the mask is a window on both sides."""
     return _is_windowed(problem) and problem.band.upper != 0
 
 
 def _is_shifted(problem: AttentionProblem) -> bool:
-    """With a diagonal that ends at the last key, elsewhere than one that starts at the first."""
+    """Return whether the diagonal ends at the last key, and this differs from a start at the first key."""
     found = problem.geometry
     return problem.band.bottom_right and (found.queries != found.keys or problem.has_lengths)
 
@@ -36,7 +36,7 @@ def _adds(problem: AttentionProblem) -> bool:
 
 
 def _is_longer(problem: AttentionProblem) -> bool:
-    """With more queries than keys, and a mask that NVIDIA's cudnn-frontend does not take with them."""
+    """Return whether there are more queries than keys, with a mask that cudnn-frontend does not support for them."""
     found = problem.geometry
     return (
         found.queries > found.keys and not problem.has_lengths and (problem.band.bottom_right or _is_windowed(problem))
@@ -48,12 +48,12 @@ def _is_uneven(problem: AttentionProblem) -> bool:
 
 
 def _is_nearly_192(problem: AttentionProblem) -> bool:
-    """With heads of less than 192 and 128 elements, which it takes as it does those, as they are when padded to 8."""
+    """Return whether heads, padded to multiples of 8, are shorter than 192 and 128 but run on the kernels for those."""
     return 128 < problem.geometry.width <= 184 and 64 < problem.geometry.value_width <= 120
 
 
-#: In each case NVIDIA's cudnn-frontend refuses the versions, or did as long as they were the newest; the last four it
-#: refuses whatever the version, but 9.19 was right with them on an H200.
+#: In each case NVIDIA's cudnn-frontend rejects the versions, or did so while they were the newest. It rejects the last
+#: four cases for every version, but 9.19 computed them correctly on an H200.
 FAULTS = (
     RefusedVersions(
         91401,
@@ -120,28 +120,29 @@ FAULTS = (
 
 
 def check(problem: AttentionProblem) -> None:
-    """Raise UnsupportedError where the version of cuDNN that is installed is not asked for a problem."""
+    """Raise UnsupportedError where numbacc does not use the installed version of cuDNN for a problem."""
     version = graph_library().version()
     found = refused(FAULTS, version, problem)
     if found:
         raise UnsupportedError(
-            f"attention with {found.text} is left alone with cuDNN {dotted(version)}, as NVIDIA's own "
-            f"cudnn-frontend does; {dotted(found.mended)} and newer run it"
+            f"attention with {found.text} is disabled with cuDNN {dotted(version)}, as in NVIDIA's own cudnn-frontend; "
+            f"{dotted(found.mended)} and newer run it"
         )
 
 
 def needs_zeros(problem: AttentionProblem) -> bool:
-    """Whether dq is added up in memory that must be zero before: newer versions fill it themselves."""
+    """Return whether dq is accumulated in memory that must be zeroed first: newer versions zero it themselves."""
     return _is_backward(problem) and graph_library().version() < 90600
 
 
 def needs_lengths(problem: AttentionProblem) -> bool:
-    """Whether gradients need lengths although no sequence is shorter than its arrays.
+    """Return whether gradients need lengths although no sequence is shorter than its arrays.
 
-    Without lengths some kernels count scores beyond the keys, or beyond one query, as 0 instead of masking them. Where
-    a row's statistics are below -88, exp(0 - stats) is infinite, and 0 times that is NaN. On an H100 9.19 does so where
-    no key is masked, and keys fill half of the last tile of 128, or there is one query and keys fill tiles of 64.
-    Sources: pytorch's issue 196678, cudnn-frontend's pull request 628, and its issue 1072, where 9.26.0 still does it.
+    Without lengths, some kernels treat scores beyond the keys, or beyond one query, as 0 instead of masking them. Where
+    a row's statistics are below -88, exp(0 - stats) is infinite, and 0 times that is NaN. On an H100, 9.19 does so
+    where no key is masked and the keys fill half of the last tile of 128, or where there is one query and the keys fill
+    tiles of 64. Sources: pytorch's issue 196678, cudnn-frontend's pull request 628, and its issue 1072, where 9.26.0
+    still has the fault.
 
     Versions up to 9.15.0 need lengths wherever the last tile of keys is not full.
     """
@@ -154,5 +155,5 @@ def needs_lengths(problem: AttentionProblem) -> bool:
 
 
 def hides_again(problem: AttentionProblem) -> bool:
-    """Whether what is behind a sequence's end must be hidden once more, when the statistics have been taken away."""
+    """Return whether positions after a sequence's end must be masked once more, after subtracting the statistics."""
     return _is_backward(problem) and graph_library().version() < 91000

@@ -1,1 +1,1 @@
-"""Shared by all floors: dtypes, layouts, checks of numbers, status codes, and the one door to `numba.cuda`."""
+"""Modules that all layers share: dtypes, layouts, argument checks, status codes, and the import of `numba.cuda`."""

@@ -1,17 +1,17 @@
-"""How Numba's compiler goes about numbacc's kernels, which are made of tens of small device functions each.
+"""Faster compilation of numbacc's kernels by Numba; such a kernel consists of tens of small device functions.
 
-Of what Numba does for any function of a user's, three things take most of a kernel's compilation and change nothing in
-its PTX. Inside `short_cuts` they are left out; outside, Numba is as it was.
+Inside `short_cuts`, Numba skips work that takes most of a kernel's compilation time and does not change its PTX.
+Outside, Numba is unchanged.
 
-* Passes for closures, `with` and lists, and the checks of a function between passes: kernels have none of these.
-  Formulas, which users write, go through all passes.
-* Device functions that are equal to the last constant, as one that places elements is in every kernel, and those that
-  are called with the number 0 here and a variable there: each is compiled once in a process. Kernels alone have shared
-  memory of their own: functions that are one would have one array of it.
-* Which of Python's operators are meant by types that have been asked for before, and the texts that say why others are
-  not.
-* What is done again for each function that calls a function, or for each pass: of a library its modules, of variables
-  where they live and die.
+* Compiler passes for closures, `with` and lists, and the checks of a function between passes: kernels use none of
+  these. Formulas, which users write, go through all passes.
+* Repeated compilation of equal device functions. Functions are equal if their code and all constants are: every kernel
+  has one that computes an element's offset, for example. A function that is called with the constant 0 in one place and
+  with a variable in another is also compiled only once per process. Only kernels declare shared memory: equal device
+  functions would share one array.
+* The search for the implementation of Python's operators for types that were searched before, and the error texts of
+  rejected candidates.
+* Work that is repeated for each function call or each pass: the modules of a library, and the lifetimes of variables.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ from .function_identity import Numbers, signature_of
 __all__ = ["load_all", "short_cuts"]
 
 
-#: Device functions of so many kinds are kept to be found again; then all are forgotten.
+#: The most kinds of device functions to remember; beyond this number all are forgotten.
 _MOST = 1024
 
 
 @contextmanager
 def short_cuts(capability: tuple[int, int]) -> Iterator[None]:
-    """Inside, this thread compiles kernels of numbacc for a compute capability, and no other thread compiles."""
+    """Compile numbacc's kernels for a compute capability in this thread, while no other thread compiles."""
     with global_compiler_lock:
         _load_registries()
         _functions.begin(capability)
@@ -96,21 +96,21 @@ def short_cuts(capability: tuple[int, int]) -> Iterator[None]:
             yield
 
 
-#: Modules of Numba's that take a third of what all take to load, of numbers that kernels have as bits or not at all.
+#: Numba modules that take a third of the loading time; kernels never use their numbers, or only as bits.
 _UNUSED = ("fp16", "bf16", "fp8", "vector_types")
 
 
 @lru_cache(maxsize=1)
 def _load_registries() -> None:
-    """Have Numba load the functions that its CUDA target knows, as it does for the first kernel, whatever that is.
+    """Load the functions of Numba's CUDA target, as Numba does for the first kernel of any kind.
 
-    It does without SciPy, which is looked for, where it is installed, to see whether it can multiply matrices: none of
-    its functions runs on a GPU. What is left out `load_all` loads, and Numba itself for kernels that are not numbacc's.
+    This skips SciPy: if it is installed, Numba would import it to look for matrix products, but none of its functions
+    runs on a GPU. `load_all` loads the skipped functions, and Numba itself does for kernels that are not numbacc's.
     """
     from numba.cuda.np import linalg
 
     unused = [(cuda, name, _NoFunctions) for name in _UNUSED if f"numba.cuda.{name}" not in sys.modules]
-    # Without refreshing, which each of more than a hundred attributes does to look whether anything is new.
+    # Skip refreshing: each of more than a hundred attributes would check for new functions.
     changes = (linalg, "ensure_blas", _do_nothing), (CUDATargetContext, "refresh", _do_nothing)
     with _with_attributes([*changes, *unused]):
         cuda_target.target_context.load_additional_registries()
@@ -119,14 +119,14 @@ def _load_registries() -> None:
 
 
 class _NoFunctions:
-    """Stands in for a module of Numba's functions."""
+    """A stand-in for a module of Numba's functions."""
 
     typing_registry = templates.Registry()
     target_registry = impl_registry = imputils.Registry()
 
 
 def load_all() -> bool:
-    """Have Numba load all functions that its CUDA target knows; False if that was done before."""
+    """Load all functions of Numba's CUDA target; return False if that was done before."""
     found: bool = _load_all.cache_info().currsize == 0
     _load_all()
     return found
@@ -140,16 +140,16 @@ def _load_all() -> None:
 
 
 def _do_nothing(*ignored: Any) -> None:
-    """Instead of looking into each of tens of registries for what is new, at every call of an intrinsic."""
+    """Skip the search through tens of registries for new functions at every call of an intrinsic."""
 
 
 def _load_intrinsics(context: Any) -> None:
-    """As `_do_nothing`, but for the one registry that intrinsics are put into when they are called."""
+    """Load only the one registry that intrinsics are added to when they are called."""
     context.install_registry(next(iter(context._registries)))
 
 
 def _load_templates(context: Any) -> None:
-    """As `_do_nothing`, but for the one registry that intrinsics are put into when they are written."""
+    """Load only the one registry that intrinsics are added to when they are defined."""
     context.install_registry(templates.builtin_registry)
 
 
@@ -157,7 +157,7 @@ def _load_templates(context: Any) -> None:
 
 
 class _Passes(PassManager):  # type: ignore[misc]
-    """Passes that run one after the other, and nothing between them."""
+    """Passes that run one after the other, with nothing in between."""
 
     def run(self, state: Any) -> None:
         for each, _ in self.passes:
@@ -167,7 +167,7 @@ class _Passes(PassManager):  # type: ignore[misc]
 
 
 def _run_pass(manager: Any, index: int, instance: Any, state: Any) -> None:
-    """As `PassManager._runPass`, without what is noted of each pass and shown nowhere."""
+    """Run a pass as `PassManager._runPass` does, but without timing notes that nobody reads."""
     instance.analysis = manager._analysis
     mutated = False
     for step in (instance.run_initialization, instance.run_pass, instance.run_finalizer):
@@ -177,8 +177,7 @@ def _run_pass(manager: Any, index: int, instance: Any, state: Any) -> None:
 
 
 class _Lower(CUDALower):  # type: ignore[misc]
-    """Functions become LLVM code without the texts that are shown where Numba is debugged, of variables that nothing
-    counts references to."""
+    """Lowering of functions to LLVM code, without debug texts and without reference counts of variables."""
 
     def lower_block(self, block: Any) -> None:
         self._cur_ir_block = block
@@ -201,7 +200,7 @@ class _Lower(CUDALower):  # type: ignore[misc]
         if name not in self._blk_local_varmap:
             self._singly_assigned_vars.discard(name)
             pointer = self.getvar(name)
-            # Nothing needs it, but loops are written otherwise where a variable is not read last.
+            # The value is not needed, but without a last read of the variable, loops would compile to different code.
             self.builder.load(pointer)
             self.builder.store(llvm.Constant(pointer.type.pointee, None), pointer)
 
@@ -252,7 +251,7 @@ _post_process = PostProcessor.run
 
 
 def _settle(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """As `PostProcessor.run`; where variables live is found when it is asked for."""
+    """Process a function as `PostProcessor.run` does, but compute variable lifetimes only when they are needed."""
     function = processor.func_ir
     if emit_dels or function.is_generator:
         _post_process(processor, emit_dels, extend_lifetimes)
@@ -267,7 +266,7 @@ _REWRITES = ("peep_hole_delete_with_exit", "peep_hole_fuse_dict_add_updates")
 
 
 def _rewrite_some(interpreter: Any, rewrites: Any, function: Any) -> Any:
-    """As `Interpreter.post_process`, without rewrites of what kernels have not."""
+    """Process a function as `Interpreter.post_process` does, without rewrites of code that kernels do not contain."""
     is_ours = _is_ours(interpreter.func_id.func)
     return _rewrite(interpreter, [each for each in rewrites if not (is_ours and each.__name__ in _REWRITES)], function)
 
@@ -276,7 +275,7 @@ _all_pipelines = CUDACompiler.define_pipelines
 
 
 def _is_ours(function: Any) -> bool:
-    """True of what formulas are not, whose copies are in no module."""
+    """Return True for the functions of kernels, but not for formulas, whose copies are in no module."""
     return str(function.__module__).startswith("numbacc.kernels.")
 
 
@@ -289,14 +288,14 @@ def _define_pipelines(compiler: Any) -> list[PassManager]:
 
 
 def _function_of(value: Any) -> Any:
-    """The function that a dispatcher or an intrinsic is made of; None of other values."""
+    """Return the Python function of a dispatcher or an intrinsic; None for other values."""
     if isinstance(value, CUDADispatcher):
         return value.py_func
     return value._defn if isinstance(value, _Intrinsic) else None
 
 
 class _DeviceFunctions:
-    """The device functions that have been compiled, by what they do."""
+    """The device functions that have been compiled; equal functions are compiled once."""
 
     def __init__(self) -> None:
         self._capability = (0, 0)
@@ -305,15 +304,15 @@ class _DeviceFunctions:
         self._dispatchers: dict[tuple[Hashable, tuple[int, int]], Any] = {}
 
     def begin(self, capability: tuple[int, int]) -> None:
-        """Begin a kernel."""
+        """Start a kernel."""
         self._capability = capability
         if len(self._dispatchers) > _MOST:
             self._numbers.clear()
             self._dispatchers.clear()
 
     def first(self, dispatcher: Any) -> Any:
-        """The first dispatcher of a function that does the same."""
-        # Kept by all that use it: what a dispatcher has compiled is forgotten when it dies.
+        """Return the first dispatcher of an equal function."""
+        # All its users hold a reference: when a dispatcher dies, its compiled code is lost.
         firsts = dispatcher.__dict__.setdefault("_numbacc_first", {})
         found = firsts.get(self._capability)
         if found is None:
@@ -328,8 +327,8 @@ _call_template, _overload = CUDADispatcher.get_call_template, CUDADispatcher.get
 
 def _get_call_template(dispatcher: Any, args: Any, kws: Any) -> Any:
     if _is_ours(dispatcher.py_func):
-        # A number that is known is an argument like others: what is inlined knows it again. Functions of users' and of
-        # Numba's may be others for others, as the element of a tuple at a known place is.
+        # Treat a constant argument like any other: inlining recovers the constant. This is not done for users' and
+        # Numba's functions, whose types may depend on a constant, such as a tuple's element at a constant index.
         args = tuple(types.unliteral(each) for each in args)
     return _call_template(_functions.first(dispatcher), args, kws)
 
@@ -342,7 +341,7 @@ def _get_overload(dispatcher: Any, signature: Any) -> Any:
 
 #: The class of functions that have several overloads.
 _BaseFunction: Any = next(each for each in types.Function.__mro__ if "get_call_type" in vars(each))
-#: What is called without more ado.
+#: Types that are called without further processing.
 _CALLED = (types.Dispatcher, _BaseFunction)
 _call_type: Callable[..., Any] = _BaseFunction.get_call_type
 #: (operator, builtin function or type; types of arguments) -> the signature of the call, or the error.
@@ -350,8 +349,11 @@ _resolved: dict[tuple[Any, Any], Any] = {}
 
 
 def _get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
-    """As `BaseFunction.get_call_type`, which tries tens of overloads for each `+` and each `if`, and compares the
-    compiler's flags with those of every earlier attempt."""
+    """Return a call's signature, as `BaseFunction.get_call_type` does, but cached.
+
+    Numba's function tries tens of overloads for each `+` and each `if`, and compares the compiler's flags with those of
+    every earlier attempt.
+    """
     if kws or not isinstance(getattr(function, "typing_key", None), (BuiltinFunctionType, type)):
         return _call_type(function, context, args, kws)
     found = _resolved.get((function, args))
@@ -369,12 +371,12 @@ def _get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
 # -------------------------------------------------------------------- texts
 
 _replace = nvvm.llvm_replace
-#: What `llvm_replace` looks for.
+#: Texts that `llvm_replace` searches for.
 _REPLACED = ("___numba_", "immarg", "attributes #")
 
 
 def _replaced(text: str) -> str:
-    """As `nvvm.llvm_replace`, which writes tens of functions before it looks whether they are asked for."""
+    """Return the text after `nvvm.llvm_replace`, which first generates tens of functions, even if none is needed."""
     replaced: str = _replace(text) if any(each in text for each in _REPLACED) else text
     return replaced
 
@@ -383,7 +385,7 @@ def _replaced(text: str) -> str:
 
 
 def _modules(library: Any) -> list[Any]:
-    """As `CUDACodeLibrary.modules`, which has those that are linked into several once for each."""
+    """Return a library's modules without duplicates; `CUDACodeLibrary.modules` repeats those that are linked twice."""
     found, waiting = {}, [library]
     while waiting:
         each = waiting.pop()
@@ -394,7 +396,7 @@ def _modules(library: Any) -> list[Any]:
 
 
 def _texts(library: Any) -> list[str]:
-    """As `CUDACodeLibrary.llvm_strs`: device functions, which other kernels call, too, are written once."""
+    """Return the LLVM code of a library; device functions, which several kernels share, are printed once."""
     if library._llvm_strs is None:
         own, *others = library.modules
         for each in others:
@@ -406,7 +408,7 @@ def _texts(library: Any) -> list[str]:
 
 
 def _finalize(library: Any) -> None:
-    """As `CUDACodeLibrary.finalize`, which goes to what is linked into the linked libraries again and again."""
+    """Finalize a library; `CUDACodeLibrary.finalize` would visit libraries linked by linked libraries repeatedly."""
     library._raise_if_finalized()
     linkage = "weak_odr" if "g" in library._nvvm_options else "linkonce_odr"
     for each in library._linking_libraries:
@@ -416,12 +418,12 @@ def _finalize(library: Any) -> None:
     library._finalized = True
 
 
-# ---------------------------------------------------------------- attributes that are other ones for a while
+# ---------------------------------------------------------------- temporary attributes
 
 
 @contextmanager
 def _with_attributes(changes: Iterable[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Inside, attributes have other values: (class or module, attribute, value). Inherited ones are inherited again."""
+    """Set attributes, given as (class or module, attribute, value), for a while; afterwards restore or delete them."""
     with ExitStack() as undo:
         for owner, name, value in changes:
             undo.callback(_restore, owner, name, vars(owner).get(name))

@@ -1,9 +1,8 @@
-"""The only door to `numba.cuda` and its extension API.
+"""The only module, besides `_compiler`, that imports `numba.cuda` and its extension API.
 
-When Numba's CUDA target is replaced by its announced successor, this is the file that changes, and `_compiler`, which
-it alone imports. It offers the `cuda` module, the class that device arrays derive from, `compile_ptx`, and the parts of
-the extension API that intrinsics and rewritten formulas are made of, which `kernels` and `base.literal_typing` alone
-use.
+Only these two files change when Numba's CUDA target is replaced by its announced successor; only this module imports
+`_compiler`. It provides the `cuda` module, the base class of device arrays, `compile_ptx`, and the parts of the
+extension API for intrinsics and rewritten formulas, which only `kernels` and `base.literal_typing` use.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from numba import cuda
 from ..errors import DeviceError
 from .dispatch import simulated
 
-# Numba's configuration may change after `cuda` was imported.
+# Numba's configuration may have changed since `cuda` was imported.
 SIMULATED = "numba.cuda.simulator_init" in sys.modules
 if simulated() != SIMULATED:
     raise DeviceError(
@@ -50,8 +49,8 @@ else:
     from numba.cuda.cudadrv.driver import MemoryPointer, binding
     from numba.cuda.extending import intrinsic
 
-    #: Versions of Numba's CUDA target that `_compiler` knows from within. With another kernels are the same, and take
-    #: twice as long to compile.
+    #: Versions of Numba's CUDA target whose internals `_compiler` knows. With other versions kernels are the same, but
+    #: compilation takes twice as long.
     _KNOWN = ("0.30.",)
     if numba_cuda.__version__.startswith(_KNOWN):
         from ._compiler import load_all, short_cuts
@@ -91,8 +90,10 @@ __all__ = [
 
 
 def kernel_signature(groups: Sequence[tuple[str, Any]]) -> Any:
-    """The Numba signature of a kernel: ("uint64", 3) is a tuple of three, ("int32", None) a scalar,
-    ("int32", (2, 3)) a tuple of two tuples of three."""
+    """Return the Numba signature of a kernel.
+
+    ("uint64", 3) is a tuple of three, ("int32", None) a scalar, ("int32", (2, 3)) a tuple of two tuples of three.
+    """
 
     def build(name: str, shape: Any) -> Any:
         scalar = getattr(types, name)
@@ -109,13 +110,16 @@ _capability: ContextVar[tuple[int, int]] = ContextVar("_capability", default=(8,
 
 
 def capability_compiled_for() -> tuple[int, int]:
-    """The compute capability of the compilation under way: some instructions are newer than others."""
+    """Return the compute capability that is being compiled for; some instructions need a newer one."""
     return _capability.get()
 
 
 class _NoCollections:
-    """Inside, in however many threads, garbage is not looked for: Numba makes objects by the million and keeps many,
-    and collections that walk over all of them took a third of a compilation's time."""
+    """A context, for any number of threads, without garbage collection.
+
+    Numba creates millions of objects and keeps many. Collections that visit all of them took a third of the compilation
+    time.
+    """
 
     def __init__(self) -> None:
         self._lock, self._inside, self._before, self._frozen = threading.Lock(), 0, False, False
@@ -131,8 +135,9 @@ class _NoCollections:
         with self._lock:
             self._inside -= 1
             if not self._inside and self._before:
-                # What was made is old: else the first object that is made next has all of it walked over. Not where
-                # the program has frozen its objects, which are counted one by one: that it has is asked once.
+                # Move the new objects to the oldest generation; otherwise the next allocation would visit all of them.
+                # Skip this if the program has frozen its own objects: counting them is slow, so this is checked only
+                # once.
                 self._frozen = self._frozen or gc.get_freeze_count() > 0
                 if not self._frozen:
                     gc.freeze()
@@ -146,9 +151,9 @@ _no_collections = _NoCollections()
 def compile_ptx(
     kernel: Callable[..., None], signature: Any, capability: tuple[int, int], bounds: tuple[int, int]
 ) -> tuple[str, str]:
-    """(PTX, entry name) of a kernel for a compute capability.
+    """Return (PTX, entry name) of a kernel for a compute capability.
 
-    `bounds` are the most threads a block has, and the fewest blocks that shall fit a multiprocessor.
+    `bounds` are the most threads of a block, and the fewest blocks that must fit on a multiprocessor.
     """
     _capability.set(capability)
     try:
@@ -169,7 +174,7 @@ def _compiled(kernel: Callable[..., None], signature: Any, capability: tuple[int
 
 
 def pretend_capability(capability: tuple[int, int]) -> None:
-    """Make Numba take this process's GPU for one of that compute capability, to compile where there is none."""
+    """Make Numba treat this process's GPU as one of that compute capability, to compile without such a GPU."""
     pretended = SimpleNamespace(compute_capability=capability)
     importlib.import_module("numba.cuda.dispatcher").get_current_device = lambda: pretended  # type: ignore[attr-defined]
 
@@ -179,7 +184,7 @@ _pretending = threading.RLock()
 
 @contextmanager
 def pretending(capability: tuple[int, int] | None) -> Iterator[None]:
-    """Inside, `pretend_capability`, one thread after the other; nothing where it is None."""
+    """Apply `pretend_capability` for a while, in one thread at a time; do nothing if it is None."""
     if capability is None:
         yield
         return
@@ -194,12 +199,12 @@ def pretending(capability: tuple[int, int] | None) -> Iterator[None]:
 
 
 def dummy_array(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Any:
-    """Numba's description of an array's memory, from which `DeviceNDArray.flags` are read."""
+    """Return Numba's description of an array's memory, from which `DeviceNDArray.flags` are read."""
     return dummyarray.Array.from_desc(0, shape, strides, itemsize)
 
 
 def external_stream(handle: int) -> Any:
-    """A stream handle as Numba takes it: 0 is its default stream."""
+    """Return a stream handle in Numba's form: 0 is its default stream."""
     if not handle:
         return 0
     # Numba's simulator does not support external streams.
@@ -207,21 +212,21 @@ def external_stream(handle: int) -> Any:
 
 
 def device_and_address(array: Any) -> tuple[int, int]:
-    """(device, address) of an array that Numba allocated."""
+    """Return (device, address) of an array that Numba allocated."""
     if SIMULATED:
         return 0, array._ary.ctypes.data
     return array.gpu_data.context.device.id, array.device_ctypes_pointer.value or 0
 
 
 def memory_pointer(address: int, nbytes: int, device: int, owner: object) -> Any:
-    """The memory object that Numba expects in `DeviceNDArray.gpu_data`; it keeps `owner` alive."""
+    """Return the memory object that Numba expects in `DeviceNDArray.gpu_data`; it keeps `owner` alive."""
     pointer = MemoryPointer(context=devices.get_context(device), pointer=binding.CUdeviceptr(address), size=nbytes)
     pointer._numbacc_owner = owner  # lives as long as the pointer does
     return pointer
 
 
 def compile_like(kernel: Callable[..., None], samples: Sequence[Any], capability: tuple[int, int]) -> str:
-    """The PTX of a kernel for arguments like these, as Numba compiles users' kernels."""
+    """Return the PTX of a kernel for arguments like these, compiled as Numba compiles users' kernels."""
     typeof = importlib.import_module("numba.cuda.typing.typeof").typeof
     ptx, _ = cuda.compile(kernel, types.void(*map(typeof, samples)), device=False, abi="numba", cc=capability)
     return str(ptx)

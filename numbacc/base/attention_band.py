@@ -1,11 +1,11 @@
-"""Which keys a query may see by where both stand: bands along a diagonal of the matrix of scores. Nothing is checked.
+"""Bands along a diagonal of the score matrix: which keys a query may see, by their positions. Nothing is checked here.
 
 Query i sees key j if
 
     lower <= j - i - shift <= upper
 
-where a bound that is None is no bound. The diagonal, shift 0, starts in the matrix's top left corner; or, of as many
-queries and keys as a sequence has, it ends in the bottom right one: shift = keys - queries.
+where None means no bound. The diagonal has shift 0 if it starts in the matrix's top left corner. If it ends in the
+bottom right corner of a sequence's own queries and keys, shift = keys - queries.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Band:
     """A band of a matrix of scores.
 
     Attributes:
-        lower, upper: how far a key may stand before (then it is negative) and behind the diagonal; None for any.
-        bottom_right: whether the diagonal ends in the bottom right corner, else it starts in the top left.
+        lower, upper: how far a key may be before the diagonal (negative) and after it; None for no bound.
+        bottom_right: True if the diagonal ends in the bottom right corner, False if it starts in the top left.
     """
 
     lower: int | None = None
@@ -32,10 +32,11 @@ class Band:
         return self.lower is None and self.upper is None
 
     def within(self, queries: int, keys: int) -> Band:
-        """The band of so many queries and keys, or fewer, without bounds that hide nothing there.
+        """Return the band for at most this many queries and keys, without bounds that hide nothing there.
 
-        Sums of those with places might not fit 32 bits. A window on both sides that hides nothing loses both
-        bounds. A narrower one keeps both, and "causal" of a single key stays causal: libraries support those together.
+        Very large bounds could overflow 32 bits when positions are added. A window on both sides that hides nothing
+        loses both bounds. A narrower one keeps both, and "causal" with a single key stays causal: libraries support
+        those together.
         """
         before, behind = (keys, queries) if self.bottom_right else (queries, keys)
         if self.lower is not None and self.upper and self.lower <= 1 - before and self.upper >= behind - 1:
@@ -46,11 +47,11 @@ class Band:
         return replace(self, lower=lower, upper=upper)
 
     def shift(self, queries: int, keys: int) -> int:
-        """Where the diagonal starts: the key across from query 0."""
+        """Return where the diagonal starts: the key opposite query 0."""
         return keys - queries if self.bottom_right else 0
 
     def keys_of(self, first: int, last: int, queries: int, keys: int) -> tuple[int, int]:
-        """The range of keys that any of the queries `first` to `last`, that one counted, sees."""
+        """Return the range of keys that any of the queries `first` to `last` (inclusive) sees."""
         shift = self.shift(queries, keys)
         start = 0 if self.lower is None else first + shift + self.lower
         end = keys if self.upper is None else last + shift + self.upper + 1
@@ -58,7 +59,7 @@ class Band:
         return start, max(end, start)
 
     def leaves_rows_empty(self, queries: int, keys: int) -> bool:
-        """Whether there is a query that sees no key."""
+        """Return whether some query sees no key."""
         if not (queries and keys):
             return bool(queries)
         ends = (self.keys_of(row, row, queries, keys) for row in (0, queries - 1))

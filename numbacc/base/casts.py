@@ -1,8 +1,8 @@
-"""Convert numbers to another dtype on the host with the same bits as kernels do (`kernels.primitives.casts`).
+"""Conversion of numbers on the host, with the same bits as in kernels (`kernels.primitives.casts`).
 
-Where NumPy and ml_dtypes say the same, they do it. But ml_dtypes rounds twice, by way of float32, and makes infinities
-and NaN of what is beyond the range of 8 bits; and what NumPy makes of a float that fits no integer differs from machine
-to machine.
+NumPy and ml_dtypes do it where they agree with the kernels. But ml_dtypes rounds twice, by way of float32, and turns
+values beyond the range of 8-bit floats into infinity or NaN. And NumPy's result for a float that fits no integer
+depends on the machine.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-#: Bits of float64's precision, and those that a 64-bit integer has more.
+#: Bits of float64's precision, and by how many bits a 64-bit integer exceeds it.
 _PRECISION, _SPARE = 53, 11
 
-#: Whether NumPy's warnings are off already.
+#: Whether NumPy's warnings are already off.
 _quiet: ContextVar[bool] = ContextVar("_quiet", default=False)
 _nothing = nullcontext()
 
 
 def quietly() -> AbstractContextManager[None]:
-    """A context without NumPy's warnings, and at next to no cost inside `quiet`: else it takes as long as a cast."""
+    """Return a context without NumPy's warnings; it is almost free inside `quiet`, else as slow as a cast."""
     return _nothing if _quiet.get() else np.errstate(all="ignore")
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """A context without NumPy's warnings, for much that asks for that again."""
+    """Turn off NumPy's warnings for many nested uses of `quietly`."""
     token = _quiet.set(True)
     try:
         with np.errstate(all="ignore"):
@@ -42,12 +42,12 @@ def quiet() -> Iterator[None]:
 
 
 def cast(values: Any, dtype: np.dtype[Any]) -> Array:
-    """An array in another dtype; itself where it has that.
+    """Return an array in another dtype, or the array itself if it already has that dtype.
 
-    Floats are rounded once, to the nearest, ties to even. What is beyond the range of floats of 8 bits, infinities too,
-    becomes the largest finite one; NaN stays NaN. Of a float an integer takes what lies before the point: the
-    nearest that it holds of what is out of range, infinities too, and 0 of NaN. Integers wrap. All but 0 is true, so is
-    NaN.
+    Floats are rounded once, to nearest, ties to even. Values beyond the range of 8-bit floats, including infinities,
+    become the largest finite number; NaN stays NaN. A float becomes an integer by truncation, with saturation for
+    values out of range, including infinities, and NaN becomes 0. Integers wrap. As bools, all values but 0 are true,
+    including NaN.
     """
     array = np.asarray(values)
     source = array.dtype
@@ -65,20 +65,20 @@ def cast(values: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def _is_extended(dtype: np.dtype[Any]) -> bool:
-    """True for the floats of ml_dtypes."""
+    """Return True for the floats of ml_dtypes."""
     return dtype.type.__module__ != "numpy"
 
 
 def _saturated(x: Array, dtype: np.dtype[Any]) -> Array:
     bounds = np.iinfo(dtype)
-    # 2^63 and 2^64, unlike the integers before them, are float64s.
+    # float64 represents 2^63 and 2^64, but not the integers just below them.
     low, above = float(bounds.min), float(bounds.max + 1)
     found = np.where((x > low) & (x < above), x, 0.0).astype(dtype)
     return np.where(x <= low, dtype.type(bounds.min), np.where(x >= above, dtype.type(bounds.max), found))
 
 
 def _rounded_to_odd(array: Array) -> Array:
-    """Numbers as the float32 that round to fewer bits as the numbers themselves do: see `kernels.primitives.casts`."""
+    """Return float32 values that round to fewer bits as the given numbers do: see `kernels.primitives.casts`."""
     if array.dtype == np.float32:
         return array
     if array.dtype in (np.int64, np.uint64):
@@ -91,7 +91,7 @@ def _rounded_to_odd(array: Array) -> Array:
 
 
 def _sticky(integers: Array) -> Array:
-    """Integers of 64 bits as float64 can hold them: its last bit says whether one behind it is set."""
+    """Return 64-bit integers that float64 can hold: their last bit is also set if a lower bit was lost."""
     kind = integers.dtype.type
     spare = kind(_SPARE)
     some = (integers & kind((1 << _SPARE) - 1)) != 0

@@ -1,4 +1,4 @@
-"""Arguments that are numbers: each as it is used, or the error that says what it must be."""
+"""Checks of numeric arguments: they return the number, or raise an error that says which values are valid."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..errors import Error, OptionError, ShapeError, shown
 def integer(
     value: Any, name: str, lowest: int | None = None, highest: int | None = None, error: type[Error] = OptionError
 ) -> int:
-    """An integer from `lowest` to `highest`.
+    """Return an integer from `lowest` to `highest`.
 
     Raises:
         `error`: it is not one.
     """
     try:
         number = operator.index(value)
-    except (TypeError, ShapeError):  # the latter of an array on a GPU that has more elements than one
+    except (TypeError, ShapeError):  # ShapeError: a GPU array with more than one element
         raise error(f"{name}={shown(value)} is not an integer") from None
     if lowest is not None and number < lowest:
         raise error(f"{name}={shown(number)} is out of range: it must be at least {lowest}")
@@ -32,12 +32,12 @@ def integer(
 
 
 def real(value: Any, name: str) -> float:
-    """A finite number.
+    """Return a finite number.
 
     Raises:
         OptionError: it is not a number, or not finite.
     """
-    # A GPU's array of one number is not a number: reading it would wait for the GPU.
+    # A GPU array with one element does not count as a number, because reading it would wait for the GPU.
     scalar = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
     if not isinstance(scalar, (numbers.Real, np.number, np.bool_)) or isinstance(scalar, np.complexfloating):
         raise OptionError(f"{name}={shown(value)} is not a number; pass one number for all values")
@@ -51,7 +51,7 @@ def real(value: Any, name: str) -> float:
 
 
 def boolean(value: Any, name: str) -> bool:
-    """True or False.
+    """Return True or False.
 
     Raises:
         OptionError: it is neither.
@@ -62,7 +62,7 @@ def boolean(value: Any, name: str) -> bool:
 
 
 def workspace_limit(value: Any) -> int | None:
-    """Bytes of scratch memory that may be used; None for the family's own limit.
+    """Return the bytes of scratch memory that may be used; None for the family's own limit.
 
     Raises:
         OptionError: it is neither.
@@ -75,7 +75,7 @@ def workspace_limit(value: Any) -> int | None:
 
 
 def at_least_0(value: Any, name: str) -> float:
-    """A finite number that is not negative.
+    """Return a finite number that is not negative.
 
     Raises:
         OptionError: it is not one.

@@ -1,23 +1,23 @@
-"""Statuses that a launcher returns besides 0 and the driver's own, which are positive."""
+"""Statuses that a launcher returns, other than 0 and the driver's own statuses, which are positive."""
 
 from __future__ import annotations
 
 from ..errors import ShapeError
 
-#: Another context is current in this thread, or none.
+#: No context, or another context, is current in this thread.
 WRONG_CONTEXT = -1
-#: The stream is being captured into a graph, which must be told what it uses: nothing was done.
+#: The stream is being captured into a graph, which must know what the launch uses: nothing was done.
 CAPTURING = -2
-#: An address is not aligned as the kernel was chosen for.
+#: An address does not have the alignment that the kernel was chosen for.
 WRONG_ALIGNMENT = -3
-#: An output's bytes may be an input's: to be checked closely.
+#: An output may overlap an input: this needs a precise check.
 MAY_OVERLAP = -4
-#: An allocation's CUresult comes back as FAILED - CUresult.
+#: An allocation's CUresult is returned as FAILED - CUresult.
 FAILED = -1024
 
-#: Arrays that cuBLASLt's algorithms look at the alignment of: a, b, c, out, bias or bias_grad, aux.
+#: Number of arrays with an alignment that cuBLASLt's algorithms depend on: a, b, c, out, bias or bias_grad, aux.
 ARRAYS = 6
-#: Arrays, and words of scalar arguments behind them, that a launch takes.
+#: The most arrays and words of scalar arguments after them that a launch supports.
 MANY_ARRAYS = 32
 
 #: Arrays of a matrix product: a, b, c, out, bias or bias_grad, aux, and the scales of a, b, c, d and amax.
@@ -27,6 +27,6 @@ ALIGNED = 256
 
 
 def check_count(count: int) -> None:
-    """Raise ShapeError where an operation has more arrays and words of scalar arguments than a launch takes."""
+    """Raise ShapeError if an operation has more arrays and words of scalar arguments than a launch supports."""
     if count > MANY_ARRAYS:
         raise ShapeError(f"an operation on {count} arrays and scalars: at most {MANY_ARRAYS}")

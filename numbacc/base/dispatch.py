@@ -1,4 +1,4 @@
-"""Which device code runs on: the real GPU, Numba's simulator, or neither."""
+"""Choice of the module that runs device code: for a real GPU, or for Numba's simulator."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def simulated() -> bool:
 
 
 def _numbas_choice() -> bool | None:
-    """Return whether Numba, where it is imported, simulates; None where it is not."""
+    """Return whether Numba simulates, if it has been imported; else None."""
     if "numba.cuda.simulator_init" in sys.modules:
         return True
     if "numba.cuda.device_init" in sys.modules:
@@ -56,9 +56,9 @@ def _numbas_choice() -> bool | None:
 
 @lru_cache(maxsize=8)
 def _module(real: str, simulation: str) -> ModuleType:
-    """A module that needs a GPU, or the one with the same functions that works on the simulator's memory.
+    """Return a module that needs a GPU, or its counterpart for the simulator's memory.
 
-    Imported when it is needed: it brings Numba.
+    It is imported only when needed, because it imports Numba.
     """
     return import_module(f"{_PACKAGE}.{simulation if simulated() else real}")
 
@@ -69,19 +69,19 @@ def runtime() -> ModuleType:
 
 
 def simulate_launches(before: dict[tuple[str, str], Any]) -> None:
-    """Let numbacc run the kernels that are launched in Numba's simulator. Imports Numba.
+    """Let numbacc run kernels that are launched in Numba's simulator. This imports Numba.
 
     Args:
-        before: (class, method) -> what Numba's simulator runs on its own.
+        before: (class, method) -> the method of Numba's simulator.
     """
     import_module(f"{_PACKAGE}.simulator.launches").install(before)
 
 
 def compile_launches(module: ModuleType, before: dict[tuple[str, str], Any]) -> None:
-    """Let the compiled simulator run kernels, inside of `numbacc.simulate()` and without a GPU.
+    """Let the compiled simulator run kernels, inside `numbacc.simulate()` and without a GPU.
 
     Args:
-        module: defines the kernels' classes.
+        module: the module that defines the kernels' classes.
         before: (class, method) -> the module's own function.
     """
     import_module(f"{_PACKAGE}.simulator.compiled.launches").follow(module, before)
@@ -96,13 +96,13 @@ _launchers: ContextVar[Any] = ContextVar("_launchers", default=None)
 
 
 def launcher_class() -> Any:
-    """The class that launches kernels whose constants stay the same from call to call."""
+    """Return the class that launches kernels with constants that stay the same from call to call."""
     return _launchers.get() or _module("runtime.launch", "simulator.device").Launcher
 
 
 @contextmanager
 def launching_by(launcher: type) -> Iterator[None]:
-    """Inside, a class that is made from launches replaces the one that can launch them."""
+    """Replace the launcher class by another one for a while; it is created from launches, too."""
     token = _launchers.set(launcher)
     try:
         yield
@@ -111,22 +111,22 @@ def launching_by(launcher: type) -> Iterator[None]:
 
 
 def matmul_library() -> ModuleType:
-    """Return the module that multiplies matrices: by cuBLASLt, or its likeness in NumPy."""
+    """Return the module for matrix products: cuBLASLt, or its NumPy counterpart."""
     return _module("libraries.cublaslt", "simulator.cublaslt")
 
 
 def fourier_library() -> ModuleType:
-    """Return the module that transforms: by cuFFT, or its likeness in NumPy."""
+    """Return the module for Fourier transforms: cuFFT, or its NumPy counterpart."""
     return _module("libraries.cufft", "simulator.cufft")
 
 
 def graph_library() -> ModuleType:
-    """Return the module that runs graphs of operations: by cuDNN, or its likeness in NumPy."""
+    """Return the module that runs operation graphs: cuDNN, or its NumPy counterpart."""
     return _module("libraries.cudnn", "simulator.cudnn")
 
 
 def has_gpu() -> bool:
-    """True if there is a GPU, real or simulated. The first call initializes the CUDA driver.
+    """Return True if there is a GPU, real or simulated. The first call initializes the CUDA driver.
 
     Example:
         >>> where = "cuda:0" if numbacc.has_gpu() else "cpu"

@@ -29,12 +29,12 @@ _WIDTH = 120
 
 
 def complete(function: FunctionType, more: Mapping[str, str] = COMMON, has_all: bool = False) -> None:
-    """Add what a docstring does not say of arguments and errors.
+    """Add missing descriptions of arguments and errors to a docstring.
 
     Args:
-        function: has the docstring.
-        more: an error's name, or the names of parameters -> the text. Its lines after the first have four blanks.
-        has_all: whether to add the sections, too, where the docstring lacks them.
+        function: the function with the docstring.
+        more: an error's name, or the names of parameters -> the text. Its lines after the first are indented by four.
+        has_all: True to also add sections that the docstring lacks.
     """
     text = _clean(function)
     if has_all:
@@ -60,9 +60,10 @@ def complete(function: FunctionType, more: Mapping[str, str] = COMMON, has_all: 
 
 
 def like(other: Callable[..., object] | Mapping[str, str]) -> Callable[[F], F]:
-    """Add to a docstring what another function's says of arguments and errors that both have: a decorator.
+    """Return a decorator that adds another function's descriptions of arguments and errors to a docstring.
 
-    A mapping, as `complete` takes it, may stand for the other function.
+    Only arguments and errors that both functions have are added. A mapping, as for `complete`, may replace the other
+    function.
     """
     found = dict(other) if isinstance(other, Mapping) else {}
     text = "" if isinstance(other, Mapping) else _clean(other)
@@ -81,7 +82,7 @@ def like(other: Callable[..., object] | Mapping[str, str]) -> Callable[[F], F]:
 
 
 def _sorted(arguments: dict[str, str], names: tuple[str, ...]) -> list[str]:
-    """Return the entries in the order of the parameters. One that names no parameter stays after its neighbour."""
+    """Return the entries in the order of the parameters. An entry that names no parameter keeps its predecessor."""
     place: dict[str, int] = {}
     last = 0
     for key in arguments:
@@ -91,7 +92,7 @@ def _sorted(arguments: dict[str, str], names: tuple[str, ...]) -> list[str]:
 
 
 def _clean(function: Callable[..., object]) -> str:
-    """Return a docstring without its indentation, which Python 3.13 removes, and with a blank line at its end."""
+    """Return a docstring without its indentation (Python 3.13 removes it itself), and with a blank line at its end."""
     text = (function.__doc__ or "").rstrip() + "\n\n"
     indented = _TITLE.search(text)
     return text.replace(f"\n{indented[1]}", "\n") if indented else text

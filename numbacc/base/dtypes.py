@@ -1,6 +1,6 @@
-"""The one table of dtypes: what NumPy calls them, what they compute in, what DLPack calls them.
+"""The table of dtypes: their NumPy names, compute dtypes and DLPack codes.
 
-Everything that depends on a dtype is a column here, so that no other module asks "is it a float16?".
+Everything that depends on a dtype is a column of this table, so no other module needs tests such as "is it a float16?".
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _FLOAT8_E4M3FN, _FLOAT8_E5M2 = 10, 12
 
 
 class Conversion(NamedTuple):
-    """The PTX between a float of 16 or 8 bits and the float32 that kernels compute in.
+    """The PTX instructions between a 16-bit or 8-bit float and the float32 that kernels compute in.
 
     Attributes:
-        widen: to float32; "" where the number is the upper half of a float32. Of 8 bits a pair to float16.
-        narrow: from float32, rounded to the nearest, ties to even; "" where it is done in pairs only.
-        narrow_pair: two float32, the first to the low half of a word.
-        narrow_double: from float64; "" where no instruction does so.
-        pairs_from: the lowest compute capability that has the instructions of pairs.
+        widen: to float32; "" if the number is the upper half of a float32. For 8-bit floats, a pair to float16.
+        narrow: from float32, rounded to nearest, ties to even; "" if only the instruction for pairs exists.
+        narrow_pair: from two float32; the first becomes the low half of a word.
+        narrow_double: from float64; "" if no such instruction exists.
+        pairs_from: the lowest compute capability with the instructions for pairs.
     """
 
     widen: str
@@ -39,15 +39,15 @@ class Conversion(NamedTuple):
 
 
 class Products(NamedTuple):
-    """How matrices of a dtype are multiplied.
+    """The properties of matrix products of a dtype.
 
     Attributes:
         code: CUDA's number of the dtype (library_types.h, cudaDataType_t).
-        compute: what `compute` may be; the first is the default.
-        outs: what the result's dtype may be; the first is the default.
-        accumulator: dtype that products are added up in.
-        multiple: what k and n must be multiples of.
-        oldest_capability: the lowest compute capability whose tensor cores take it, (0, 0) where none is needed.
+        compute: the values that `compute` may have; the first is the default.
+        outs: the dtypes that the result may have; the first is the default.
+        accumulator: dtype in which products are summed.
+        multiple: k and n must be multiples of this.
+        oldest_capability: the lowest compute capability with tensor cores for it; (0, 0) if none are needed.
     """
 
     code: int
@@ -65,12 +65,12 @@ class DTypeInfo:
     Attributes:
         name: the NumPy (or ml_dtypes) name.
         numpy: the NumPy dtype.
-        compute: name of the dtype that kernels compute in; None where they only copy and convert it.
+        compute: name of the dtype that kernels compute in; None if they only copy and convert it.
         dlpack_code: DLPack's type code.
-        oldest_capability: the lowest compute capability whose hardware converts to and from it.
-        conversion: how kernels convert it to `number`, where that is another dtype.
-        products: how cuBLASLt multiplies matrices of it; None where it does not know it.
-        parts: numbers of an element: 2 where it is complex.
+        oldest_capability: the lowest compute capability with hardware conversions to and from it.
+        conversion: how kernels convert it to `number`, if that is another dtype.
+        products: how cuBLASLt multiplies matrices of it; None if cuBLASLt does not support it.
+        parts: numbers of an element: 2 if it is complex, else 1.
     """
 
     name: str
@@ -87,17 +87,17 @@ class DTypeInfo:
 
     @property
     def number(self) -> str | None:
-        """Name of the dtype that kernels have its numbers in; None where they only copy it."""
+        """Name of the dtype of its numbers in kernels; None if kernels only copy it."""
         return self.compute or (None if self.conversion is None else "float32")
 
     @property
     def is_converted(self) -> bool:
-        """True where an element in memory is no number before kernels make one of it."""
+        """True if kernels must convert an element in memory to get a number."""
         return self.conversion is not None or self.name == "bool"
 
     @property
     def is_scaled(self) -> bool:
-        """True for floats of 8 bits, whose arrays come with a scale."""
+        """True for 8-bit floats, whose arrays come with a scale."""
         return self.bits == 8 and self.dlpack_code in (_FLOAT8_E4M3FN, _FLOAT8_E5M2)
 
     @property
@@ -175,14 +175,14 @@ _BY_DLPACK: dict[tuple[int, int], DTypeInfo] = {(row.dlpack_code, row.bits): row
 
 
 def dtype(spec: Any, name: str = "dtype") -> np.dtype[Any]:
-    """The NumPy dtype that `spec` names: a name, a NumPy or ml_dtypes scalar type, or a dtype.
+    """Return the NumPy dtype of `spec`: a name, a NumPy or ml_dtypes scalar type, or a dtype.
 
     Args:
-        spec: what an argument says.
-        name: the argument's, for the message.
+        spec: the value of an argument.
+        name: the argument's name, for the message.
 
     Raises:
-        DTypeError: numbacc holds no arrays of that dtype.
+        DTypeError: numbacc has no arrays of that dtype.
     """
     try:
         return _dtype(spec)
@@ -190,7 +190,7 @@ def dtype(spec: Any, name: str = "dtype") -> np.dtype[Any]:
         # Other libraries' dtypes have names such as torch.float32.
         called = spec if isinstance(spec, str) else "" if isinstance(spec, (int, type, np.dtype)) else repr(spec)
         raise DTypeError(f"{name}={shown(spec)} {error}{nearest(called, TABLE)}") from None
-    except TypeError:  # what cannot be hashed names no dtype
+    except TypeError:  # a value that cannot be hashed is not a dtype
         raise DTypeError(f"{name}={shown(spec)} {_UNKNOWN}") from None
 
 
@@ -199,10 +199,10 @@ _UNKNOWN = f"is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.j
 
 @lru_cache(maxsize=256)
 def _dtype(spec: Any) -> np.dtype[Any]:
-    """Raises DTypeErrors that say what is wrong, but not with which argument."""
+    """Return the NumPy dtype of `spec`; errors describe the problem without the argument's name."""
     found = None
-    # NumPy takes None for float64, and of a number the dtype that it has. Numbers that are equal would share an entry
-    # of the cache besides: 1, True and 1.0.
+    # NumPy would accept None as float64, and a number as its dtype. Also, equal numbers such as 1, True and 1.0 would
+    # share an entry of the cache.
     if isinstance(spec, (str, type, np.dtype)):
         try:
             found = np.dtype(TABLE[spec].numpy if isinstance(spec, str) and spec in TABLE else spec)
@@ -216,7 +216,7 @@ def _dtype(spec: Any) -> np.dtype[Any]:
 
 
 def info(numpy_dtype: np.dtype[Any], name: str = "") -> DTypeInfo:
-    """The table's row for a NumPy dtype, which is that of the argument `name`.
+    """Return the table's row for a NumPy dtype, which is that of the argument `name`.
 
     Raises:
         DTypeError: the dtype is not in the table.
@@ -229,13 +229,13 @@ def info(numpy_dtype: np.dtype[Any], name: str = "") -> DTypeInfo:
 
 
 def real_of(name: str) -> str:
-    """The dtype of a complex dtype's parts; another one itself."""
+    """Return the dtype of a complex dtype's parts; return another dtype unchanged."""
     return f"float{TABLE[name].bits // 2}" if TABLE[name].parts == 2 else name
 
 
 def words(value: Any, name: str) -> tuple[int, ...]:
-    """A number of the dtype `name` as the 64-bit words that a kernel is given it in: the bits of each of its parts."""
-    # 0.0 and -0.0 are equal, and have words of their own.
+    """Return a number of dtype `name` as the 64-bit words that kernels receive: the bits of each of its parts."""
+    # 0.0 and -0.0 are equal but have different words.
     return _words(value, repr(value), name)
 
 
@@ -247,10 +247,10 @@ def _words(value: Any, written: str, name: str) -> tuple[int, ...]:
 
 
 def from_dlpack(code: int, bits: int, lanes: int, name: str) -> np.dtype[Any]:
-    """The NumPy dtype of a DLPack type triple; `name` is the argument's, for the message.
+    """Return the NumPy dtype of a DLPack type triple; `name` is the argument's name, for the message.
 
     Raises:
-        DTypeError: no dtype of the table has that triple.
+        DTypeError: the table has no dtype with that triple.
     """
     row = _BY_DLPACK.get((code, bits))
     if row is None or lanes != 1:

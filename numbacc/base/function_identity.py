@@ -1,4 +1,4 @@
-"""Which functions are compiled to the same: those that are equal to the last constant."""
+"""Detection of functions that compile to the same code: their bytecode and all constants are equal."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Numbers", "signature_of"]
 
 
 class _Same:
-    """A value that is equal to itself alone."""
+    """A value that is equal only to itself."""
 
     def __init__(self, value: Any):
-        self._value = value  # alive, so that nothing else gets its id
+        self._value = value  # kept alive, so that nothing else gets its id
 
     def __hash__(self) -> int:
         return id(self._value)
@@ -28,30 +28,30 @@ class _Same:
 
 
 class Numbers:
-    """Numbers of functions, which are equal where the functions are.
+    """Numbers for functions; equal functions have equal numbers.
 
     Args:
-        function_of: what a value that is compiled is made of; None of values that are none.
-        plain: a class of values that are the same where they are equal.
+        function_of: returns the function of a compiled object; None for other values.
+        plain: a class of values that are interchangeable if they are equal.
     """
 
     def __init__(self, function_of: Callable[[Any], Any], plain: type) -> None:
         self._function_of, self._plain = function_of, plain
         self._numbers = count()
-        #: What a function is made of -> its number.
+        #: The parts of a function -> its number.
         self._known: dict[Hashable, int] = {}
         self._numbered: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()
 
     def clear(self) -> None:
-        """Forget all functions."""
+        """Drop all functions."""
         self._known.clear()
         self._numbered.clear()
 
     def of(self, function: Any) -> Hashable:
-        """Equal functions have equal numbers."""
+        """Return the number of a function; equal functions have equal numbers."""
         number = self._numbered.get(function)
         if number is None:
-            self._numbered[function] = _Same(function)  # what calls itself equals no other
+            self._numbered[function] = _Same(function)  # a recursive function is equal only to itself
             made = (
                 function.__code__,
                 tuple(self._key(cell.cell_contents) for cell in function.__closure__ or ()),
@@ -66,7 +66,7 @@ class Numbers:
         return number
 
     def _key(self, value: Any) -> Hashable:
-        """Equal for values that are compiled to the same."""
+        """Return a key that is equal for values that compile to the same code."""
         kind = type(value)
         if kind is FunctionType:
             return FunctionType, self.of(value)
@@ -90,7 +90,7 @@ _signatures: dict[CodeType, Signature] = {}
 
 
 def signature_of(function: Any) -> Signature:
-    """As `inspect.signature`; of functions that are made again and again it is found once."""
+    """Return `inspect.signature`, computed only once for functions that are created repeatedly from the same code."""
     if type(function) is not FunctionType or function.__defaults__ or function.__kwdefaults__ or function.__dict__:
         return signature(function)
     found = _signatures.get(function.__code__)

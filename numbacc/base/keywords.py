@@ -1,7 +1,7 @@
-"""Explain keywords that a function does not have, such as torch's: the error names numbacc's own.
+"""Errors for unknown keywords, such as torch's: the message names numbacc's own keyword.
 
 `explain` replaces each public function by one with the same signature and `**others`. Python fills `others` only in
-wrong calls.
+calls with unknown keywords.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import ArgumentsError, nearest
 from .docstrings import complete
 
-#: A keyword of other libraries -> names that numbacc may have for it.
+#: A keyword of other libraries -> possible names in numbacc.
 _NAMES = {
     "dim": "axis axes", "dims": "axes axis", "axis": "axes", "axes": "axis", "keepdim": "keepdims",
     "input": "x a q x1 dy", "self": "x a x1", "tensor": "x a x1", "array": "x a", "tensors": "arrays", "other": "x2 b",
@@ -31,7 +31,7 @@ _NAMES = {
     "ddof": "correction", "depth": "num_classes", "size": "shape", "shape": "size", "mean": "loc", "std": "scale",
     "a_min": "min", "a_max": "max", "norm_type": "ord", "act": "activation", "type": "dtype", "descending": "reverse",
 }  # fmt: skip
-#: A keyword -> what to do, where no name of the function's stands for it.
+#: A keyword -> what to do, if the function has no other name for it.
 _WORDS = {
     "is_causal": 'pass mask="causal"',
     "causal": 'pass mask="causal"',
@@ -53,7 +53,7 @@ _WORDS = {
 
 
 def wrong(function: Callable[..., Any], others: Mapping[str, Any], called: str = "") -> ArgumentsError:
-    """Return the error of a call with keywords that a function does not have; `called` is its name, if not its own."""
+    """Return the error for keywords that a function does not have; `called` is its name, if not its own."""
     called = called or function.__name__
     parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "others"]
     own, given = [each.name for each in parameters], next(iter(others))
@@ -65,10 +65,10 @@ def wrong(function: Callable[..., Any], others: Mapping[str, Any], called: str =
 
 
 def explain(module: str, names: Sequence[str]) -> None:
-    """Let a module's functions of these names raise errors that explain a call's wrong keywords.
+    """Make a module's functions raise errors that explain unknown keywords.
 
-    They are replaced where they are defined, too, so that pickles find them. `function.backward` is
-    `<function>_backward` from then on, where there is one.
+    They are also replaced where they are defined, so that pickle finds them. If `<function>_backward` exists,
+    `function.backward` refers to it from then on.
     """
     held = vars(sys.modules[module])
     for name, (function, made) in _made(module, {name: held.get(name) for name in names}).items():
@@ -82,7 +82,7 @@ def explain(module: str, names: Sequence[str]) -> None:
 
 
 def explain_methods(kind: type) -> None:
-    """Let a class's public methods raise errors that explain a call's wrong keywords."""
+    """Make a class's public methods raise errors that explain unknown keywords."""
     public = {name: each for name, each in vars(kind).items() if not name.startswith("_")}
     for name, (_, made) in _made(f"{kind.__module__}.{kind.__name__}", public).items():
         setattr(kind, name, made)
@@ -120,7 +120,7 @@ def define(source: str, file: str, space: dict[str, Any]) -> None:
 
 
 def _nothing() -> None:
-    """Code for `hidden`."""
+    """Provide the code for `hidden`."""
 
 
 def hidden(function: FunctionType) -> None:
@@ -147,10 +147,10 @@ def hidden(function: FunctionType) -> None:
 
 
 class Parameters:
-    """The parameters of a function, for the text of another that has them, too.
+    """The parameters of a function, for the source text of another function with the same parameters.
 
     Attributes:
-        names: of all, in order.
+        names: all names, in order.
         defaults: `default_` and the name -> the default.
         annotations: name -> annotation.
     """
@@ -166,7 +166,7 @@ class Parameters:
         self.annotations: dict[str, Any] = function.__annotations__
 
     def taken(self, names: Iterable[str], *more: str) -> str:
-        """The parameters of these names as a function takes them, and more."""
+        """Return the text that declares these parameters, and more."""
         taken: list[str] = []
         for name in names:
             if name not in self._positional and "*" not in taken:
@@ -175,7 +175,7 @@ class Parameters:
         return ", ".join([*taken, *more])
 
     def passed(self, names: Iterable[str]) -> str:
-        """The same as a call passes them on."""
+        """Return the text that passes these parameters in a call."""
         return ", ".join(name if name in self._positional else f"{name}={name}" for name in names)
 
 

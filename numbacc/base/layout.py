@@ -1,6 +1,6 @@
 """Shapes and strides without memory: interned layouts, views of them, overlap, and merging of dimensions.
 
-Nothing here touches a GPU or an array's contents, so all of it works for NumPy and device arrays alike.
+Nothing here accesses a GPU or an array's contents, so everything works for NumPy and device arrays alike.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ..errors import AxisError, DeviceError, LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
-#: The device of arrays that are in host memory and have the rules of a GPU's: see `numbacc.portable`.
+#: The device of arrays in host memory that follow the rules of GPU arrays: see `numbacc.portable`.
 PORTABLE = -2
 
 MAX_RANK = 8
 
-#: Axes that NumPy's arrays may have, and so all arrays.
+#: The most axes that NumPy arrays may have, which also limits numbacc's arrays.
 _MOST_AXES = 64
 
 
 class Layout:
-    """Everything about an array but its address: shape, strides in bytes, dtype and device.
+    """Everything about an array except its address: shape, strides in bytes, dtype and device.
 
-    Layouts are interned by `layout()`: two arrays that are laid out alike hold the same object, so that a
-    plan is found by comparing identities.
+    `layout()` interns layouts: two arrays with equal layouts hold the same object, so a plan is found by comparing
+    identities.
     """
 
     __slots__ = (
@@ -67,36 +67,36 @@ class Layout:
 
 
 def name_of(device: int) -> str:
-    """A device as `device=` arguments name it; one that is portable passes for the first GPU."""
+    """Return a device's name, as in `device=` arguments; a portable device has the name of the first GPU."""
     return "cpu" if device == CPU else f"cuda:{max(device, 0)}"
 
 
 def argument_of(device: int) -> str:
-    """A device as an argument for a new array there."""
+    """Return a device as the `device=` argument of a new array."""
     return "portable" if device == PORTABLE else name_of(device)
 
 
-#: Interning. An evicted layout that comes back is a new object: its plan is then made again, nothing else.
+#: Interning. If an evicted layout is created again, it is a new object; only its plan must be made again.
 layout = lru_cache(maxsize=16384)(Layout)
 
 
 def layout_of(array: np.ndarray[Any, Any]) -> Layout:
-    """The layout of a NumPy array."""
+    """Return the layout of a NumPy array."""
     return layout(array.shape, array.strides, array.dtype, CPU)
 
 
 def element_steps(array: Layout) -> list[int]:
-    """The strides of an array in elements, 0 along axes of length 1."""
+    """Return the strides of an array in elements, with 0 along axes of length 1."""
     return [0 if n == 1 else step // array.itemsize for n, step in zip(array.shape, array.strides, strict=True)]
 
 
 def round_up(number: int, multiple: int) -> int:
-    """The least multiple that is no smaller."""
+    """Return the least multiple of `multiple` that is at least `number`."""
     return -(-number // multiple) * multiple
 
 
 def row_major_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Strides, in bytes, of a C-contiguous array."""
+    """Return the strides, in bytes, of a C-contiguous array."""
     strides, step = [], itemsize
     for n in reversed(shape):
         strides.append(step)
@@ -105,10 +105,10 @@ def row_major_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def dense_like(source: Layout, shape: tuple[int, ...]) -> Layout:
-    """The gapless layout of `shape` whose dimensions lie in memory in the order of `source`'s.
+    """Return the dense layout of `shape` with its dimensions in the memory order of `source`.
 
-    NumPy's order "K": a result has the memory order of its input, so that a transposed input gives a
-    transposed result and both are walked in step. Broadcast dimensions (stride 0) count as outermost.
+    This is NumPy's order "K": a result has the memory order of its input, so that a transposed input gives a transposed
+    result and both are accessed in memory order. Broadcast dimensions (stride 0) count as outermost.
     """
     order = sorted(range(len(shape)), key=lambda d: -abs(source.strides[d]) if source.strides[d] else -(2**63))
     strides, step = [0] * len(shape), source.itemsize
@@ -119,13 +119,13 @@ def dense_like(source: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 def is_dense(array: Layout) -> bool:
-    """True if the array's elements fill one stretch of memory, each byte once, in any order of dimensions."""
+    """Return True if the elements fill one contiguous range of memory, each byte once, in any order of dimensions."""
     return array.size == 0 or (array.low == 0 and array.high == array.nbytes and not repeats_elements(array))
 
 
 @lru_cache(maxsize=4096)
 def repeats_elements(array: Layout) -> bool:
-    """True if two indices name the same memory, so that the array must not be written."""
+    """Return True if two indices refer to the same memory, so that the array must not be written."""
     if array.size <= 1:
         return False
     reach = 0
@@ -139,7 +139,7 @@ def repeats_elements(array: Layout) -> bool:
 
 
 class _Exporter:
-    """An array interface, of which NumPy makes an array, and what it keeps alive."""
+    """An array interface that NumPy can turn into an array, and the object that it keeps alive."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -151,7 +151,7 @@ class _Exporter:
 def host_view(
     owner: object, address: int, shape: tuple[int, ...], strides: tuple[int, ...], typestr: str, readonly: bool
 ) -> np.ndarray[Any, Any]:
-    """A NumPy array over memory that `owner` keeps alive; `typestr` as in NumPy's array interface."""
+    """Return a NumPy array over memory that `owner` keeps alive; `typestr` as in NumPy's array interface."""
     interface = {
         "shape": shape,
         "strides": strides,
@@ -166,7 +166,7 @@ _UNSIGNED = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 
 
 def shadow(address: int, array: Layout) -> np.ndarray[Any, Any]:
-    """A NumPy array with this address and layout, never to be read: NumPy's own view arithmetic, borrowed.
+    """Return a NumPy array with this address and layout, which must never be read, to use NumPy's view arithmetic.
 
     Its dtype is unsigned integers of the same size, since not every dtype has a type string.
     """
@@ -182,7 +182,7 @@ def numpy_view(
     strides: tuple[int, ...],
     dtype: np.dtype[Any] | None = None,
 ) -> np.ndarray[Any, Any]:
-    """A view of a NumPy array's memory that starts `offset` bytes behind its first element."""
+    """Return a view of a NumPy array's memory that starts `offset` bytes after its first element."""
     found = array.dtype if dtype is None else dtype
     address, readonly = array.ctypes.data + offset, not array.flags.writeable
     return host_view(array, address, shape, strides, f"|V{found.itemsize}", readonly).view(found)
@@ -202,35 +202,35 @@ def _where(device: int) -> str:
 
 
 def read_only(name: str) -> LayoutError:
-    """The error for an array that is to be written and must not be."""
+    """Return the error for an output array that is read-only."""
     return LayoutError(
         f"{name} is read-only (JAX's arrays always are); pass an array that can be written: numbacc.array(...) copies"
     )
 
 
 def overlap(first: int, one: Layout, second: int, other: Layout) -> bool:
-    """True if some byte belongs to both arrays, given their addresses."""
+    """Return True if some byte belongs to both arrays, given their addresses."""
     apart = first + one.high <= second + other.low or second + other.high <= first + one.low
     if apart or not one.size or not other.size:
         return False
     if is_dense(one) and is_dense(other):
         return True
     try:
-        work = cast(Any, 100_000)  # NumPy's types admit only 0 and -1
+        work = cast(Any, 100_000)  # NumPy's type annotations admit only 0 and -1
         return bool(np.shares_memory(shadow(first, one), shadow(second, other), max_work=work))
     except np.exceptions.TooHardError:
-        return True  # undecided within reason: refusing is safe, going on is not
+        return True  # undecided after this much work: assuming overlap is the safe choice
 
 
 def normalize_axis(axis: Any, ndim: int, argument: str, name: str = "axis") -> int:
-    """`axis`, which the caller calls `name`, as a number in [0, ndim).
+    """Return `axis`, which the caller calls `name`, as a number in [0, ndim).
 
     Raises:
-        ShapeError: `axis` is no integer; AxisError, which is one: it is out of range.
+        ShapeError: `axis` is not an integer. AxisError, a ShapeError: it is out of range.
     """
     try:
         number = operator.index(axis)
-    except (TypeError, ShapeError):  # the latter of an array on a GPU
+    except (TypeError, ShapeError):  # ShapeError: an array on a GPU
         raise ShapeError(f"{name}={shown(axis)} is not an integer") from None
     if not -ndim <= number < ndim:
         known = f"use {-ndim} to {ndim - 1}" if ndim else "it has no axes"
@@ -239,8 +239,10 @@ def normalize_axis(axis: Any, ndim: int, argument: str, name: str = "axis") -> i
 
 
 def is_sequence(value: Any) -> bool:
-    """True for lists, tuples and the like, and NumPy's arrays of rank 1; not for text, nor for sets and iterators,
-    which have no order or are read but once."""
+    """Return True for lists, tuples and similar, and for NumPy arrays of rank 1.
+
+    Strings do not count, nor do sets, which have no order, or iterators, which can be read only once.
+    """
     if isinstance(value, np.ndarray):
         return value.ndim == 1
     return isinstance(value, (tuple, list)) or (
@@ -249,12 +251,12 @@ def is_sequence(value: Any) -> bool:
 
 
 def integers_of(value: Any, name: str) -> tuple[int, ...]:
-    """An integer or a sequence of integers as a tuple. True and False are not integers.
+    """Return an integer or a sequence of integers as a tuple. True and False are not integers.
 
     Raises:
         ShapeError: it is neither.
     """
-    if type(value) is tuple:  # as most are
+    if type(value) is tuple:  # the usual case
         for n in value:
             if type(n) is not int:
                 break
@@ -265,15 +267,15 @@ def integers_of(value: Any, name: str) -> tuple[int, ...]:
         if bool not in map(type, parts):
             return tuple([operator.index(n) for n in parts])
     except (TypeError, ShapeError):
-        pass  # some part is not an integer, or an array on a GPU of more than one
+        pass  # some part is not an integer, or is a GPU array with more than one element
     raise ShapeError(f"{name}={shown(value)} is not an integer or a sequence of integers")
 
 
 def axes_of(axes: Any, ndim: int, argument: str, name: str) -> tuple[int, ...]:
-    """An axis or several, each named once, as numbers in [0, ndim).
+    """Return an axis or several different axes as numbers in [0, ndim).
 
     Raises:
-        ShapeError: one is out of range or no integer, or named twice.
+        ShapeError: an axis is out of range, not an integer, or named twice.
     """
     found = tuple(normalize_axis(axis, ndim, argument, name) for axis in integers_of(axes, name))
     if len(set(found)) < len(found):
@@ -282,7 +284,7 @@ def axes_of(axes: Any, ndim: int, argument: str, name: str) -> tuple[int, ...]:
 
 
 def lengths_of(shape: int | Sequence[int], itemsize: int = 1, name: str = "shape") -> tuple[int, ...]:
-    """A shape argument, of this name, as a tuple.
+    """Return a shape argument, of this name, as a tuple.
 
     Raises:
         ShapeError: it is not a shape, or elements of `itemsize` bytes would need more bytes than can be addressed.
@@ -296,7 +298,7 @@ def lengths_of(shape: int | Sequence[int], itemsize: int = 1, name: str = "shape
 
 
 def too_large(lengths: Sequence[int], itemsize: int) -> bool:
-    """True if no memory has that shape, by NumPy's limits. Lengths of 0 count as 1: strides are made of the others."""
+    """Return True if NumPy's limits exclude that shape. Lengths of 0 count as 1, because strides ignore them."""
     return len(lengths) > _MOST_AXES or math.prod(max(n, 1) for n in lengths) * itemsize >= 2**63
 
 
@@ -318,9 +320,9 @@ def check_writable(array: Layout, argument: str) -> None:
 
 
 class View(NamedTuple):
-    """A part of an argument: which argument, how many bytes in, and its strides in bytes.
+    """A part of an argument: the argument's number, the offset in bytes, and its strides in bytes.
 
-    Its shape is that of the operation, unless it has one of its own.
+    Its shape is that of the operation, unless it has its own.
     """
 
     argument: int
@@ -330,31 +332,31 @@ class View(NamedTuple):
 
 
 def view(argument: int, offset: int, strides: Sequence[int], shape: Sequence[int]) -> View:
-    """A `View` whose strides are 0 along axes of length 1, where they mean nothing: equal parts are equal."""
+    """Return a `View` with strides of 0 along axes of length 1, so that equal parts compare equal."""
     steps = tuple(0 if n == 1 else step for step, n in zip(strides, shape, strict=True))
     return View(argument, offset, steps)
 
 
 def same_layout(one: Layout, other: Layout) -> bool:
-    """True if the two say the same, though one may have been interned again since."""
+    """Return True if two layouts are equal, even if one of them was evicted and interned again."""
     return one is other or (
         (one.shape, one.strides, one.dtype, one.device) == (other.shape, other.strides, other.dtype, other.device)
     )
 
 
 class Merged(NamedTuple):
-    """A shape with as few dimensions as describe it, and each operand's strides (in elements) for it."""
+    """A shape with the fewest dimensions that describe it, and each operand's strides (in elements)."""
 
     shape: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
 
 
 def merge_dimensions(shape: Sequence[int], strides: Sequence[Sequence[int]], itemsize: int, leader: int) -> Merged:
-    """Reorder and merge dimensions that all operands walk alike.
+    """Reorder and merge dimensions that all operands step through alike.
 
-    Dimensions are put in the memory order of operand number `leader` (a map may visit its elements in any
-    order), those of length 1 dropped, and neighbours merged where every operand steps from the end of the
-    inner straight to the next of the outer. Strides that are not whole elements do not occur: the callers'
+    Dimensions are sorted by the memory order of operand number `leader` (a map may visit its elements in any order).
+    Dimensions of length 1 are dropped. Adjacent dimensions are merged if every operand steps from the end of the inner
+    one directly to the next index of the outer one. All strides are multiples of the element size, because the callers'
     arrays are aligned to their elements.
     """
     order = sorted((d for d in range(len(shape)) if shape[d] != 1), key=lambda d: -abs(strides[leader][d]))

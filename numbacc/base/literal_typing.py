@@ -1,6 +1,6 @@
-"""The numbers that are written in a formula, and those that it counts with, in Numba's form of its code.
+"""Types of the numeric constants and counters of a formula, in Numba's intermediate representation of its code.
 
-Numba takes every number that is written for one of 64 bits, and what a float32 meets of 64 bits drags it up to float64.
+Numba treats every numeric constant as 64-bit, and promotes float32 operands that are combined with it to float64.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["with_numbers"]
 
 
 def with_numbers(function: Callable[..., Any], convert: Callable[[Any], Any]) -> Callable[..., Any]:
-    """`function`, to be compiled with `convert(number)` in the place of each Python number written in it.
+    """Return `function`, to be compiled with `convert(number)` instead of each Python number in it.
 
-    What counts stays an integer: indices, right sides of shifts, arguments of `range`, the numbers that these are
-    computed from or that counters meet; of powers whole floats become such. A counter, or another integer, that meets
-    a number of what `convert` makes becomes one of those.
+    Counting stays integer: indices, right operands of shifts, arguments of `range`, and the numbers that these are
+    computed from or that counters are combined with. Whole floats as exponents become integers. A counter, or another
+    integer, is converted to the type of `convert` when it is combined with a number of that type.
     """
     function._numbacc_convert = convert  # type: ignore[attr-defined]
     return function
@@ -33,18 +33,18 @@ def with_numbers(function: Callable[..., Any], convert: Callable[[Any], Any]) ->
 
 if not SIMULATED:
     _POWERS = (operator.pow, operator.ipow)
-    #: Operators whose right side is a count.
+    #: Operators with a count as their right operand.
     _COUNTED = (*_POWERS, operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
     _COMPARED = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
     _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
-    #: Of integers they make integers.
+    #: Operators that give integers for integers.
     _WHOLE = (*_ARITHMETIC, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
     _UNARY = (operator.neg, operator.pos, operator.invert)
     _LARGEST_POWER = 64
 
     @register_rewrite("before-inference")
     class _Numbers(Rewrite):  # type: ignore[misc]
-        """See `with_numbers`."""
+        """The rewrite that implements `with_numbers`."""
 
         def __init__(self, state: Any):
             self._arguments = tuple(getattr(state, "args", None) or ())
@@ -59,19 +59,19 @@ if not SIMULATED:
             return False
 
     class _Code:
-        """A function's code, and which of its variables are what.
+        """A function's code, and the role of each of its variables.
 
         Attributes:
-            kind: the type that numbers take.
-            kept: names of what is an index, a count, or a number that stays an integer with these.
-            powers: of these, the whole powers.
-            integers: names of variables that hold integers, whatever is done to them.
+            kind: the type that numbers are converted to.
+            kept: names of indices, counts, and numbers that stay integers because of these.
+            powers: the names among these that are whole exponents.
+            integers: names of variables that always hold integers.
         """
 
         def __init__(self, func_ir: Any, kind: type, arguments: Sequence[Any]):
             self._ir, self.kind = func_ir, kind
             self._is_real = issubclass(kind, np.floating)
-            # Of uint64 and the int64 that counters are Numba makes floats. Other integers meet each other as integers.
+            # Numba combines uint64 with a counter's int64 to a float. Other integers are combined as integers.
             self._meets = self._is_real or kind is np.uint64
             self._arguments = arguments if self._meets else ()
             self.kept, self.powers = self._counts()
@@ -79,17 +79,17 @@ if not SIMULATED:
             self.integers = self._integers()
             self.kept |= self._met_by_integers()
 
-        # -------------------------------------------------------- looking
+        # -------------------------------------------------------- analysis
 
         def _made(self, variable: Any) -> Any:
-            """The value of a variable, None where there are several."""
+            """Return the value of a variable, or None if it has several."""
             try:
                 return self._ir.get_definition(variable)
             except KeyError:
                 return None
 
         def _through(self, variable: Any, *ops: str) -> Any:
-            """The value of a variable, behind nested expressions of these kinds."""
+            """Return the value of a variable, inside nested expressions of these kinds."""
             for op in ops:
                 made = self._made(variable)
                 if getattr(made, "op", "") != op:
@@ -102,12 +102,12 @@ if not SIMULATED:
                 yield from block.find_exprs()
 
         def _called(self, expression: Any) -> Any:
-            """The function that is called, None where that is not known."""
+            """Return the function that is called, or None if it is not known."""
             made = self._made(expression.func)
             return _constant_of_module(self._ir, made) if isinstance(made, numba_ir.Expr) else _value(made)
 
         def _counts(self) -> tuple[set[str], set[str]]:
-            """The names of what is an index, a count or a whole power, and of those the powers."""
+            """Return the names of indices, counts and whole exponents, and the names of the exponents alone."""
             kept: set[str] = set()
             powers: set[str] = set()
             for expression in self._expressions():
@@ -125,7 +125,7 @@ if not SIMULATED:
             return kept | powers, powers
 
         def _keep_what_makes(self, names: set[str]) -> None:
-            """Keep what counts are computed from: the 1 of t[k + 1]."""
+            """Keep the numbers that counts are computed from, such as the 1 in t[k + 1]."""
             names = set(names)
             while names:
                 for made in self._ir._definitions.get(names.pop(), ()):
@@ -140,7 +140,7 @@ if not SIMULATED:
                     names |= more
 
         def _integers(self) -> set[str]:
-            """All variables, less those that are made of anything else but integers."""
+            """Return all variables except those that are computed from anything but integers."""
             found, before = set(self._ir._definitions), -1
             while len(found) != before:
                 before = len(found)
@@ -157,7 +157,7 @@ if not SIMULATED:
                 return isinstance(known, types.Integer) and (self._is_real or known != types.uint64)
             if not isinstance(made, numba_ir.Expr):
                 return name in self.kept and type(_value(made)) is int
-            if made.op == "pair_first":  # the next of what is iterated over
+            if made.op == "pair_first":  # the next value of an iteration
                 range_of = self._through(made.value, "iternext", "getiter")
                 return getattr(range_of, "op", "") == "call" and self._called(range_of) is range
             if made.op == "unary":
@@ -168,7 +168,7 @@ if not SIMULATED:
             return _operator(made) in _WHOLE and self._are_integers((made.lhs, made.rhs), found)
 
         def _are_integers(self, parts: Sequence[Any], found: set[str]) -> bool:
-            """True where integers meet integers, or such as are written here."""
+            """Return True if integers are combined with integers or with integer constants."""
             return any(part.name in found for part in parts) and all(
                 part.name in found or self._is_written(part.name) for part in parts
             )
@@ -189,10 +189,10 @@ if not SIMULATED:
                     met |= {part.name for part in parts} - self.integers
             return met
 
-        # -------------------------------------------------------- writing
+        # -------------------------------------------------------- changes
 
         def write(self, convert: Callable[[Any], Any]) -> None:
-            """Convert the numbers that are written."""
+            """Convert the numeric constants."""
             for block in self._ir.blocks.values():
                 for statement in block.find_insts(numba_ir.Assign):
                     value, name = statement.value, statement.target.name
@@ -205,11 +205,11 @@ if not SIMULATED:
                         if name in self.powers and type(number) is float and number == int(number):
                             value.value = int(number)
                         elif name not in self.kept:
-                            # In place: the function's definitions hold the same object.
+                            # Change it in place: the function's definitions hold the same object.
                             value.value = convert(number)
 
         def meet(self) -> None:
-            """Convert integers where they meet other numbers."""
+            """Convert integers that are combined with other numbers."""
             if not self._meets:
                 return
             for block in self._ir.blocks.values():
@@ -218,7 +218,7 @@ if not SIMULATED:
                     value = statement.value if isinstance(statement, numba_ir.Assign) else None
                     name = "" if value is None else statement.target.name
                     if isinstance(value, numba_ir.Var) and self._counts_here(value) and name not in self.integers:
-                        statement.value = self._cast(block, body, value)  # it holds other numbers, too
+                        statement.value = self._cast(block, body, value)  # the variable also holds other numbers
                     elif isinstance(value, numba_ir.Expr) and name not in self.kept:
                         if value.op in ("binop", "inplace_binop"):
                             left, right = self._meeting(_operator(value), value.lhs, value.rhs)
@@ -234,7 +234,7 @@ if not SIMULATED:
             return variable.name in self.integers
 
         def _meeting(self, fn: Any, *sides: Any) -> tuple[bool, bool]:
-            """Which sides of an operator are integers that are to become numbers."""
+            """Return which operands of an operator are integers that must be converted."""
             left, right = map(self._counts_here, sides)
             if fn in _ARITHMETIC or (fn in _COMPARED and self._is_real):
                 whole = [side.name in self.integers or side.name in self.kept for side in sides]
@@ -244,14 +244,14 @@ if not SIMULATED:
             return False, False
 
         def _is_of_numbers(self, call: Any) -> bool:
-            """True for a call that makes a float of an integer, or meets one with a number."""
+            """Return True for a call that makes a float of an integer, or combines an integer with a number."""
             called = self._called(call)
             if called in (min, max):
                 return not self._are_integers(call.args, self.integers)
             return self._is_real and getattr(called, "__module__", "") == math.__name__
 
         def _cast(self, block: Any, body: list[Any], number: Any) -> Any:
-            """A variable that holds an integer as a number, once what is appended to `body` is done."""
+            """Return a variable for an integer converted to a number; `body` gets the statements that do this."""
             loc = number.loc
             kind, cast = (block.scope.redefine(name, loc) for name in ("$kind", "$number"))
             call = numba_ir.Expr.call(kind, (number,), (), loc)
@@ -261,27 +261,27 @@ if not SIMULATED:
             return cast
 
     def _operator(value: Any) -> Any:
-        """The operator of an expression of two numbers, that of `+=` too; None of all else."""
+        """Return the operator of a binary expression, also of an in-place one such as `+=`; None for other values."""
         op = getattr(value, "op", "")
         return value.fn if op == "binop" else value.immutable_fn if op == "inplace_binop" else None
 
     def _value(made: Any) -> Any:
-        """The constant or the global that a variable is, None where it is neither."""
+        """Return the constant or the global of a variable; None if it is neither."""
         return made.value if isinstance(made, (numba_ir.Const, numba_ir.Global, numba_ir.FreeVar)) else None
 
     def _constant_of_module(func_ir: Any, value: Any) -> Any:
-        """The constant that `module.name` stands for, None where a value is not such an expression."""
+        """Return the constant of an expression `module.name`; None for other values."""
         if not isinstance(value, numba_ir.Expr) or value.op != "getattr":
             return None
         try:
             return getattr(func_ir.get_definition(value.value).value, value.attr, None)
-        except Exception:  # no name of a module
+        except Exception:  # not a name of a module
             return None
 
     def _is_whole(func_ir: Any, variable: Any) -> bool:
-        """True for a constant without a fraction, small enough to be multiplied out."""
+        """Return True for a constant without a fraction, small enough to be expanded into products."""
         try:
             number = func_ir.infer_constant(variable)
-        except Exception:  # it is none
+        except Exception:  # not a constant
             return False
         return type(number) in (int, float) and abs(number) <= _LARGEST_POWER and number == int(number)

@@ -32,7 +32,7 @@ __all__ = ["install"]
 
 @contextmanager
 def _row_stack(module: ModuleType) -> Iterator[None]:
-    """Inside, NumPy has `row_stack`."""
+    """Provide `row_stack` in NumPy for a while."""
     missing = not hasattr(np, "row_stack")
     if missing:
         np.row_stack = np.vstack  # the same function up to NumPy 2.4
@@ -44,12 +44,12 @@ def _row_stack(module: ModuleType) -> Iterator[None]:
 
 
 def _at_first_call(module: ModuleType, methods: dict[str, tuple[str, ...]], install: Callable[..., None]) -> None:
-    """Let methods of a module's classes call `install` at their first call, with themselves: it may replace them.
+    """Make methods of a module's classes call `install` at their first call, with these methods; it may replace them.
 
-    numbacc's code needs modules that are not imported yet, so it is imported then.
+    numbacc's code needs modules that are not imported yet, so it is imported at that time.
 
     Args:
-        methods: class -> its methods. Those that a version of the module does not have are left out.
+        methods: class -> its methods. Methods that a version of the module does not have are skipped.
     """
     before: dict[tuple[str, str], Any] = {}
     for owner, names in methods.items():
@@ -81,21 +81,21 @@ def _at_first_call(module: ModuleType, methods: dict[str, tuple[str, ...]], inst
 
 @contextmanager
 def _own_launches(module: ModuleType) -> Iterator[None]:
-    """Afterwards, the simulator's kernels let numbacc run them."""
+    """After the import, make the simulator's kernels let numbacc run them."""
     yield
     _at_first_call(module, {"FakeCUDAKernel": ("__call__", "__getitem__", "forall")}, dispatch.simulate_launches)
 
 
 @contextmanager
 def _compiled_launches(module: ModuleType) -> Iterator[None]:
-    """Afterwards, kernels of a GPU let numbacc run them, inside of `numbacc.simulate()` and without a GPU."""
+    """After the import, make GPU kernels let numbacc run them, inside `numbacc.simulate()` and without a GPU."""
     yield
     _at_first_call(module, _DISPATCHERS, partial(dispatch.compile_launches, module))
 
 
 @contextmanager
 def _own_arrays(module: ModuleType) -> Iterator[None]:
-    """Afterwards, a module makes its arrays by `numbacc.cuda`, which needs no GPU."""
+    """After the import, make a module create its arrays by `numbacc.cuda`, which needs no GPU."""
     yield
     module.cuda = dispatch.names_of_cuda()  # type: ignore[attr-defined]
 
@@ -119,7 +119,7 @@ _AROUND: dict[str, Callable[[ModuleType], AbstractContextManager[None]]] = {
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules that change, by asking the other finders."""
+    """A finder of the modules that change; it asks the other finders."""
 
     is_numbaccs = True
 
@@ -137,7 +137,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Executes a module inside of a context; everything else is left to the module's own loader."""
+    """A loader that executes a module inside a context; the module's own loader does everything else."""
 
     def __init__(self, own: Any, around: Callable[[ModuleType], AbstractContextManager[None]]):
         self._own, self._around = own, around

@@ -1,4 +1,4 @@
-"""Objects with one owner: Python copies of them would be second owners of one address, freed twice."""
+"""Objects with one owner: a Python copy would be a second owner of the same address, which would be freed twice."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any, NoReturn
 
 from ..errors import DTypeError
 
-#: What memory's owners say.
+#: The hint of memory's owners.
 ARRAY_INSTEAD = "copy the array that it belongs to"
 
-#: What plans say: they hold launchers and descriptors of their process.
+#: The hint of plans, which hold launchers and descriptors of their process.
 PLAN_INSTEAD = "share it, threads may; in another process make it again with the function that made it"
 
 
 class NotCopied:
-    """Base of what `copy.copy`, `copy.deepcopy` and `pickle` refuse, each class saying what to do instead."""
+    """Base of classes that `copy.copy`, `copy.deepcopy` and `pickle` cannot copy; each class names an alternative."""
 
     __slots__ = ()
 
-    #: What to do instead; it ends the message.
+    #: The alternative, which ends the message.
     _instead = "share the object itself"
 
     def __copy__(self) -> NoReturn:

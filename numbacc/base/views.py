@@ -1,7 +1,7 @@
-"""Views: how a part of an array, or its elements in another shape, lie in the array's memory.
+"""Views: the layout of a part of an array, or of its elements in another shape.
 
-Indices and shapes mean what they mean in NumPy. The everyday indices are worked out here, in a third of the time that a
-NumPy array instead of the array (`shadow`) takes; all others, and invalid ones, are left to NumPy.
+Indices and shapes have the same meaning as in NumPy. Common indices are computed here, which takes a third of the time
+of NumPy on a stand-in array (`shadow`). NumPy handles all others, and invalid ones.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from ..errors import IndexRangeError, LayoutError, ShapeError, shown
 from .layout import Layout, layout, normalize_axis, row_major_strides, shadow
 
-#: Where shadows lie here: an address that leaves room on both sides.
+#: The address of shadows here: it leaves room on both sides.
 _BASE = 1 << 62
 
 
 def index_parts(index: Any) -> tuple[Any, ...]:
-    """An index as the tuple of its parts."""
+    """Return an index as the tuple of its parts."""
     return index if isinstance(index, tuple) else (index,)
 
 
 def part(array: Layout, index: Any) -> tuple[Layout, int]:
-    """(layout, bytes behind the array's address) of the view that a basic index gives.
+    """Return (layout, bytes after the array's address) of the view that a basic index selects.
 
     Raises:
         LayoutError: the index would need a copy, or is invalid. IndexRangeError: it is out of range.
@@ -51,7 +51,7 @@ def part(array: Layout, index: Any) -> tuple[Layout, int]:
                 start, stop, step = one.indices(shape[axis])
                 count = len(range(start, stop, step))
                 lengths.append(count)
-                steps.append(step * stride if count else stride)  # as NumPy has it
+                steps.append(step * stride if count else stride)  # as in NumPy
                 offset += start * stride if count else 0
             elif kind is int and -shape[axis] <= one < shape[axis]:
                 offset += (one if one >= 0 else one + shape[axis]) * strides[axis]
@@ -63,13 +63,13 @@ def part(array: Layout, index: Any) -> tuple[Layout, int]:
                 return _by_numpy(array, index)
             axis += 1
     except (IndexError, TypeError, ValueError):
-        return _by_numpy(array, index)  # which says what is wrong
+        return _by_numpy(array, index)  # which raises the right error
     made = layout((*lengths, *shape[axis:]), (*steps, *strides[axis:]), array.dtype, array.device)
     return made, offset
 
 
 def of_element(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The index of one element: numbers, a tuple of them, or of more axes one number that counts in C order.
+    """Return the index of one element: numbers, a tuple of them, or (for several axes) one number in C order.
 
     Raises:
         IndexRangeError: that number is out of range.
@@ -84,7 +84,7 @@ def of_element(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def diagonal(array: Layout, offset: int, axis1: int, axis2: int) -> tuple[Layout, int]:
-    """(layout, bytes behind the array's address) of the view of the diagonals of two axes, which comes last.
+    """Return (layout, bytes after the array's address) of the view of the diagonals of two axes, as the last axis.
 
     Raises:
         ShapeError: there are no such two axes.
@@ -97,25 +97,25 @@ def diagonal(array: Layout, offset: int, axis1: int, axis2: int) -> tuple[Layout
 
 
 def component(array: Layout, imaginary: bool) -> tuple[Layout, int]:
-    """(layout, bytes behind the array's address) of the view of the real or imaginary parts of a complex array."""
+    """Return (layout, bytes after the array's address) of the view of a complex array's real or imaginary parts."""
     size = array.itemsize // 2
     return layout(array.shape, array.strides, np.dtype(f"f{size}"), array.device), size if imaginary else 0
 
 
 def _by_numpy(array: Layout, index: Any) -> tuple[Layout, int]:
-    """`part`, of any index."""
+    """Return the result of `part` for any index, computed by NumPy."""
     view = _part_of(shadow(_BASE, array), index)
     offset = view.__array_interface__["data"][0] - _BASE if array.size else 0
     return _seen(array, view), offset
 
 
 def _seen(array: Layout, view: np.ndarray[Any, Any]) -> Layout:
-    """The layout of a view of the array's shadow."""
+    """Return the layout of a view of the array's shadow."""
     return layout(view.shape, view.strides, array.dtype, array.device)
 
 
 def _basic_index(index: Any) -> tuple[Any, ...]:
-    """The index as a tuple with an Ellipsis, which makes NumPy return a view and never a scalar.
+    """Return the index as a tuple with an Ellipsis, which makes NumPy return a view and never a scalar.
 
     Raises:
         LayoutError: the index would need a copy.
@@ -127,7 +127,7 @@ def _basic_index(index: Any) -> tuple[Any, ...]:
         ):
             hint = ""
             if getattr(part, "dtype", None) == np.bool_:
-                hint = "; of a mask, use numbacc.elementwise.where(mask, x, other), or where= of the functions there"
+                hint = "; for a mask, use numbacc.elementwise.where(mask, x, other), or where= of the functions there"
             known = part is None or isinstance(part, (bool, float, complex, str, list, tuple, np.generic))
             raise LayoutError(
                 f"index {shown(part) if known else f'of a {type(part).__name__}'} is not supported: device arrays take "
@@ -137,7 +137,7 @@ def _basic_index(index: Any) -> tuple[Any, ...]:
 
 
 def _part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
-    """The view of a NumPy array that a basic index gives.
+    """Return the view of a NumPy array that a basic index selects.
 
     Raises:
         LayoutError: the index would need a copy, or is invalid. IndexRangeError: it is out of range.
@@ -148,14 +148,14 @@ def _part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
         raise IndexRangeError(f"index {shown(index)} does not fit shape {array.shape}: {error}") from None
     except LayoutError:
         raise
-    except (TypeError, ValueError) as error:  # slices of what is not an integer, or in steps of 0
+    except (TypeError, ValueError) as error:  # slices with non-integers or a step of 0
         raise LayoutError(f"index {shown(index)} is not supported: {error}") from None
     return view
 
 
 @lru_cache(maxsize=4096)
 def transposed(array: Layout, order: tuple[int, ...] | None = None) -> Layout:
-    """The layout with the axes reversed, or with these axes in this order; those left out are of length 1."""
+    """Return the layout with reversed axes, or with these axes in this order; omitted axes must have length 1."""
     axes = range(array.ndim - 1, -1, -1) if order is None else order
     shape, strides = (tuple(numbers[d] for d in axes) for numbers in (array.shape, array.strides))
     return layout(shape, strides, array.dtype, array.device)
@@ -163,7 +163,7 @@ def transposed(array: Layout, order: tuple[int, ...] | None = None) -> Layout:
 
 @lru_cache(maxsize=4096)
 def reshaped(array: Layout, wanted: tuple[int, ...]) -> Layout:
-    """The layout of the same elements, from the same address on, in another shape; one length may be -1.
+    """Return the layout of the same elements, starting at the same address, in another shape; one length may be -1.
 
     Raises:
         LayoutError: the strides allow no such view. ShapeError: it is not a shape, or the sizes differ.
@@ -186,7 +186,7 @@ def reshaped(array: Layout, wanted: tuple[int, ...]) -> Layout:
 
 @lru_cache(maxsize=4096)
 def broadcast(array: Layout, lengths: tuple[int, ...]) -> Layout:
-    """The layout repeated along new or length-1 axes, by strides of 0.
+    """Return the layout repeated along new or length-1 axes, by strides of 0.
 
     Raises:
         ShapeError: it does not broadcast to these lengths.
@@ -198,13 +198,13 @@ def broadcast(array: Layout, lengths: tuple[int, ...]) -> Layout:
 
 
 def squeezed(array: Layout, axes: tuple[int, ...] | None) -> Layout:
-    """The layout without these axes, which are of length 1; without all such axes if None."""
+    """Return the layout without these axes, which have length 1; without all axes of length 1 if None."""
     kept = [d for d, n in enumerate(array.shape) if (n != 1 if axes is None else d not in axes)]
     return transposed(array, tuple(kept))
 
 
 def is_contiguous(array: Layout) -> bool:
-    """True if the elements lie one behind the other in C order; so do none, and axes of length 1 have no stride."""
+    """Return True if the elements are contiguous in C order; empty arrays are, and axes of length 1 do not matter."""
     step = array.itemsize
     for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if n != 1 and stride != step:

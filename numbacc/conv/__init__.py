@@ -1,7 +1,7 @@
-"""Convolutions of one, two and three dimensions, forward and backward, channels first or last, in groups, by cuDNN.
+"""Convolutions in one, two and three dimensions with cuDNN: forward and backward, channels first or last, with groups.
 
-What they mean is written down in `numbacc.reference.conv`; `geometry` checks options and gives the shapes, `lowering`
-says what cuDNN is asked for.
+`numbacc.reference.conv` defines the results; `geometry` checks options and computes shapes; `lowering` draws cuDNN's
+graphs.
 """
 
 from ..base.keywords import explain

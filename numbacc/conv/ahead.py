@@ -1,4 +1,4 @@
-"""The convolutions whose kernels `python -m numbacc compile` makes."""
+"""The convolutions that `python -m numbacc compile` compiles kernels for."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .lowering import copies, others, ways, widened
 from .plans import ConvPlan, converted
 from .problem import ConvCall, ConvProblem, activations_of, resolve
 
-#: Pixels of an image in each direction: a channel of which is many times 16 bytes, and is not.
+#: Sides of an image: with the first, the size of a channel is a multiple of 16 bytes; with the second, it is not.
 _SIDES = (56, 7)
-#: Of x and w the shapes, and their layout.
+#: Shapes of x and w, with their layout.
 _IMAGES = [
     given
     for side in _SIDES
@@ -30,13 +30,17 @@ _IMAGES = [
     )
 ]
 
-#: Taps in each direction, and strides, of layers that meet images.
+#: Taps along each side, and strides, of typical first layers of image networks.
 _FIRST_LAYERS = ((7, 2), (3, 2), (3, 1), (14, 14), (16, 16))
 
 
 def everyday_conv(dense: Callable[..., Layout]) -> Iterator[Operation]:
-    """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
-    its fused kernels cannot read it, of kernels where a gradient is a convolution, and of images with few channels."""
+    """Yield the operations that numbacc's kernels run around everyday convolutions.
+
+    They are the epilogues that cuDNN leaves to numbacc; conversions around int8 convolutions; depthwise convolutions;
+    and copies: of misaligned operands, of kernels for gradients that run as convolutions, and of images with few
+    channels.
+    """
     for dtype, (shape, kernels, order) in product(FLOATS, _IMAGES):
         yield from _around(forward.request(shape, kernels, dtype=dtype, bias=True, layout=order).problem.call)
     for (shape, kernels, order), result in product(_IMAGES, ("int32", "float32")):
@@ -60,13 +64,13 @@ def everyday_conv(dense: Callable[..., Layout]) -> Iterator[Operation]:
 
 
 def _moved(problem: ConvProblem) -> Iterator[Operation]:
-    """The copies of operands for a convolution that is computed as another one."""
+    """Yield the copies of operands for a convolution that is computed as another one."""
     for other in others(problem):
         yield from copies(problem, other)
 
 
 def _depthwise() -> Iterator[ConvCall]:
-    """Convolutions of 3 x 3 taps in all directions, of few places and of many, with all that may follow."""
+    """Yield convolutions of 3 x 3 taps in all directions, with few outputs and with many, and with all epilogues."""
     for dtype, batch, stride in product(FLOATS, (1, 256), (1, 2)):
         shapes = (batch, 56, 56, 64), (64, 3, 3, 1)
         options = {"dtype": dtype, "layout": "NHWC", "groups": 64, "padding": 1, "stride": stride}
@@ -78,8 +82,10 @@ def _depthwise() -> Iterator[ConvCall]:
 
 
 def _around(call: ConvCall) -> Iterator[MapExecutable]:
-    """Our kernels behind a convolution, around one of int8: with its bias or none, each activation, and as much done by
-    cuDNN as may be."""
+    """Yield numbacc's kernels after a convolution, and around one of int8.
+
+    They cover each activation, with and without a bias, and every part of the epilogue that cuDNN may fuse.
+    """
     problem = resolve(call)
     for activation, bias in product((None, *activations_of(problem.out)), (None, call.bias)):
         plan = ConvPlan(call._replace(activation=activation, bias=bias))

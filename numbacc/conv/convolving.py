@@ -1,4 +1,4 @@
-"""`numbacc.conv`'s functions: a convolution and its gradients, each over one cache of plans."""
+"""The functions of `numbacc.conv`: a convolution and its gradients, which share one cache of plans."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTEGERS = frozenset([int])
 
 
 def _forget() -> None:
-    """Forget what cuDNN proposed, too, where there is a GPU: without Numba there is nothing that could."""
+    """Forget cuDNN's proposals, too. Without a GPU there is nothing to forget, and Numba may be missing."""
     if has_gpu():
         graph_library().algorithms.clear()
 
@@ -34,7 +34,7 @@ def _are_whole(value: Any) -> bool:
     return type(value) is int or (type(value) is tuple and _INTEGERS.issuperset(map(type, value)))
 
 
-#: Options that are integers, or tuples of them -> whether a value is one.
+#: Options that are integers, or tuples of them -> a function that checks whether a value is valid.
 _GUARDS = {
     "x_shape": _are_whole,
     "w_shape": _are_whole,
@@ -45,19 +45,19 @@ _GUARDS = {
 
 
 def _keep(**given: Any) -> tuple[Array, Saved]:
-    """Return y and the saved object of a call with these arguments."""
+    """Return y and the saved object of a call of `forward` with these arguments."""
     check_activation(given["activation"])
     return forward(**given), saved(given)
 
 
 def _opened_data(defaults: Mapping[str, Any], /, **given: Any) -> dict[str, Any]:
-    """Return the arguments of a gradient in which w is a saved object."""
+    """Return the arguments of a call of `backward_data` whose w is a saved object."""
     x, w, own = opened(given["w"], given, defaults)
     return {**given, "w": w, "x_shape": tuple(x.shape), **own}
 
 
 def _opened_filter(defaults: Mapping[str, Any], /, **given: Any) -> dict[str, Any]:
-    """Return the arguments of a gradient in which x is a saved object."""
+    """Return the arguments of a call of `backward_filter` whose x is a saved object."""
     x, w, own = opened(given["x"], given, defaults)
     return {**given, "x": x, "w_shape": tuple(w.shape), **own}
 
@@ -98,55 +98,58 @@ def forward(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """Convolve: y = activation(alpha (x * w) + beta out + bias), where
+    """Compute a convolution: y = activation(alpha (x * w) + beta out + bias).
 
         (x * w)[n, k, p] = Σ_c Σ_r w[k, c, r] x[n, c, p stride + r dilation - padding]
 
-    is a cross-correlation, as in torch and every other library of the field; `flip` makes it a convolution as in
-    mathematics. One, two or three spatial dimensions.
+    This is a cross-correlation, as in torch and all other deep learning libraries; `flip` makes it a convolution as in
+    mathematics. There are one, two or three spatial dimensions.
 
     Args:
         x: array in the order of `layout`, (N, C, ...) or (N, ..., C), any strides; float32, float64, float16, bfloat16
             or int8. N may be 0.
         w: kernels, in the same order: (K, C/groups, ...) or (K, ..., C/groups), of x's dtype.
-        bias: None, or K numbers of the result's dtype.
-        activation: None, relu, leaky_relu (slope 0.01), gelu, gelu_tanh, silu, sigmoid, tanh or elu (factor 1). Of
-            int32 relu alone.
+        bias: None, or K elements of the result's dtype.
+        activation: None, relu, leaky_relu (slope 0.01), gelu, gelu_tanh, silu, sigmoid, tanh or elu (factor 1). Results
+            in int32 support relu alone.
         stride, padding, dilation, groups, layout: as in `output_shape`.
         flip: whether kernels are flipped along all spatial dimensions.
-        alpha, beta: numbers; beta other than 0 needs `out`. Where one is 0, what it would scale is not read. A plan is
-            made for each. Of int8 beta is 0, and of int32 alpha is 1.
-        out_dtype: of the result: x's; of int8 "int32" or "float32", by default that of out, or int32.
-        compute: "tf32" lets tensor cores shorten products of float32 to 10 bits; "float32_fft" lets Fourier transforms
-            of float32 be multiplied, whose errors are small beside the largest sums around, not beside each. By default
-            float32 is float32; 16-bit floats are added up in float32, and int8 in int32.
+        alpha, beta: scalars; a beta other than 0 needs `out`. If one of them is 0, the array that it scales is not
+            read. A plan is made for one value. For int8, beta must be 0; for int32 results, alpha must be 1.
+        out_dtype: dtype of the result. By default it is x's. For int8 it is "int32" or "float32", by default the dtype
+            of out, or int32.
+        compute: "tf32" lets tensor cores round float32 inputs to 10 bits of mantissa; "float32_fft" allows Fourier
+            transforms in float32, with errors that are small relative to the largest sums nearby, not to each sum. By
+            default float32 is exact float32. Sums of 16-bit floats are in float32, and sums of int8 in int32.
         deterministic: whether the same arrays must give the same bits on every run.
-        tune: measure cuDNN's plans, and kernels of ours, the first time, wait for that, and keep the fastest, also on
-            disk.
+        tune: whether to measure cuDNN's plans and numbacc's kernels on the first call, wait for the results, and keep
+            the fastest, also on disk.
         workspace_limit: bytes of scratch memory that cuDNN may use; 1 GiB if None.
         return_saved: whether to return a second object, which carries x, w and the options to
             `backward_data(dy, saved)` and `backward_filter(saved, dy)`; not with an activation.
-        out: where to write the result, of its shape and dtype, any strides; it shares no memory with the others.
+        out: where to write the result, with its shape and dtype, any strides; it must not share memory with the other
+            arrays.
 
     Returns:
         y, in the order of `layout`, contiguous; `out` if given. With return_saved (y, saved).
 
     Raises:
-        ShapeError: as `output_shape`; bias or out has another shape.
-        DTypeError: dtypes other than these, or not one dtype.
-        OptionError: an option is not one of these, or not for this dtype.
+        ShapeError: as in `output_shape`; bias or out has the wrong shape.
+        DTypeError: a dtype is not supported, or the dtypes differ.
+        OptionError: an option has an invalid value, or does not support this dtype.
         LayoutError: out shares memory with an argument, or its elements share memory.
-        UnsupportedError: cuDNN has no engine for it on this GPU; the message says what each lacks.
+        UnsupportedError: cuDNN has no engine for it on this GPU; the message gives the reasons.
         DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
 
-    What cuDNN does not fuse a kernel of ours does behind it (`forward.plan(...).info.backend` is "cudnn+kernel"):
-    all that follows float64 and int8, tanh and gelu_tanh of float32, and where channels are not the
-    innermost dimension all but ReLU behind a bias; a 16-bit result is then rounded between the two. Depthwise
-    convolutions with channels innermost are our kernels'.
+    A numbacc kernel runs after cuDNN and applies the part of the epilogue that cuDNN does not fuse
+    (`forward.plan(...).info.backend` is then "cudnn+kernel"). This is the whole epilogue of float64 and int8; tanh and
+    gelu_tanh of float32; and, if channels are not the innermost dimension, everything except a bias with or without
+    ReLU. A 16-bit result is then rounded between the two. numbacc's own kernels run depthwise convolutions with
+    channels innermost.
 
-    NaN is lost where cuDNN loses it: the ReLU that some of its engines fuse with a bias gives 0 for it, and few others
-    lose some of it. `info.algorithm` says so of engines that were seen to do it ("its ReLU gives 0 for NaN"). NumPy and
-    our kernels keep NaN: so does `elementwise.relu` behind a call without an activation.
+    Some cuDNN engines lose NaN: the ReLU that some of them fuse with a bias returns 0 for it, and a few others lose
+    some NaN. For engines that are known to do so, `info.algorithm` says it ("its ReLU gives 0 for NaN"). NumPy and
+    numbacc's kernels keep NaN. To keep NaN, call `elementwise.relu` after a call without an activation.
 
     Example:
         >>> x, w = np.arange(5.0).reshape(1, 1, 5), np.array([[[1.0, 0.0, -1.0]]])
@@ -190,25 +193,27 @@ def backward_data(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The gradient with respect to x of a loss whose gradient with respect to y = x * w is dy ("dgrad"):
+    """Compute the gradient with respect to x of a loss whose gradient with respect to y = x * w is dy ("dgrad").
 
         dx[n, c, i] = alpha Σ_k Σ_(p, r) dy[n, k, p] w[k, c, r] + beta out,  over p stride + r dilation - padding = i
 
-    which is also the transposed convolution of dy.
+    This is also the transposed convolution of dy.
 
     Args:
-        dy: array of the shape of the output; floats as in `forward`.
-        w: the saved object of `forward(..., return_saved=True)`, as in `backward_data(dy, saved)`. Or the kernels, with
-        x_shape: the shape of x, which does not follow from those of dy and w where stride is not 1.
-        The others: the same as in `forward`; a saved object holds stride to alpha, and compute. If one is forgotten,
-            and the shapes fit nevertheless, the gradient is wrong and nothing reports it.
+        dy: array with the shape of the output; floats as in `forward`.
+        w: the saved object of `forward(..., return_saved=True)`, as in `backward_data(dy, saved)`. Or the kernels; then
+            x_shape is required.
+        x_shape: the shape of x. If stride is not 1, the shapes of dy and w do not determine it.
+        The others: the same as in `forward`; a saved object holds stride to alpha, and compute. If you forget one and
+            the shapes fit nevertheless, the gradient is wrong and nothing reports it.
 
     Returns:
-        dx, of x_shape, contiguous; `out` if given.
+        dx, with the shape x_shape, contiguous; `out` if given.
 
     Raises:
-        ShapeError: dy has another shape than the output. ArgumentsError: there is neither saved nor x_shape. The
-        others as in `forward`; int8 has no gradients.
+        ShapeError: as in `output_shape`; or dy does not have the shape of the output.
+        ArgumentsError: neither saved nor x_shape is given.
+        DTypeError: as in `forward`; gradients do not support int8.
 
     Example:
         >>> x, w = np.ones((1, 1, 5)), np.array([[[1.0, 0.0, -1.0]]])
@@ -254,23 +259,24 @@ def backward_filter(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The gradient with respect to w of a loss whose gradient with respect to y = x * w is dy ("wgrad"):
+    """Compute the gradient with respect to w of a loss whose gradient with respect to y = x * w is dy ("wgrad").
 
         dw[k, c, r] = alpha Σ_n Σ_p dy[n, k, p] x[n, c, p stride + r dilation - padding] + beta out
 
     Args:
         x: the saved object of `forward(..., return_saved=True)`, as in `backward_filter(saved, dy)`. Or the input,
             floats as in `forward`.
-        dy: array of the shape of the output.
+        dy: array with the shape of the output.
         w_shape: the shape of w, which a saved object holds.
-        The others: as in `backward_data`. With beta=1 and out gradients add up.
+        The others: as in `backward_data`. Gradients accumulate in out with beta=1.
 
     Returns:
-        dw, of w_shape, contiguous; `out` if given.
+        dw, with the shape w_shape, contiguous; `out` if given.
 
     Raises:
-        ShapeError: dy has another shape than the output. ArgumentsError: there is neither saved nor w_shape. The
-        others as in `forward`; int8 has no gradients.
+        ShapeError: as in `output_shape`; or dy does not have the shape of the output.
+        ArgumentsError: neither saved nor w_shape is given.
+        DTypeError: as in `forward`; gradients do not support int8.
 
     Example:
         >>> x = np.arange(5.0).reshape(1, 1, 5)
@@ -286,7 +292,7 @@ def backward_filter(
 def _find(
     direction: str, a: Any, b: Any, bias: Any, out: Any, shape: Any, options: tuple[Any, ...], stream: Any
 ) -> Any:
-    """Return the planned call of a function."""
+    """Return the planned call of a function, given its arguments."""
     names, handle = OPERANDS[direction], handle_of(stream)
     inputs = [operands.as_array(array, name, handle) for array, name in zip((a, b), names, strict=True)]
     if bias is not None:
@@ -304,7 +310,7 @@ def _find(
 
 
 def _made(direction: str, *parts: Any) -> ConvPlan:
-    """Return the plan of a key."""
+    """Make the plan of a key."""
     if direction == "forward":
         *options, target, bias, a, b = parts
         return ConvPlan(ConvCall(direction, a, b, bias, target, None, *options))

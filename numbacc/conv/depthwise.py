@@ -1,7 +1,7 @@
-"""Depthwise convolutions by kernels of our own: which are taken, and how they are launched.
+"""Depthwise convolutions with numbacc's own kernels: which convolutions they support, and how they are launched.
 
-They move each element once, and the time for that is all that they take, where there are few taps. cuDNN's first plans
-for them take up to forty times as long.
+The kernels move each element once. With few taps, they take no longer than this transfer. cuDNN's first plans for the
+same convolutions take up to forty times as long.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from ..runtime.launch_order import VECTOR_BYTES, LaunchOrder
 from ..runtime.steps import Scratch, Step
 from .problem import ConvProblem
 
-#: Taps of a kernel, at most: what is done for each is unrolled.
+#: The most taps of a kernel: the work for each tap is unrolled.
 _TAPS = 49
-#: The longest stride of a gradient of the input: a tile is as long.
+#: The longest stride of a gradient of the input: a tile has the same length.
 _STRIDE = 4
-#: Places, rows and columns are counted in 32 bits, with room for what lies around an image.
+#: A bound on outputs, rows and columns: 32 bits count them, with a margin for positions around an image.
 _LENGTH = 2**30
-#: Bytes of channels that threads side by side take: a line of a GPU's cache.
+#: Bytes of channels that neighbouring threads read together: a cache line of a GPU.
 _LINE = 128
-#: Bytes of an access of images, at least: in narrower ones our kernels are slow.
+#: The fewest bytes of an access to images: with narrower ones numbacc's kernels are slow.
 _NARROWEST = 8
-#: Bytes of an access in gradients of kernels, at most: a thread has so many sums for each channel. And 32-bit registers
-#: for these, at most, while accesses are no narrower than a word.
+#: The most bytes of an access in gradients of kernels, where a thread keeps the sums of all taps for each channel; and
+#: the most 32-bit registers for these sums, while accesses are at least a word wide.
 _SUMS_BYTES, _SUMS = 8, 64
-#: Rows and columns of a tile: at most, where there are few threads, in gradients of kernels, and of one row.
+#: Rows and columns of a tile: the most; with few threads; in gradients of kernels; and in images of one row.
 _TILE, _SMALL, _SHARED, _ROW = (8, 4), (2, 4), (4, 4), (1, 8)
-#: Rows of taps, at most, of which a tile has many rows.
+#: A tile has many rows only if kernels have at most this many rows of taps.
 _OVERLAP = 3
-#: Threads that keep an H200 busy, with so many channels each.
+#: Threads that keep an H200 busy, and the channels of each.
 _BUSY, _THREAD_CHANNELS = 100_000, 4
-#: Blocks that keep it busy, and tiles that a thread takes where there are more.
+#: Blocks that keep an H200 busy, and the tiles that a thread processes if there are more.
 _BLOCKS, _ROUNDS = 2112, 4
-#: Shares of kernels' gradients that blocks add up, about.
+#: The approximate number of partial gradients of kernels that blocks compute before they are added.
 _SHARES = 1056
 
 
 class Axis(NamedTuple):
-    """How tiles lie along rows or columns: see `kernels.conv.depthwise`.
+    """How tiles cover rows or columns: see `kernels.conv.depthwise`.
 
     Attributes:
-        tile: places of a tile.
-        tiles: how many there are.
-        advance, begin, lead: as there.
+        tile: outputs in a tile.
+        tiles: number of tiles.
+        advance, begin, lead: as in `kernels.conv.depthwise`.
     """
 
     tile: int
@@ -63,11 +63,11 @@ class Axis(NamedTuple):
 
 
 class ElementSteps(NamedTuple):
-    """The steps of an array in elements; 0 along axes of length 1, and along rows where there are none.
+    """The strides of an array in elements; 0 along axes of length 1, and along missing rows.
 
     Attributes:
-        first: along N, or of kernels along K.
-        row, column, channel: along these.
+        first: along N, or along K for kernels.
+        row, column, channel: along the axis of this name.
     """
 
     first: int
@@ -77,15 +77,15 @@ class ElementSteps(NamedTuple):
 
 
 def launches(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Scratch) -> list[Step]:
-    """The launches that compute a depthwise convolution of arrays that start at multiples of 16 bytes.
+    """Return the launches of a depthwise convolution whose arrays are aligned to 16 bytes.
 
     Args:
         problem: any convolution.
-        pairs: as in `LaunchOrder`, of all operands: where one launch does it all.
-        scratch: gets what they need of scratch memory.
+        pairs: as in `LaunchOrder`, of all operands; used if there is only one launch.
+        scratch: receives the scratch memory that they need.
 
     Returns:
-        one launch, of the problem's operands, or several steps; none where the convolution is left to cuDNN.
+        One launch on the problem's operands, or several steps. An empty list leaves the convolution to cuDNN.
     """
     if not is_ours(problem):
         return []
@@ -111,7 +111,7 @@ def is_ours(problem: ConvProblem) -> bool:
 
 
 def _has_kernel_of_cudnn(problem: ConvProblem) -> bool:
-    """Whether cuDNN has a kernel for it alone, which took 0.94 of the time of ours on an H200 (9.19)."""
+    """Return whether cuDNN has a dedicated kernel for this case. It took 0.94 of numbacc's time on an H200 (9.19)."""
     found, call = problem.geometry, problem.call
     window = found.window
     return (
@@ -125,7 +125,7 @@ def _has_kernel_of_cudnn(problem: ConvProblem) -> bool:
 
 
 def _images(problem: ConvProblem) -> tuple[Layout, Layout]:
-    """The two images of a problem."""
+    """Return the layouts of a problem's two images."""
     return problem.call.a, problem.call.b if problem.call.direction == "backward_filter" else problem.out
 
 
@@ -136,9 +136,9 @@ def _steps(problem: ConvProblem, array: Layout) -> ElementSteps:
 
 
 def _width(problem: ConvProblem) -> int:
-    """Channels next to each other that a thread may take, at most; 0 where that is too few."""
+    """Return how many neighbouring channels a thread may process, at most; 0 if they are too few."""
     size = problem.out.itemsize
-    # As many as their sums fill 16 bytes.
+    # The accumulators of all channels of a thread fill 16 bytes.
     width = gcd(VECTOR_BYTES // TABLE[problem.accumulator].itemsize, problem.geometry.channels)
     for array in _images(problem):
         found = _steps(problem, array)
@@ -149,21 +149,21 @@ def _width(problem: ConvProblem) -> int:
 
 
 def _pairs(numbers: Sequence[int], neutral: int) -> tuple[int, int]:
-    """Numbers of rows and columns."""
+    """Return the numbers of rows and columns, with a neutral number for missing rows."""
     rows, columns = (neutral, *numbers)[-2:]
     return rows, columns
 
 
 class DepthwiseWalk:
-    """What follows from a problem for its kernels.
+    """The parameters of the depthwise kernels for a problem.
 
     Attributes:
         is_flipped: whether taps are counted from the last.
         upward: as in `DepthwiseSpec`.
         axes: rows and columns.
-        width, across, blocks: channels of a thread, threads side by side, blocks side by side.
-        tiles: in all.
-        groups: of as many tiles as a block has threads for at once.
+        width, across, blocks: channels of a thread, neighbouring threads, and neighbouring blocks.
+        tiles: number of all tiles.
+        groups: number of groups of tiles; a block processes one group at once.
     """
 
     def __init__(self, problem: ConvProblem, width: int):
@@ -178,7 +178,7 @@ class DepthwiseWalk:
         self.upward = direction == "backward_data" and max(self.stride) > 1
         self.is_flipped = window.flip
         if direction == "backward_data" and not self.upward:
-            # Without a stride it is a convolution with the taps in the other order.
+            # Without a stride, this gradient is a convolution with the taps in the opposite order.
             self.is_flipped = not window.flip
             lead = _pairs([(r - 1) * d - n for r, d, n in zip(self.taps, self.dilation, lead, strict=True)], 0)
         self.tile = self._tile(places)
@@ -190,7 +190,7 @@ class DepthwiseWalk:
         self.groups = -(-self.tiles // (DEPTHWISE_THREADS // self.across))
 
     def _tile(self, places: tuple[int, int]) -> tuple[int, int]:
-        """The more places, the fewer elements are loaded for each; as many as registers and threads allow."""
+        """Return rows and columns of a tile. Larger tiles load fewer elements, but need more registers and threads."""
         if self.problem.call.direction == "backward_filter":
             most = _ROW if places[0] == 1 else _SHARED
             rows, columns = (max(k for k in range(1, n + 1) if not p % k) for n, p in zip(most, places, strict=True))
@@ -200,7 +200,7 @@ class DepthwiseWalk:
             return rows, columns
         if places[0] == 1:
             return _ROW
-        # Of large kernels too many rows would be under way at once.
+        # With large kernels, a thread would have too many rows in flight at once.
         is_small = self.taps[0] <= _OVERLAP and max(*self.stride, self.dilation[0]) == 1
         threads = prod(self.problem.out.shape) // (prod(_TILE) * _THREAD_CHANNELS)
         if not is_small or threads < _BUSY:
@@ -215,7 +215,7 @@ class DepthwiseWalk:
         return Axis(tile, -(-(places + before) // tile), tile // stride, lead // stride, before)
 
     def each(self, name: str) -> tuple[int, int]:
-        """An attribute of both axes."""
+        """Return an attribute of both axes."""
         rows, columns = (getattr(axis, name) for axis in self.axes)
         return rows, columns
 
@@ -232,7 +232,7 @@ class DepthwiseWalk:
         )
 
     def weights(self, array: Layout) -> tuple[int, int, int, int]:
-        """(where the first tap is, steps from channel to channel, row to row, tap to tap) of kernels."""
+        """Return the offset of a kernel's first tap, and the steps between channels, rows and taps."""
         steps = _steps(self.problem, array)
         if not self.is_flipped:
             return 0, steps.first, steps.row, steps.column
@@ -240,7 +240,7 @@ class DepthwiseWalk:
         return last, steps.first, -steps.row, -steps.column
 
     def sizes(self, array: Layout) -> tuple[int, int]:
-        """Rows and columns of an image."""
+        """Return the rows and columns of an image."""
         return _pairs(self.problem.geometry.window.parted(array.shape)[2], 1)
 
     @property
@@ -319,7 +319,7 @@ def _filter(problem: ConvProblem, scratch: Scratch) -> list[Step]:
 
 
 def _factors(problem: ConvProblem) -> tuple[int, ...]:
-    """alpha and beta, as the bits of float64."""
+    """Return alpha and beta as the bits of float64."""
     return tuple(
         int.from_bytes(struct.pack("<d", number), "little", signed=True)
         for number in (problem.call.alpha, problem.call.beta)

@@ -1,12 +1,12 @@
-"""The gradient of images with stride 1 as a convolution of dy: with other kernels, which are a copy of w.
+"""The gradient of images with stride 1, computed as a convolution of dy with a copy of w.
 
-From dx[n, c, i] = Σ_k Σ_(p, r) dy[n, k, p] w[k, c, r], over p + r d - lead = i, one has with q = R - 1 - r
+Start from dx[n, c, i] = Σ_k Σ_(p, r) dy[n, k, p] w[k, c, r], over p + r d - lead = i. With R taps and q = R - 1 - r,
 
     dx[n, c, i] = Σ_k Σ_q w'[c, k, q] dy[n, k, i + q d - lead'],  w'[c, k, q] = w[k, c, R - 1 - q],
     lead' = (R - 1) d - lead
 
-where R is the number of taps: a convolution without a stride whose padding is (R - 1) d less that of the first one, and
-whose result has the lengths of x. (Dumoulin and Visin 2016, arXiv:1603.07285, relationships 8 to 10.)
+This is a convolution without a stride. Its padding is (R - 1) d minus the original padding, and its result has the
+lengths of x. (Dumoulin and Visin 2016, arXiv:1603.07285, relationships 8 to 10.)
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from .geometry import ConvGeometry
 from .operand_copies import Copies
 from .problem import ConvProblem
 
-#: Of float32 on an H200 with cuDNN 9.19 (64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3): its engines for
+#: In float32 on an H200 with cuDNN 9.19 (64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3), engines for
 #: convolutions take 0.90 of the time of those for gradients, with tensor cores (0.57 ms, 0.63) and without (5.7, 6.4).
-#: The copy of w costs a launch: it is for many results. In 16 bits both take the same time, by Fourier transforms, too.
+#: The copy of w costs a launch, so it pays only for many results. In 16 bits, and with Fourier transforms, both take
+#: the same time.
 _FASTER, _RESULTS, _CHANNELS = ("exact", "tf32"), 2**22, 64
 
 
 def turned(problem: ConvProblem) -> ConvProblem | None:
-    """A gradient of images as a convolution, whose kernels lie packed in `call.b`; None where it is none."""
+    """Return a gradient of images as a convolution with packed kernels in `call.b`; None if that is impossible."""
     call, found = problem.call, problem.geometry
     window = found.window
     if call.direction != "backward_data" or {*window.stride} != {1}:
@@ -50,7 +51,7 @@ def turned(problem: ConvProblem) -> ConvProblem | None:
 
 
 def is_faster(problem: ConvProblem) -> bool:
-    """Whether a gradient of images is taken for a convolution unmeasured."""
+    """Return whether a gradient of images runs as a convolution without a measurement."""
     found = problem.geometry
     window = found.window
     return (
@@ -65,7 +66,7 @@ def is_faster(problem: ConvProblem) -> bool:
 
 
 def may_be_faster(problem: ConvProblem) -> bool:
-    """Whether it is worth measuring."""
+    """Return whether the convolution is worth measuring."""
     return problem.call.a.dtype.name == "float32"
 
 
@@ -78,18 +79,18 @@ class Turned(Copies):
         self._problem = problem
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
-        """See `Copies.into`."""
+        """Return the executable that copies an operand; see `Copies.into`."""
         if number == 1:
             return copy.executable(own, *copied(self._problem, dense))
         return super().into(number, own, dense)
 
 
 def copied(problem: ConvProblem, kernels: Layout) -> tuple[Layout, View]:
-    """How w becomes the kernels of `turned`: (their memory as a copy writes it, where in w each element is read).
+    """Return how w is copied to the kernels of `turned`: the written layout, and the view of w that is read.
 
     Args:
         problem: the gradient.
-        kernels: the layout of the convolution's kernels, (C, ..., K/groups) in the order of the problem's layout.
+        kernels: the layout of the convolution's kernels, (C, ..., K/groups) in the axis order of the problem's layout.
     """
     window, w = problem.geometry.window, problem.call.b
     groups = window.groups
@@ -99,7 +100,7 @@ def copied(problem: ConvProblem, kernels: Layout) -> tuple[Layout, View]:
     to_first, to_second, to_taps = window.parted(kernels.strides)
     written = layout(shape, (each * to_first, to_first, to_second, *to_taps), kernels.dtype, kernels.device)
     of_filter, of_channel, of_taps = window.parted(w.strides)
-    # Taps are counted from the last, unless they were already.
+    # Count taps from the last, unless they already are.
     last = 0 if window.flip else sum((n - 1) * step for n, step in zip(taps, of_taps, strict=True))
     steps = of_taps if window.flip else tuple(-step for step in of_taps)
     return written, view(0, last, (second * of_filter, of_channel, of_filter, *steps), shape)

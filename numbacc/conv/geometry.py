@@ -1,7 +1,7 @@
-"""The geometry of convolutions: options brought to one form, checked, and the shapes that follow from them.
+"""The geometry of convolutions: it normalizes and checks options, and computes shapes.
 
-Sources: the output's length and the meaning of padding, stride and dilation are those of Dumoulin and Visin 2016
-(arXiv:1603.07285); "same" is TensorFlow's and JAX's, which is torch's where that has it.
+Sources: the output's length, padding, stride and dilation follow Dumoulin and Visin 2016 (arXiv:1603.07285). "same" is
+defined as in TensorFlow and JAX, and as in torch where torch supports it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from ..base.layout import is_sequence, lengths_of, too_large
 from ..base.windows import Lengths, Window
 from ..errors import OptionError, ShapeError, shown, unknown
 
-#: The layouts of inputs and outputs. A kernel's has its outputs in the place of N, and a group's channels in that of C.
+#: The layouts of inputs and outputs. In the layout of kernels, N stands for the outputs and C for a group's channels.
 LAYOUTS = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
-#: The largest stride, dilation and padding: what 32 bits hold.
+#: The largest stride, dilation and padding: they fit in 32 bits.
 _LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class ConvGeometry:
-    """A checked convolution: three shapes, and how one becomes the other.
+    """A checked convolution: the three shapes, and the window that relates them.
 
     Attributes:
-        layout: one of LAYOUTS, for x and y.
+        layout: one of LAYOUTS; the layout of x and y.
         window: stride, padding, dilation, groups and flip.
         x_shape, w_shape, y_shape: the shapes of input, kernel and output.
     """
@@ -89,15 +89,15 @@ def geometry(
     flip: Any,
     names: tuple[str, str] = ("x", "w"),
 ) -> ConvGeometry:
-    """The geometry of a convolution.
+    """Return the geometry of a convolution.
 
     Args:
         x_shape, w_shape: the shapes of input and kernel.
         stride, padding, dilation, groups, layout, flip: as the user gave them; see `output_shape`.
-        names: what the user calls x and w, or "x_shape" and "w_shape" where only the shape is given.
+        names: the user's names of x and w, or "x_shape" and "w_shape" if only the shape is given.
 
     Raises:
-        ShapeError, OptionError: as `output_shape` says; flip is neither True nor False.
+        ShapeError, OptionError: as in `output_shape`; flip is neither True nor False.
     """
     dimensions, channels_last = _layout(layout)
     steps = _of_each(stride, "stride", layout, dimensions)
@@ -145,27 +145,29 @@ def output_shape(
     groups: int = 1,
     layout: str = "NCHW",
 ) -> tuple[int, ...]:
-    """The shape of the result of `conv.forward`: (length + zeros - (taps - 1) dilation - 1) // stride + 1 each way.
+    """Return the shape of the result of `conv.forward`.
+
+    Each spatial dimension has (length + zeros - (taps - 1) dilation - 1) // stride + 1 elements.
 
     Args:
-        x_shape: the input's, in the order of `layout`. Of its lengths only the batch, N, may be 0.
-        w_shape: the kernel's: for NCHW (K, C/groups, R, S), for NHWC (K, R, S, C/groups), for others likewise.
-        stride: elements from one window to the next: an integer, or one for each spatial dimension; at least 1.
-        padding: zeros around the input. An integer, for all sides; or for each spatial dimension an integer, or a pair
-            (before, behind). "valid" is 0. "same" gives outputs of length ⌈length / stride⌉; what cannot be halved, as
-            with kernels of even length, has one zero more behind.
-        dilation: elements from one tap to the next, as stride; 1 where they are neighbours.
-        groups: parts that C and K are divided into; outputs of a part depend on the channels of that part alone. With
-            groups=C it is a depthwise convolution.
+        x_shape: the input's shape, in the order of `layout`. Only the batch, N, may be 0.
+        w_shape: the kernel's shape: (K, C/groups, R, S) for NCHW, (K, R, S, C/groups) for NHWC, likewise for others.
+        stride: step from one window to the next in elements: an integer, or one for each spatial dimension; at least 1.
+        padding: zeros around the input. An integer applies to all sides. Otherwise, give an integer or a pair (before,
+            after) for each spatial dimension. "valid" is 0. "same" gives outputs of length ⌈length / stride⌉; if the
+            number of zeros is odd, as with kernels of even length, the extra zero is at the end.
+        dilation: step from one tap to the next in elements, in the same form as stride; 1 for adjacent taps.
+        groups: number of parts that C and K are divided into; outputs of a part depend on the channels of that part
+            alone. groups=C gives a depthwise convolution.
         layout: one of NCW, NWC, NCHW, NHWC, NCDHW and NDHWC.
 
     Returns:
         (N, K, ...), in the order of `layout`.
 
     Raises:
-        ShapeError: ranks; lengths of 0; channels that are not those of w, or cannot be divided into groups; a kernel
-            that is larger than the input with its zeros; a result that is too large.
-        OptionError: an unknown layout or padding; numbers that are out of range, or not as many as there are spatial
+        ShapeError: wrong ranks; lengths of 0; channels that differ from those of w, or cannot be divided into groups; a
+            kernel that is larger than the padded input; a result that is too large.
+        OptionError: an unknown layout or padding; numbers that are out of range, or not one for each spatial dimension.
             dimensions.
 
     Example:
@@ -188,14 +190,14 @@ def output_shape(
 
 
 def _layout(layout: Any) -> tuple[int, bool]:
-    """(the number of spatial dimensions, whether channels come last)."""
+    """Return the number of spatial dimensions, and whether channels come last."""
     if not isinstance(layout, str) or layout not in LAYOUTS:
         raise unknown("layout", layout, LAYOUTS, f"the layouts are {', '.join(LAYOUTS)}")
     return len(layout) - 2, layout.endswith("C")
 
 
 def _shape(shape: Any, name: str, layout: str, dimensions: int) -> tuple[Lengths, str]:
-    """A shape, and how a message speaks of it."""
+    """Return a shape as integers, and its text for messages."""
     lengths = lengths_of(shape, name=name)
     text = f"{name}={lengths}" if name.endswith("_shape") else f"{name} has shape {lengths}"
     if len(lengths) != dimensions + 2:
@@ -204,7 +206,7 @@ def _shape(shape: Any, name: str, layout: str, dimensions: int) -> tuple[Lengths
 
 
 def _parts(value: Any, name: str, layout: str, dimensions: int, hint: str = "") -> Sequence[Any]:
-    """What an option says for each spatial dimension."""
+    """Return the values of an option for each spatial dimension."""
     if not is_sequence(value):
         return (value,) * dimensions
     if len(value) != dimensions:
@@ -216,12 +218,12 @@ def _parts(value: Any, name: str, layout: str, dimensions: int, hint: str = "") 
 
 
 def _of_each(value: Any, name: str, layout: str, dimensions: int) -> Lengths:
-    """A stride or dilation for each spatial dimension."""
+    """Return a stride or dilation for each spatial dimension."""
     return tuple(integer(n, name, 1, _LARGEST) for n in _parts(value, name, layout, dimensions))
 
 
 def _padding(value: Any, layout: str, lengths: Lengths, reach: Lengths, stride: Lengths) -> tuple[tuple[int, int], ...]:
-    """The zeros on both sides of each spatial dimension."""
+    """Return the zeros on both sides of each spatial dimension."""
     if isinstance(value, str):
         if value == "valid":
             return ((0, 0),) * len(lengths)
@@ -233,7 +235,7 @@ def _padding(value: Any, layout: str, lengths: Lengths, reach: Lengths, stride: 
 
 
 def _same(length: int, reach: int, stride: int) -> tuple[int, int]:
-    """The zeros that give ⌈length / stride⌉ outputs, as many on either side, or one more behind."""
+    """Return the zeros that give ⌈length / stride⌉ outputs: equal on both sides, or one more at the end."""
     outputs = -(-length // stride)
     zeros = max((outputs - 1) * stride + reach - length, 0)
     return zeros // 2, zeros - zeros // 2

@@ -1,9 +1,9 @@
-"""Convolutions as graphs of cuDNN's: how arrays are described, and how much of an epilogue cuDNN does.
+"""Convolutions as cuDNN graphs: how arrays are described, and which part of an epilogue cuDNN computes.
 
-cuDNN sees images as (N, C, *pixels) whatever their layout, which is in the strides. One dimension becomes two, one of
-which has length 1. What follows a convolution is fused with it where cuDNN has engines for that: everything where
-channels are the innermost, only bias and ReLU where they are not (facts of 9.19 and 9.28); the rest is left to one of
-our kernels, behind. So is what cuDNN fuses, but slowly.
+cuDNN sees images as (N, C, *pixels) for every layout; the strides express the layout. One dimension becomes two, and
+one of these has length 1. An epilogue is fused with the convolution where cuDNN has engines for it: all of it if
+channels are innermost, only bias and ReLU otherwise (facts of 9.19 and 9.28). One of numbacc's kernels computes the
+rest afterwards, and also the parts that cuDNN fuses, but slowly.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .dgrad_as_fprop import Turned, is_faster, may_be_faster, turned
 from .operand_copies import PLAIN, Copies
 from .problem import ConvProblem
 
-#: Activation -> cuDNN's pointwise operations, and what they need to know. Its compiled hyperbolic tangent is NaN of
-#: arguments whose exponential is infinite (9.19); beyond 16 it is 1 in float32.
+#: Activation -> cuDNN's pointwise operations and their parameters. cuDNN's compiled hyperbolic tangent is NaN if the
+#: exponential of its argument is infinite (9.19), so arguments are limited to 16, where it is 1 in float32.
 _MODES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "relu": [("RELU_FWD", {})],
     "leaky_relu": [("RELU_FWD", {"slope": 0.01})],
@@ -36,25 +36,29 @@ _MODES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "tanh": [("RELU_FWD", {"lower": -16.0, "upper": 16.0}), ("TANH_FWD", {})],
     "elu": [("ELU_FWD", {})],
 }
-#: Those whose hyperbolic tangent is the hardware's, MUFU.TANH, in every engine that cuDNN compiles (9.19 and 9.28): PTX
-#: promises 11 bits of it. Behind sums of 9 products its errors were 30 times those of our kernel; other activations are
-#: made of exponentials, whose errors were those of ours.
+#: Activations that use the hardware's hyperbolic tangent, MUFU.TANH, in every engine that cuDNN compiles (9.19 and
+#: 9.28): PTX guarantees 11 bits of it. After sums of 9 products its errors were 30 times those of numbacc's kernel.
+#: Other activations are computed from exponentials, and their errors equal those of numbacc's kernels.
 _ROUGH = ("tanh", "gelu_tanh")
-#: Those that cuDNN has precompiled behind a bias in its generic engine alone, which is tens of times as slow as others:
-#: it would come first, since what is precompiled does. Our kernel, behind a bias by another engine, costs a pass over
-#: the result. In plans of 9.28 for T4, A100, H200 and B200 (16 bits, float32, tf32; 1, 2 and 3 dimensions; groups,
-#: strides, dilation, few channels and many, something added or not) there was, precompiled and with channels innermost:
-#: of a bias, alone or with ReLU, the generic engine behind others (but in float32 without tensor cores alone where
-#: kernels are dilated or padding uneven); with these two activations the generic engine, and behind it some for tensor
-#: cores that are compiled; with the other five nothing, nor with any, ReLU among them, without a bias.
+#: Activations that cuDNN has precompiled after a bias only in its generic engine, which is tens of times slower than
+#: others. It would be the first proposal, since precompiled engines come first. Instead, another engine adds the bias
+#: and numbacc's kernel applies the activation, which costs one pass over the result.
+#:
+#: Plans of 9.28 for T4, A100, H200 and B200 were examined (16 bits, float32, tf32; 1, 2 and 3 dimensions; groups,
+#: strides, dilation, few channels and many, with and without beta). These epilogues were precompiled with channels
+#: innermost:
+#: - a bias, alone or with ReLU: several engines, the generic one last. In float32 without tensor cores, with dilated
+#:   kernels or uneven padding: only the generic engine.
+#: - a bias with one of these two activations: the generic engine, followed by some for tensor cores that are compiled.
+#: - a bias with one of the other five activations, or any activation without a bias, even ReLU: nothing.
 _GENERIC_ALONE = ("sigmoid", "elu")
 
 
 class Way(NamedTuple):
-    """What cuDNN does of an epilogue; our kernel does the rest.
+    """The part of an epilogue that cuDNN computes; numbacc's kernel computes the rest.
 
     Attributes:
-        bias, activation: whether it adds the bias, and applies the activation.
+        bias, activation: whether cuDNN adds the bias, and applies the activation.
     """
 
     bias: bool
@@ -65,11 +69,11 @@ class LoweredConv(NamedTuple):
     """A problem as a graph.
 
     Attributes:
-        graphs: the graph; behind it others of the same tensors that may be faster.
-        operands: for each of its tensors with memory the number of the problem's operand, inputs first.
-        copies: pairs (number of an operand that cuDNN cannot take as it lies, layout of the copy that it gets).
-        way: what is left to do.
-        rearranged: "channels first" or "channels last" if that is not where the layout has channels in memory, else "".
+        graphs: the graph, followed by others of the same tensors that may be faster.
+        operands: the number of the problem's operand for each of the graph's tensors with memory, inputs first.
+        copies: pairs (number of an operand that cuDNN cannot use in place, layout of its copy).
+        way: the part of the epilogue that the graph computes.
+        rearranged: "channels first" or "channels last" if channels move in memory to that position, else "".
         made: how the copies are made.
     """
 
@@ -82,26 +86,26 @@ class LoweredConv(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How the computation differs from the call, for plans."""
+        """A text for plans: how the computation differs from the call."""
         return ", ".join(part for part in (self.rearranged, self.made.name) if part)
 
     def describe(self, engine: str, names: Sequence[str]) -> str:
-        """Return what plans print: `name`, the engine, and the copied operands, given all operands' names."""
+        """Return the text for plans: `name`, the engine, and the copied operands, given all operands' names."""
         copied = told_copies(names, [number for number, _ in self.copies if number not in self.made.numbers])
         return (f"{self.name}: {engine}" if self.name else engine) + copied
 
 
 def told_copies(names: Sequence[str], numbers: Sequence[int]) -> str:
-    """Return how plans name the operands that are copied, after the algorithm."""
+    """Return the list of copied operands that plans append to the algorithm."""
     return f"; copies {' and '.join(names[number] for number in numbers)}" if numbers else ""
 
 
 def forms(problem: ConvProblem, aligned: Sequence[bool], measured: bool = False) -> Iterator[LoweredConv]:
-    """The ways to ask cuDNN, best first: where it has no engine for one, the next is asked for.
+    """Yield the forms of a problem for cuDNN, best first: if it has no engine for one, the next is tried.
 
     Args:
         aligned: as in `lower`.
-        measured: whether others are measured with the first.
+        measured: whether alternatives are measured together with the first.
     """
     rest = [
         (other.is_faster and not measured, [lower_other(other, way, aligned) for way in ways(other.problem)])
@@ -118,12 +122,12 @@ def forms(problem: ConvProblem, aligned: Sequence[bool], measured: bool = False)
 
 
 class Other(NamedTuple):
-    """A convolution of other operands that gives the same.
+    """A convolution of other operands with the same result.
 
     Attributes:
-        problem: what is convolved.
-        made: how its operands, and the result, are made.
-        is_faster: whether it is taken unmeasured.
+        problem: the other convolution.
+        made: how its operands, and the result, are copied.
+        is_faster: whether it is used without a measurement.
         is_measured: whether it is worth measuring.
     """
 
@@ -134,7 +138,7 @@ class Other(NamedTuple):
 
 
 def others(problem: ConvProblem) -> list[Other]:
-    """The convolutions of other operands that give the same."""
+    """Return the convolutions of other operands with the same result."""
     found = []
     if (other := turned(problem)) is not None:
         found.append(Other(other, Turned(problem), is_faster(problem), may_be_faster(problem)))
@@ -146,7 +150,7 @@ def others(problem: ConvProblem) -> list[Other]:
 
 
 def copies(problem: ConvProblem, other: Other) -> Iterator[MapExecutable]:
-    """What moves a convolution's operands to another's, and its result back, where arrays lie as cuDNN takes them."""
+    """Yield the copies between a convolution's operands and another's, and of the result, for aligned arrays."""
     pairs = list(zip((*problem.inputs, problem.out), (*other.problem.inputs, other.problem.out), strict=True))
     for number in other.made.numbers:
         own, dense = pairs[number]
@@ -157,7 +161,7 @@ def copies(problem: ConvProblem, other: Other) -> Iterator[MapExecutable]:
 
 
 def room(problem: ConvProblem, lowered: LoweredConv) -> int:
-    """Bytes of scratch memory that copies which need not be leave to cuDNN."""
+    """Return the bytes of scratch memory that optional copies leave to cuDNN."""
     limit = problem.wants.workspace_limit
     assert limit is not None
     scratch = Scratch()
@@ -167,13 +171,13 @@ def room(problem: ConvProblem, lowered: LoweredConv) -> int:
 
 
 def ways(problem: ConvProblem, rearranged: bool = False, rough: bool = False) -> list[Way]:
-    """How much of an epilogue cuDNN may do, best first: where it has no engine for one, the next is tried.
+    """Return which parts of an epilogue cuDNN may compute, best first: if it has no engine for one, the next is tried.
 
-    That is most first, but where all of it takes longer than most of it and our kernel.
+    The largest part comes first, unless cuDNN is faster with a smaller part followed by numbacc's kernel.
 
     Args:
-        rearranged: whether it gets copies with the channels in the other place.
-        rough: whether functions count, too, that are not as exact as float32.
+        rearranged: whether cuDNN gets copies with the channels moved in memory.
+        rough: whether to include functions that are less exact than float32.
     """
     call = problem.call
     is_exact = rough or call.a.dtype.name != "float32" or call.activation not in _ROUGH
@@ -182,14 +186,14 @@ def ways(problem: ConvProblem, rearranged: bool = False, rough: bool = False) ->
     if not (bias or activation) or call.a.dtype.name in ("float64", "int8"):
         return [nothing]
     if problem.compute == "float32_fft":
-        # It has Fourier transforms for convolutions alone.
+        # cuDNN has Fourier transforms only for convolutions without an epilogue.
         alone = lower(problem, nothing, (True,) * (len(problem.inputs) + 1)).graphs[0]
         what = plain(alone)
         if what is not None and transforms_pay(what):
             return [nothing]
     found = [Way(True, False)] if bias and activation else []
     channels_last = problem.geometry.window.channels_last is not rearranged
-    # In company, cuDNN has engines for convolutions without factors only; additions have them.
+    # In a fused graph, cuDNN's engines support no factors of the convolution, only those of additions.
     has_factors = call.alpha == 1 or bias or call.beta
     if has_factors and is_exact and (channels_last or (bias and call.activation in (None, "relu"))):
         found.insert(len(found) if call.activation in _GENERIC_ALONE else 0, Way(bias, activation))
@@ -197,7 +201,7 @@ def ways(problem: ConvProblem, rearranged: bool = False, rough: bool = False) ->
 
 
 def cudnn_layout(array: Layout, named_last: bool, channels_last: bool) -> Layout:
-    """Return the layout in which cuDNN gets an array. Its engines have only been checked with these layouts.
+    """Return the layout of an array for cuDNN. cuDNN's engines have only been checked with these layouts.
 
     The array is packed, with channels innermost or right after N or K; a bias is contiguous. All operands of one
     convolution have their channels in the same place. With other strides cuDNN 9.19 wrote between the elements of a
@@ -206,7 +210,7 @@ def cudnn_layout(array: Layout, named_last: bool, channels_last: bool) -> Layout
     Args:
         array: an image, kernels or a bias.
         named_last: whether channels are its last axis.
-        channels_last: whether channels shall be innermost in memory.
+        channels_last: whether channels should be innermost in memory.
     """
     return packed(array) if array.ndim == 1 or named_last is channels_last else _moved(array, channels_last)
 
@@ -221,14 +225,14 @@ def is_proven(array: Layout, is_aligned: bool, wanted: Layout) -> bool:
 
 
 def _places(problem: ConvProblem, rearranged: bool) -> list[tuple[Layout, Layout]]:
-    """Return (operand, layout in which cuDNN gets it) for the inputs and the result."""
+    """Return each input and the result with their layouts for cuDNN."""
     named_last = problem.geometry.window.channels_last
     every = (*problem.inputs, problem.out)
     return [(array, cudnn_layout(array, named_last, named_last is not rearranged)) for array in every]
 
 
 def prefers_rearranged(problem: ConvProblem, aligned: Sequence[bool]) -> bool:
-    """Return whether moving channels to the other place in memory (innermost or not) copies fewer bytes."""
+    """Return whether moving channels in memory (to innermost, or away from it) copies fewer bytes."""
 
     def copied(rearranged: bool) -> int:
         places = zip(_places(problem, rearranged), aligned, strict=True)
@@ -238,12 +242,11 @@ def prefers_rearranged(problem: ConvProblem, aligned: Sequence[bool]) -> bool:
 
 
 def lower(problem: ConvProblem, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> LoweredConv:
-    """Return a problem as a graph whose epilogue is `way`. Operands that are not proven become copies.
+    """Return a problem as a graph whose epilogue is `way`. Operands that fail `is_proven` are copied.
 
     Args:
-        aligned: for each operand, inputs first, whether it starts on a multiple of 16 bytes.
-        rearranged: whether channels move to the other place in memory: innermost if the layout has them elsewhere, and
-            the other way round.
+        aligned: whether each operand starts at a multiple of 16 bytes, inputs first.
+        rearranged: whether channels move in memory: away from innermost if the layout has them there, else to it.
     """
     channels_last = problem.geometry.window.channels_last is not rearranged
     places = _places(problem, rearranged)
@@ -260,22 +263,22 @@ def lower(problem: ConvProblem, way: Way, aligned: Sequence[bool], rearranged: b
 
 
 def lower_other(other: Other, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> LoweredConv:
-    """A convolution as another, of which cuDNN does this much.
+    """Return a convolution as a graph of another convolution, whose epilogue is `way`.
 
     Args:
-        aligned: of the convolution's own operands.
+        aligned: alignment of the convolution's own operands.
         rearranged: as in `lower`.
     """
     arrays, made = (*other.problem.inputs, other.problem.out), other.made
     starts = [number in made.numbers or is_aligned for number, is_aligned in enumerate(aligned)]
     found = lower(other.problem, way, starts, rearranged)
-    # But for those that cuDNN wants elsewhere.
+    # Use the contiguous layouts, except where cuDNN needs another layout.
     every = {**{number: arrays[number] for number in made.numbers}, **dict(found.copies)}
     return found._replace(copies=tuple(sorted(every.items(), key=lambda pair: pair[0])), made=made)
 
 
 def _moved(array: Layout, channels_last: bool) -> Layout:
-    """The layout of a copy of an image or kernel that has its channels in the other place in memory: last, or first."""
+    """Return the layout of a copy of an image or kernel with its channels moved in memory: to the end or the start."""
     order = [0, *range(2, array.ndim), 1] if channels_last else [0, array.ndim - 1, *range(1, array.ndim - 1)]
     steps = row_major_strides([array.shape[k] for k in order], array.itemsize)
     strides = dict(zip(order, steps, strict=True))
@@ -283,12 +286,12 @@ def _moved(array: Layout, channels_last: bool) -> Layout:
 
 
 def packed(array: Layout, dtype: np.dtype[Any] | None = None) -> Layout:
-    """The contiguous layout of an array, or of one of its shape with another dtype."""
+    """Return the contiguous layout of an array, optionally with another dtype."""
     kind = array.dtype if dtype is None else dtype
     return layout(array.shape, row_major_strides(array.shape, int(kind.itemsize)), kind, array.device)
 
 
-#: The largest magnitude of a product of int8, and the one up to which float32 has all integers.
+#: The largest magnitude of a product of int8, and the bound below which float32 represents all integers.
 _PRODUCT, _EXACT = 2**14, 2**24
 
 
@@ -298,7 +301,7 @@ def widened(problem: ConvProblem, dtype: str = "") -> ConvProblem:
     These floats hold every sum of int8 and every product of 16-bit floats exactly, on tensor cores too.
 
     Args:
-        dtype: the floats'; by default the shortest that do.
+        dtype: the dtype of the floats; by default the shortest that suffices.
     """
     call, wants = problem.call, problem.wants
     alpha, beta, _ = problem.factors
@@ -317,12 +320,12 @@ def widened(problem: ConvProblem, dtype: str = "") -> ConvProblem:
 
 
 def _image(array: Layout, channels_last: bool, lifted: int, innermost: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(shape, strides in elements) of an array as cuDNN sees it: (N, C, *pixels).
+    """Return the shape and the strides in elements of an array as cuDNN sees it: (N, C, *pixels).
 
     Args:
         channels_last: whether channels are its last axis.
-        innermost: whether they are to be taken for the innermost in memory, where their number is 1.
-        lifted: the axis at which one of length 1 is put in; 0 for none.
+        lifted: the axis before which an axis of length 1 is inserted; 0 for none.
+        innermost: whether to describe channels as innermost in memory if there is only one.
     """
     shape, strides = list(array.shape), [step // array.itemsize for step in array.strides]
     order = list(range(array.ndim))
@@ -332,7 +335,7 @@ def _image(array: Layout, channels_last: bool, lifted: int, innermost: bool) -> 
     if lifted:
         shape.insert(lifted, 1)
         strides.insert(lifted, 0)
-    # The strides of axes of length 1 mean nothing to us, but to cuDNN's heuristics they tell the layout.
+    # The strides of axes of length 1 are arbitrary, but cuDNN's heuristics infer the layout from them.
     inner_first = [1, *range(len(shape) - 1, 1, -1), 0] if innermost else list(range(len(shape) - 1, -1, -1))
     reach = 1
     for k in inner_first:
@@ -360,7 +363,7 @@ def _spatial(problem: ConvProblem, lifted: int) -> Spatial:
 def _draw(
     problem: ConvProblem, way: Way, arrays: Sequence[Layout], lifted: int, innermost: bool
 ) -> tuple[CudnnGraph, tuple[int, ...]]:
-    """(the graph, for each of its tensors with memory the number of the operand)."""
+    """Return the graph, and the number of the operand for each of its tensors with memory."""
     call, last = problem.call, len(arrays) - 1
     draw, operands = Drawing(problem.accumulator), []
 

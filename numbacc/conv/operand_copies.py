@@ -1,4 +1,4 @@
-"""How the operands of a convolution become those that cuDNN gets, and its result the convolution's."""
+"""Copies between the operands and the result of a convolution and those that cuDNN gets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PartCopy(NamedTuple):
     """A copy of a part of an array.
 
     Attributes:
-        executable: what copies it.
+        executable: copies the part.
         offsets: bytes into the source, and into the target.
     """
 
@@ -22,11 +22,11 @@ class PartCopy(NamedTuple):
 
 
 class Copies:
-    """Operands that are copied element for element, for the convolution as it was asked for.
+    """Copies of operands element by element: cuDNN gets the convolution of the call.
 
     Attributes:
-        name: what plans say before the engine where cuDNN gets another convolution.
-        title: the same, as `python -m tools.check conv` says it.
+        name: text that plans show before the engine if cuDNN gets another convolution.
+        title: the same for `python -m tools.check conv`.
         numbers: the operands that are always copied, inputs first.
     """
 
@@ -34,11 +34,11 @@ class Copies:
     numbers: tuple[int, ...] = ()
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
-        """What makes cuDNN's operand `number` of the convolution's."""
+        """Return the executable that copies operand `number` of the convolution to cuDNN's."""
         return copy.executable(own, dense)
 
     def back(self, number: int, dense: Layout, own: Layout) -> list[PartCopy]:
-        """What makes the convolution's result, operand `number`, of cuDNN's."""
+        """Return the copies from cuDNN's result to the convolution's result, operand `number`."""
         return [PartCopy(copy.executable(dense, own))]
 
 

@@ -1,4 +1,4 @@
-"""The plan of a convolution: which of cuDNN's plans, what is copied before it, and what our kernel adds."""
+"""The plan of a convolution: it chooses cuDNN's plan, the copies before it, and numbacc's kernel after it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from .problem import ConvCall, resolve
 
 
 class ConvPlan(Plan):
-    """A planned convolution, or gradient of one. Call it with arrays laid out as those it was made for.
+    """A plan of a convolution, or of one of its gradients. Call it with arrays that have the layouts it was made for.
 
-    Plans of cuDNN belong to a thread: each thread that runs this one restores its own, once.
+    cuDNN's plans belong to a thread: each thread that runs this plan restores its own once.
     """
 
     per_thread = True
@@ -79,11 +79,11 @@ class ConvPlan(Plan):
                 try:
                     return self._by_floats(key)
                 except UnsupportedError:
-                    pass  # then it is rounded twice
+                    pass  # then the result is rounded twice
             try:
                 return self._chosen(lowered, trial, key, ours)
             except UnsupportedError as error:
-                # What is said is said of the convolution as it was asked for.
+                # Report the error of the convolution that the user called.
                 untaken = untaken or (None if lowered.name else error)
         if ours is not None:
             return ours
@@ -130,16 +130,17 @@ class ConvPlan(Plan):
 
     @property
     def _rounds_once(self) -> bool:
-        """Whether a kernel must not round a 16-bit sum again after cuDNN: in depthwise convolutions with an activation.
+        """Whether a kernel must not round a 16-bit sum again after cuDNN.
 
-        Other convolutions keep both roundings, as torch does. ReLU does not round.
+        This holds for depthwise convolutions with an activation. Other convolutions keep both roundings, as torch does.
+        ReLU does not round.
         """
         found, call = self.problem.geometry, self.problem.call
         is_depthwise = found.window.groups == found.channels
         return is_depthwise and call.a.itemsize == 2 and call.activation not in (None, "relu")
 
     def _by_floats(self, key: tuple[bool, ...]) -> Steps:
-        """Return a convolution in wider floats: of int8 without an engine, or of 16 bits to round once, at the end.
+        """Return a convolution in wider floats, for int8 without an engine, or for 16 bits with one final rounding.
 
         Raises:
             UnsupportedError: cuDNN has no engine in floats either.
@@ -155,7 +156,7 @@ class ConvPlan(Plan):
             into.append(Step(converted(problem.out, other.out), (last, parts[-1])))
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         if problem.call.a.dtype.kind == "i":
-            # The epilogue is computed in the result's dtype.
+            # The epilogue computes in the result's dtype.
             whole = Step(converted(other.out, problem.out), (parts[-1], last))
             behind = [whole, *self._behind(nothing, problem.factors[2])]
         else:
@@ -166,7 +167,7 @@ class ConvPlan(Plan):
     def _copied(
         self, copies: Sequence[tuple[int, Layout]], made: Copies, scratch: Scratch
     ) -> tuple[list[int], list[Step], list[Step]]:
-        """Return (number of each operand or its copy, inputs first; steps that copy inputs; steps that copy back)."""
+        """Return the numbers of the operands or their copies, inputs first, and the steps that copy in and back."""
         last = len(self.inputs)
         numbers, into, back = list(range(last + 1)), [], []
         for number, dense in copies:
@@ -182,7 +183,7 @@ class ConvPlan(Plan):
     def _steps(
         self, steps: Sequence[Step], scratch: Scratch, key: tuple[bool, ...], runner: Any, algorithm: str
     ) -> Steps:
-        """Steps of which a plan of cuDNN's is one, or, where there is no runner, none."""
+        """Return an executable of steps. One of them runs cuDNN's plan, unless `runner` is None."""
         return Steps(
             steps,
             scratch,
@@ -194,10 +195,10 @@ class ConvPlan(Plan):
         )
 
     def _chosen(self, lowered: LoweredConv, trial: Trial | None, key: tuple[bool, ...], ours: Any = None) -> Any:
-        """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest.
+        """Return cuDNN's plan as an executable: the first that fits, or with a trial the fastest.
 
         Args:
-            ours: our own kernels, which are measured beside cuDNN's plans.
+            ours: numbacc's kernels, which are measured together with cuDNN's plans.
         """
         library = graph_library()
         if trial is None:
@@ -216,7 +217,7 @@ class ConvPlan(Plan):
         memory: list[Any] = []
 
         def tried(algorithm: Algorithm) -> Callable[[], None]:
-            if not memory:  # for results, of all trials
+            if not memory:  # for the results of all trials
                 out = self.problem.out
                 memory.append(runtime().allocate(out.high - out.low, self.device, trial.stream))
                 addresses[len(self.inputs)] = memory[0].address - out.low
@@ -229,15 +230,15 @@ class ConvPlan(Plan):
         return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
 
     def _others(self, first: LoweredConv, key: tuple[bool, ...]) -> Iterator[LoweredConv]:
-        """Yield the alternatives that `tune=True` measures besides the first."""
+        """Yield the alternatives that `tune=True` measures in addition to the first."""
         problem, is_elsewhere = self.problem, bool(first.rearranged)
-        # Activations that are fused, but not first, since what is compiled for them is not what comes first.
+        # Fused activations that do not come first, since their compiled engines come after precompiled ones.
         some = [way for way in ways(problem, is_elsewhere) if way.activation and way != first.way]
         found = [lower(problem, way, key, is_elsewhere) for way in some]
-        # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
+        # In float32 without tensor cores, cuDNN's engines are old, and some support only one position of channels.
         orders = (False, True) if problem.wants.inputs in ("exact", "fft") else (False,)
         if len(orders) > 1:
-            # With as much of an epilogue as there is an engine for: those without one are left out.
+            # Try every part of the epilogue: those without an engine are skipped later.
             found += [lower(problem, way, key, not is_elsewhere) for way in ways(problem, not is_elsewhere)]
         for other in others(problem):
             if other.is_measured:
@@ -247,7 +248,7 @@ class ConvPlan(Plan):
         return (each for each in found if room(problem, each) >= 0)
 
     def _assembled(self, lowered: LoweredConv, algorithm: Any, key: tuple[bool, ...]) -> Any:
-        """cuDNN's plan as an executable: alone, or with copies before it and our kernel behind."""
+        """Return cuDNN's plan as an executable: alone, or with copies before it and numbacc's kernel after it."""
         problem, library = self.problem, graph_library()
         behind = self._behind(lowered.way, problem.factors[2])
         if not lowered.copies and not behind:
@@ -283,7 +284,7 @@ class ConvPlan(Plan):
         return [Step(mapped(formula, inputs, out, names, reads), (*numbers, last))]
 
     def _rest(self, key: tuple[bool, ...]) -> Steps:
-        """The executable of what is left without sums: beta out, or 0, and what follows."""
+        """Return an executable without a convolution: it writes beta out, or 0, and applies the epilogue."""
         out, beta = self.problem.out, float(self.problem.call.beta)
         last, scratch, steps = len(self.inputs), Scratch(), []
         if not beta:
@@ -295,7 +296,7 @@ class ConvPlan(Plan):
         return self._steps([*steps, *behind], scratch, key, None, "nothing is summed")
 
     def _tried(self, executable: Any, stream: int, addresses: Sequence[int]) -> Callable[[], None]:
-        """A function that queues the work by an executable."""
+        """Return a function that queues the work of an executable."""
 
         def launch(scratch: int) -> None:
             status = executable.launch_unchecked(stream, scratch, addresses, ())
@@ -325,5 +326,5 @@ class ConvPlan(Plan):
 
 
 def converted(source: Layout, target: Layout) -> MapExecutable:
-    """A copy with another dtype, of whole numbers that both hold."""
+    """Return a copy to another dtype, for integers that both dtypes represent."""
     return mapped(epilogue(None, False), [source], target, ("x", "out"))

@@ -1,4 +1,4 @@
-"""What is asked of a convolution, checked, with what follows from it."""
+"""A call of a convolution after its checks, and the values derived from it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .geometry import ConvGeometry, geometry
 
 #: The two operands of each direction.
 OPERANDS = {"forward": ("x", "w"), "backward_data": ("dy", "w"), "backward_filter": ("x", "dy")}
-#: What the shape of each gradient is called.
+#: The name of the shape argument of each gradient.
 SHAPES = {"backward_data": "x_shape", "backward_filter": "w_shape"}
-#: The dtypes of operands, each with those of results, the first by default.
+#: The dtypes of operands -> the dtypes of results, the default first.
 RESULTS = {
     "float32": ("float32",),
     "float64": ("float64",),
@@ -27,23 +27,23 @@ RESULTS = {
     "bfloat16": ("bfloat16",),
     "int8": ("int32", "float32"),
 }
-#: What float32 may be computed with beside what every family knows: the same, of Fourier transforms where they fit.
+#: Values of `compute` that only convolutions have: float32 with Fourier transforms where they are supported.
 _TRANSFORMS = {"float32": ("float32_fft",)}
-#: What of float32 an engine may do to the inputs, by how it is to be computed.
+#: `compute` -> how exactly an engine must use float32 inputs.
 _INPUTS = {"float32": "exact", "float32_fft": "fft", "tf32": "tf32"}
-#: Scratch memory that a plan may use, where `workspace_limit` says nothing else.
+#: The default of `workspace_limit`, the scratch memory that a plan may use.
 WORKSPACE_LIMIT = 2**30
 
 
 class ConvCall(NamedTuple):
-    """What is asked for: the key of a plan.
+    """A call before its checks: the key of a plan.
 
     Attributes:
         direction: one of OPERANDS.
         a, b: layouts of its two operands.
-        bias, out: of these, None where they are not given.
-        shape: x_shape or w_shape, None forward.
-        The others: as `plain` gives them.
+        bias, out: layouts of these arrays, None if they are not given.
+        shape: x_shape or w_shape; None forward.
+        The others: as `plain` returns them.
     """
 
     direction: str
@@ -68,7 +68,7 @@ class ConvCall(NamedTuple):
     workspace_limit: Any
 
 
-#: The options of a call that decide its plan.
+#: The options of a call that its plan depends on.
 OPTIONS = ConvCall._fields[ConvCall._fields.index("activation") :]
 
 
@@ -77,13 +77,13 @@ class ConvProblem:
     """A checked convolution.
 
     Attributes:
-        call: what was asked for.
+        call: the call before its checks.
         geometry: shapes and windows.
         out: layout of the result.
-        compute: name of the dtype of the arithmetic, "tf32" where products of float32 are shortened, "float32_fft"
-            where it may be transformed.
-        accumulator: of sums.
-        wants: what a plan must keep to.
+        compute: name of the dtype of the arithmetic; "tf32" if float32 inputs may be rounded, "float32_fft" if Fourier
+            transforms are allowed.
+        accumulator: name of the dtype of sums.
+        wants: the requirements on a plan.
     """
 
     call: ConvCall
@@ -105,22 +105,22 @@ class ConvProblem:
 
     @property
     def kernels(self) -> int:
-        """The number of the operand that is kernels, or their gradient; inputs first."""
+        """The number of the operand with the kernels or their gradient; inputs first."""
         return len(self.inputs) if self.call.direction == "backward_filter" else 1
 
     @property
     def sums_nothing(self) -> bool:
-        """Whether no operand counts: a gradient over an empty batch is one of zeros, and alpha may be 0."""
+        """Whether the operands do not matter: a gradient over an empty batch is 0, and alpha may be 0."""
         return not self.geometry.batch or not self.call.alpha
 
     @property
     def factors(self) -> tuple[float, float, float]:
-        """alpha and beta of cuDNN's convolution, and the factor that is left to our kernel: all that int8 has."""
+        """alpha and beta of cuDNN's convolution, and the factor for numbacc's kernel, which applies that of int8."""
         alpha, beta = float(self.call.alpha), float(self.call.beta)
         return (1.0, 0.0, alpha) if self.call.a.dtype.name == "int8" else (alpha, beta, 1.0)
 
     def left(self, bias: bool, activation: bool) -> str:
-        """What is left to our kernel, in words; "" if nothing is.
+        """Return which parts of the epilogue numbacc's kernel applies, as text; "" if none.
 
         Args:
             bias, activation: whether cuDNN adds the bias, and applies the activation.
@@ -148,12 +148,12 @@ def plain(
     tune: Any,
     workspace_limit: Any,
 ) -> tuple[Any, ...]:
-    """The options of a call as parts of a key, lists as tuples.
+    """Return the options of a call as parts of a key, with lists converted to tuples.
 
-    Numbers are checked here: 1.0 and True are equal to 1, and where they are refused must not find its plan.
+    Numbers are checked here, because 1.0 and True equal 1: where they are not valid, they must not find its plan.
 
     Raises:
-        OptionError: what must be an integer, a number, True or False is not.
+        OptionError: an option has the wrong type.
     """
     return (
         _frozen(activation),
@@ -174,12 +174,12 @@ def plain(
 
 
 def _frozen(value: Any) -> Any:
-    """An option with lists as tuples."""
+    """Return an option with lists converted to tuples."""
     return tuple(map(_frozen, value)) if is_sequence(value) else value
 
 
 def _whole(value: Any, name: str) -> Any:
-    """Integers, in tuples where they are in lists; words as they are."""
+    """Return integers, with lists converted to tuples; strings stay as they are."""
     if is_sequence(value):
         return tuple(_whole(part, name) for part in value)
     return value if isinstance(value, str) else integer(value, name)
@@ -199,30 +199,32 @@ def _geometry(call: ConvCall) -> ConvGeometry:
 
 
 def _check_dtypes(call: ConvCall) -> None:
-    """Raise DTypeError unless the operands' dtypes are ones that are convolved, in this direction, with each other."""
+    """Raise DTypeError unless a convolution in this direction supports the operands' dtypes, and they are equal."""
     first, second = OPERANDS[call.direction]
     known = [name for name in RESULTS if name != "int8" or call.direction == "forward"]
     if call.a.dtype.name not in known:
         raise DTypeError(
-            f"{first} has dtype {call.a.dtype}; conv.{call.direction} takes {', '.join(known)}"
+            f"{first} has dtype {call.a.dtype}; conv.{call.direction} supports {', '.join(known)}"
             + ("; int8 has no gradients" if call.a.dtype.name == "int8" else "")
         )
     if call.b.dtype != call.a.dtype:
-        raise DTypeError(f"{second} has dtype {call.b.dtype}, {first} has {call.a.dtype}; they must have one dtype")
+        raise DTypeError(
+            f"{second} has dtype {call.b.dtype}, {first} has {call.a.dtype}; they must have the same dtype"
+        )
 
 
 def _check_bias(call: ConvCall, filters: int, result: Layout) -> None:
     if call.bias is None:
         return
     if call.bias.shape != (filters,):
-        raise ShapeError(f"bias has shape {call.bias.shape}; it needs a number for each of w's outputs: ({filters},)")
+        raise ShapeError(f"bias has shape {call.bias.shape}; it needs one element for each output of w: ({filters},)")
     if call.bias.dtype != result.dtype:
         whose = "the result" if call.a.dtype.name == "int8" else "x"
         raise DTypeError(f"bias has dtype {call.bias.dtype}; it must have that of {whose}, {result.dtype}")
 
 
 def activations_of(result: Layout) -> tuple[str, ...]:
-    """The activations whose results have this dtype: of integers ReLU."""
+    """Return the activations that support a result of this dtype: only ReLU for integers."""
     return ("relu",) if result.dtype.kind == "i" else tuple(ACTIVATIONS)
 
 
@@ -230,23 +232,26 @@ def _check_options(call: ConvCall) -> None:
     if call.activation is not None and (not isinstance(call.activation, str) or call.activation not in ACTIVATIONS):
         raise unknown("activation", call.activation, ACTIVATIONS, f"it is None, {', '.join(ACTIVATIONS)}")
     if call.beta and call.out is None:
-        raise OptionError(f"beta={call.beta} adds what is in out; pass out, or beta=0")
+        raise OptionError(f"beta={call.beta} scales and adds the values of out; pass out, or beta=0")
     if call.beta and call.a.dtype.name == "int8":
-        raise OptionError(f"beta={call.beta} is not for int8, whose convolutions add to nothing: beta=0")
+        raise OptionError(f"beta={call.beta} is not supported with int8; use beta=0")
 
 
 def _check_whole(call: ConvCall, result: Layout) -> None:
-    """Raise OptionError where what follows sums of integers would give other numbers than these."""
+    """Raise OptionError if alpha or an activation would turn sums of integers into other numbers."""
     if result.dtype.kind != "i":
         return
     if call.alpha != 1:
-        raise OptionError(f'alpha={call.alpha} is not for sums of int8 in int32; take out_dtype="float32"')
+        raise OptionError(f'alpha={call.alpha} is not supported with int8 and int32 results; use out_dtype="float32"')
     if call.activation is not None and call.activation not in activations_of(result):
-        raise OptionError(f'activation={shown(call.activation)} is not for int32, only relu; take out_dtype="float32"')
+        raise OptionError(
+            f"activation={shown(call.activation)} is not supported with int32 results, only relu is; "
+            'use out_dtype="float32"'
+        )
 
 
 def _compute(call: ConvCall) -> tuple[str, str]:
-    """(compute, accumulator) of a call."""
+    """Return `compute` and the accumulator's dtype of a call."""
     types = info(call.a.dtype).products
     assert types is not None
     allowed = types.compute + _TRANSFORMS.get(call.a.dtype.name, ())
@@ -254,13 +259,14 @@ def _compute(call: ConvCall) -> tuple[str, str]:
     if compute not in allowed:
         given = shown(call.compute)
         raise OptionError(
-            f"compute={given} is not for {call.a.dtype}; it is None or {', '.join(allowed)}{nearest(compute, allowed)}"
+            f"compute={given} is not supported with {call.a.dtype}; it is None or {', '.join(allowed)}"
+            f"{nearest(compute, allowed)}"
         )
     return compute, types.accumulator
 
 
 def _result(call: ConvCall, shape: tuple[int, ...]) -> Layout:
-    """The layout of the result: of out, or, where none is given, contiguous."""
+    """Return the layout of the result: that of out if given, else contiguous."""
     allowed = RESULTS[call.a.dtype.name]
     if call.out_dtype is not None:
         found, what = dtype(call.out_dtype, "out_dtype"), "out_dtype is"
@@ -276,10 +282,10 @@ def _result(call: ConvCall, shape: tuple[int, ...]) -> Layout:
 
 
 def resolve(call: ConvCall) -> ConvProblem:
-    """Check a call.
+    """Check a call, and return it as a problem.
 
     Raises:
-        ShapeError, DTypeError, OptionError, DeviceError: as the functions say.
+        ShapeError, DTypeError, OptionError, DeviceError: as the public functions document.
     """
     first, second = OPERANDS[call.direction]
     check_same_device(call.b, second, call.a, first)

@@ -1,4 +1,4 @@
-"""Convolutions without arrays: what `numbacc.cudnn.supports` is asked about."""
+"""Requests: convolutions without arrays, for `numbacc.cudnn.supports` to ask about."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .problem import OPERANDS, OPTIONS, ConvCall, ConvProblem, plain, resolve
 
 
 class Request:
-    """A convolution that is asked about.
+    """A description of a convolution, or of a gradient, without arrays.
 
     Attributes:
         problem: the convolution, checked.
-        wants: what its plan must keep to.
+        wants: the requirements on its plan.
 
     Example:
         >>> len(conv.forward.request((8, 64, 56, 56), (64, 64, 3, 3)).graphs())
@@ -36,19 +36,19 @@ class Request:
         self.wants: Wants = problem.wants
 
     def graphs(self) -> list[CudnnGraph]:
-        """cuDNN's graphs of it, the best first.
+        """Return cuDNN's graphs of the request, best first.
 
-        Behind one that is fused there are those that leave more to a kernel of ours, or before it, where its engines
-        are slow; then those of copies with the channels elsewhere. Of a gradient of images that of a convolution, of
-        images with few channels those of windows or of deeper images come before all others where they are faster, and
-        else behind; of int8 that of floats is the last.
+        A graph with a fused epilogue is followed by graphs that leave more of it to numbacc's kernel; or they come
+        first, if the fused graph's engines are slow. Graphs of copies with the channels moved in memory are next.
+        Equivalent convolutions come before all others if they are faster, else after them: a convolution for a gradient
+        of images, and windows or deeper images for images with few channels. For int8, the graph in floats is last.
 
         Raises:
-            UnsupportedError: cuDNN is not asked for it, since nothing is summed.
+            UnsupportedError: nothing is summed, so cuDNN does not run.
         """
         problem, aligned = self.problem, (True,) * (len(self.problem.inputs) + 1)
         if problem.sums_nothing:
-            raise UnsupportedError("nothing is summed, of an empty batch or with alpha=0: cuDNN is not asked")
+            raise UnsupportedError("with an empty batch or alpha=0 nothing is summed, so cuDNN does not run")
         found = [form for form in forms(problem, aligned) if room(problem, form) >= 0]
         if problem.call.a.dtype.name == "int8":
             found.append(lower(widened(problem), Way(False, False), (True,) * 3))
@@ -76,9 +76,9 @@ def request(
     Args:
         direction: the function's name.
         options: its options.
-        x_shape, w_shape: of input and kernels, in the order of `layout`.
-        dtype: of the operands.
-        bias: whether there is one, of the result's dtype.
+        x_shape, w_shape: shapes of input and kernels, in the order of `layout`.
+        dtype: dtype of the operands.
+        bias: whether the call has a bias; it has the result's dtype.
     """
     given = dict.fromkeys(OPTIONS) | {"tune": False} | dict(options)
     window = {name: given[name] for name in ("stride", "padding", "dilation", "groups", "layout", "flip")}

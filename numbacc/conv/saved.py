@@ -11,9 +11,9 @@ from ..plan.saved import Saved
 _OP = "conv.forward"
 #: Options that must be the same in `forward` and in the gradients.
 _SHARED = ("stride", "padding", "dilation", "groups", "layout", "flip", "alpha", "compute")
-#: Options of how it is computed, which the gradients may be given, too.
+#: Options that do not change the result; a call of the gradients may override them.
 _OWN = ("deterministic", "tune", "workspace_limit")
-#: direction -> (the shape that a call without a saved object needs, the call with one, the call without one).
+#: Direction -> (the shape that a call without a saved object needs, the call with one, the call without one).
 _CALLS = {
     "backward_data": ("x_shape", "backward_data(dy, saved)", "backward_data(dy, w, x_shape)"),
     "backward_filter": ("w_shape", "backward_filter(saved, dy)", "backward_filter(x, dy, w_shape)"),
@@ -24,8 +24,8 @@ def check_activation(activation: Any) -> None:
     """Raise OptionError where a call of `forward` that returns a saved object has an activation."""
     if activation is not None:
         raise OptionError(
-            f"return_saved=True with activation={shown(activation)}: the gradients are those of the convolution alone. "
-            "Leave activation out and call its function of numbacc.elementwise after it"
+            f"return_saved=True with activation={shown(activation)}: the gradients do not include the activation. "
+            "Leave activation out and call its function of numbacc.elementwise after the convolution"
         )
 
 

@@ -1,16 +1,18 @@
-"""Gradients of images with few channels as those of images with many: what a stride passes over becomes channels.
+"""Gradients of images with few channels, computed from images with many: the pixels within a stride become channels.
 
-Tensor cores want many channels. With strides s and s', a < s and b < s', and lead = q s - z, 0 <= z < s, let
+Tensor cores are efficient with many channels. With strides s and s', a < s and b < s', and lead = q s - z, 0 <= z < s,
+let
 
     x'[n, i, j, (a, b, c)] = x[n, i s + a, j s' + b, c]
     w'[k, u, v, (a, b, c)] = w[k, u s + a - z, v s' + b - z', c]
 
-and 0 outside of w. Then the convolution of x and w is that of x' and w' without a stride, with q and q' zeros before:
+and 0 outside of w. Then the convolution of x and w equals that of x' and w' without a stride, with padding q and q'
+before:
 
     y[n, p, p', k] = Σ_(u, v) Σ_(a, b, c) x'[n, p + u - q, p' + v - q', (a, b, c)] w'[k, u, v, (a, b, c)]
 
-Each element of x is one of x', so the gradient of x is that of x', moved. ("Space to depth", Shi et al. 2016,
-arXiv:1609.07009, the inverse of their periodic shuffling.)
+Each element of x is an element of x', so the gradient of x is that of x', rearranged. ("Space to depth", Shi et al.
+2016, arXiv:1609.07009, the inverse of their periodic shuffling.)
 """
 
 from __future__ import annotations
@@ -30,20 +32,21 @@ from .operand_copies import Copies, PartCopy
 from .problem import ConvProblem
 from .windowed import FEW, GRADIENT, WindowWalk, executable, has_few_channels, is_counted, is_near
 
-#: Products that an engine spends on a tap of up to so many channels, about, for each result, and of more.
+#: Products that an engine computes per tap and result, about: with at most _FOUR channels, and with more.
 _FOUR, _ON_FOUR, _ON_MORE = 4, 8, 16
-#: It is taken unmeasured if it needs fewer, from as many products on as gradients of kernels by windows: below,
-#: launches count. Of fewer kernels than these cuDNN's first engine is its generic one, tens of times as slow as others:
-#: an eighth will do. With cuDNN 9.19 on an H200, of 3 channels and 64 images, 7 x 7 taps with stride 2 took 0.22 ms
-#: instead of 0.92, 3 x 3 with stride 2 0.08 instead of 0.24, 16 x 16 with stride 16 0.03 instead of 0.12, beside copies
-#: of w and of the result; of other numbers of channels nothing was measured.
+#: Without a measurement, this form is used if it needs fewer products than the engine, and as many products in total as
+#: gradients of kernels by windows need: below that, launches dominate. With fewer kernels than _KERNELS, cuDNN's first
+#: engine is its generic one, tens of times slower than others, so an eighth of these products is enough. Measured with
+#: cuDNN 9.19 on an H200, for 64 images of 3 channels, without the copies of w and the result: 7 x 7 taps with stride 2
+#: took 0.22 ms instead of 0.92, 3 x 3 with stride 2 0.08 instead of 0.24, 16 x 16 with stride 16 0.03 instead of 0.12.
+#: Other numbers of channels were not measured.
 _KERNELS = 16
 
 
 def deepened(problem: ConvProblem) -> ConvProblem | None:
-    """A gradient of images as one of images of which what strides pass over is channels; None where it is none.
+    """Return a gradient of images as one of deeper images, whose channels hold a whole stride; None if impossible.
 
-    Its kernels and its result lie packed, in the places of w and of the gradient.
+    Its kernels and its result are packed, and take the operand numbers of w and of the gradient.
     """
     call, found = problem.call, problem.geometry
     window, size = found.window, call.b.itemsize
@@ -57,7 +60,7 @@ def deepened(problem: ConvProblem) -> ConvProblem | None:
     before = tuple((lead + z) // s for (lead, _), z, s in zip(window.padding, spare, window.stride, strict=True))
     after = tuple(p - 1 + t - n - q for p, t, n, q in zip(found.places, taps, lengths, before, strict=True))
     if min(after) < 0 or prod(taps) * spec.pitch > 2 * _spent(found):
-        # No window reaches the last stride, or it needs more than twice what an engine spends.
+        # No window reaches the last stride, or this form needs more than twice the products of an engine.
         return None
     geometry = ConvGeometry(
         layout=found.layout,
@@ -78,7 +81,7 @@ def deepened(problem: ConvProblem) -> ConvProblem | None:
 
 
 def is_faster(problem: ConvProblem, other: ConvProblem) -> bool:
-    """Whether a gradient is computed as another, as `deepened` gives it, unmeasured."""
+    """Return whether a gradient is computed in the form of `deepened` without a measurement."""
     found = problem.geometry
     depth, products = prod(other.geometry.w_shape[1:]), prod(found.y_shape) * FEW * prod(found.taps)
     return depth < _spent(found) and products >= (GRADIENT if found.filters >= _KERNELS else GRADIENT // 8)
@@ -95,12 +98,12 @@ def _spent(found: ConvGeometry) -> int:
 
 
 def _spare(window: Window) -> tuple[int, ...]:
-    """Zeros before kernels, with which what lies before an image fills whole strides."""
+    """Return the zeros before kernels that extend the padding before an image to whole strides."""
     return tuple(-lead % s for (lead, _), s in zip(window.padding, window.stride, strict=True))
 
 
 class Deepened(Copies):
-    """The copies of a gradient of images that is computed as one of deeper images."""
+    """The copies for a gradient of images that is computed as one of deeper images."""
 
     name, title, numbers = "space to depth", "of deeper images", (1, 2)
 
@@ -112,11 +115,11 @@ class Deepened(Copies):
         self._kernels = WindowWalk(_spec(problem.geometry), steps, lead, is_flipped=window.flip)
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
-        """See `Copies.into`."""
+        """Return the executable that copies an operand; see `Copies.into`."""
         return executable(own, dense, self._kernels) if number == 1 else super().into(number, own, dense)
 
     def back(self, number: int, dense: Layout, own: Layout) -> list[PartCopy]:
-        """See `Copies.back`: rows and columns that fill strides, and what is left of each."""
+        """Return the copies of the result: whole strides, and remaining rows and columns; see `Copies.back`."""
         (down, across), channels = self._strides, self._channels
         (images, height, width, _), (first, row, column, channel) = own.shape, own.strides
         size, (image, up, left, _) = own.itemsize, dense.strides
@@ -133,7 +136,7 @@ class Deepened(Copies):
 
 
 def _divided(length: int, step: int) -> Iterator[tuple[int, int, int]]:
-    """(first step, steps, elements of each) of what fills steps, and of what is left."""
+    """Yield (first step, steps, elements of each) for the whole steps of a length, and for the rest."""
     whole, left = divmod(length, step)
     yield from ((0, whole, step),) if whole else ()
     yield from ((whole, 1, left),) if left else ()

@@ -1,16 +1,18 @@
-"""Convolutions of images with few channels as convolutions of many: an element's neighbours become its channels.
+"""Convolutions of images with few channels, computed as convolutions of many: the pixels of a window become channels.
 
-Tensor cores want many channels. With a for the rows from one window to the next, t for the taps of a row and c for the
-channels one has
+Tensor cores are efficient with many channels. Let a count the rows from one window to the next, t the taps in a row,
+and c the channels. Then
 
     x'[n, i, j, (a, t, c)] = x[n, i s + a - lead, j s' + t d' - lead', c]
     w'[k, u, 0, (a, t, c)] = w[k, u s + a, t, c]
     y[n, i, j, k] = Σ_u Σ_(a, t, c) x'[n, i + u, j, (a, t, c)] w'[k, u, 0, (a, t, c)]
 
-where s, s' are the strides and d' the dilation along a row: a convolution without stride and padding, whose kernels are
-one column of taps, one for each s rows of w. What is outside of x or w is 0, and so are channels behind the last, up to
-a round number. The gradient of w is part of that of w'. Of rows that are no multiple of s, the last tap meets rows of x
-with the zeros behind w: an infinity or NaN there makes NaN of a result whose window ends before it.
+where s, s' are the strides and d' the dilation along a row. This is a convolution without stride and padding. Its
+kernels are one column of taps, with one tap for every s rows of w. Elements outside of x or w are 0, and so are the
+channels that round their number up. The gradient of w is part of that of w'.
+
+If the number of rows of w is not a multiple of s, the last tap multiplies rows of x by the zeros after w: an infinity
+or NaN in these rows makes the result NaN, although its window ends before them.
 """
 
 from __future__ import annotations
@@ -31,31 +33,33 @@ from .geometry import ConvGeometry
 from .operand_copies import Copies, PartCopy
 from .problem import ConvProblem
 
-#: From so many channels on an engine for 16 bits has 16 bytes of each element.
+#: With this many channels or more, engines for 16 bits read 16 bytes of each element.
 FEW = 8
-#: Beyond so many, channels come in multiples of it, with which tensor cores' engines are done in whole steps; those for
-#: fewer are slow.
+#: Above this number, channels are rounded up to a multiple of it, so that tensor core engines work in whole steps.
+#: Engines for fewer channels are slow.
 _CHANNELS = 32
-#: Rows that a thread writes: the more, the less it takes to find out where its elements lie.
+#: Rows that a thread writes: more rows amortize the computation of their addresses.
 _ROWS = 8
-#: Rows, columns, threads and steps within an image are counted in 32 bits, with room for what lies around an image.
+#: A bound on rows, columns, threads and steps within an image: 32 bits count them, with a margin for positions around
+#: an image.
 _LENGTH = 2**30
-#: How many products an engine spends on a tap of so many channels, about, for each result, forward; of fewer than 8
-#: kernels of one channel it has nothing better than of two.
+#: Channels -> products that an engine computes per tap and result in the forward pass, about. For fewer than 8 kernels
+#: of one channel, cuDNN's best engine is the one for two channels.
 _SPENT = {1: 4, 2: 8, 3: 8, 4: 8, 5: 16, 6: 16, 7: 16}
-#: It is taken unmeasured if an engine spends at least so many times as many products on the channels that there are,
-#: and if so many are spared, about 4 µs of them; a gradient of kernels, from so many of 8 channels on: below, launches
-#: count. What is copied hardly does. So it was with cuDNN 9.19 on an H200, of 1 to 7 channels, 1 to 1024 kernels of
-#: 3 x 3 to 16 x 16 taps and 1 to 1024 images: ResNet's first layer (64 images of 3 channels, 64 kernels of 7 x 7,
-#: stride 2) took 0.37 of the time that it takes without, and its gradient of kernels 0.46.
+#: Without a measurement, this form is used if an engine computes at least _TIMES as many products on the original
+#: channels and if _SPARED products are saved, about 4 µs of work. A gradient of kernels needs GRADIENT products of 8
+#: channels. Below these bounds launches dominate; the cost of the copies hardly matters. This was measured with cuDNN
+#: 9.19 on an H200, with 1 to 7 channels, 1 to 1024 kernels of 3 x 3 to 16 x 16 taps, and 1 to 1024 images. ResNet's
+#: first layer (64 images of 3 channels, 64 kernels of 7 x 7, stride 2) took 0.37 of its original time, and its gradient
+#: of kernels 0.46.
 _TIMES, _SPARED, GRADIENT = 1.25, 2**27, 2**29
 
 
 class WindowWalk(NamedTuple):
-    """Which elements of an image, or of kernels as images of one column of windows, become channels.
+    """Which elements of an image become channels. Kernels are treated as images with one column of windows.
 
     Attributes:
-        spec: the kernel's.
+        spec: the kernel's spec.
         window: rows and columns from one window to the next, and columns from tap to tap.
         lead: rows and columns of zeros before the first.
         is_flipped: whether rows and columns are counted from the last.
@@ -68,9 +72,9 @@ class WindowWalk(NamedTuple):
 
 
 def windowed(problem: ConvProblem) -> ConvProblem | None:
-    """A convolution, or a gradient of kernels, as one of windows that are channels; None where it is none.
+    """Return a convolution, or a gradient of kernels, with windows as channels; None if that is impossible.
 
-    Its image and its kernels lie packed, in the places of x and w.
+    Its image and its kernels are packed, and take the operand numbers of x and w.
     """
     call, found = problem.call, problem.geometry
     window, size = found.window, call.a.itemsize
@@ -103,7 +107,7 @@ def windowed(problem: ConvProblem) -> ConvProblem | None:
 
 
 def has_few_channels(problem: ConvProblem) -> bool:
-    """Whether there are so few channels, in 16 bits, that neighbours are to become channels."""
+    """Return whether a 16-bit image has so few channels that its pixels should become channels."""
     found, dtype = problem.geometry, problem.call.a.dtype
     window = found.window
     is_flat = window.dimensions == 2 and window.channels_last and window.groups == 1
@@ -111,7 +115,7 @@ def has_few_channels(problem: ConvProblem) -> bool:
 
 
 def is_faster(problem: ConvProblem, other: ConvProblem) -> bool:
-    """Whether a convolution is taken for one of windows, as `windowed` gives it, unmeasured."""
+    """Return whether a convolution is computed in the form of `windowed` without a measurement."""
     own, its = problem.geometry, other.geometry
     taps, depth = prod(own.taps), prod(its.w_shape[1:])
     results = prod(own.y_shape)
@@ -130,18 +134,18 @@ def _spec(found: ConvGeometry) -> WindowsSpec:
 
 
 def _threads(target: Layout) -> int:
-    """How many threads write it."""
+    """Return the number of threads that write the array."""
     images, rows, columns, pitch = target.shape
     return images * -(-rows // _ROWS) * columns * (pitch // WINDOW_LANES)
 
 
 def is_counted(target: Layout) -> bool:
-    """Whether 32 bits count the threads that write channels of windows."""
+    """Return whether 32 bits count the threads that write windows as channels."""
     return _threads(target) < _LENGTH
 
 
 def is_near(array: Layout, spec: WindowsSpec, lengths: tuple[int, ...]) -> bool:
-    """Whether elements of an image of these lengths, with its zeros, are so near that 32 bits tell how far."""
+    """Return whether 32 bits hold all offsets in an image of these lengths, including its padding."""
     if any(step % array.itemsize for step in array.strides):
         return False
     _, row, column, channel = map(abs, element_steps(array))
@@ -149,7 +153,7 @@ def is_near(array: Layout, spec: WindowsSpec, lengths: tuple[int, ...]) -> bool:
 
 
 class Windowed(Copies):
-    """The copies of a convolution, or of a gradient of kernels, that is computed as one of windows."""
+    """The copies for a convolution, or a gradient of kernels, that is computed with windows as channels."""
 
     name, title = "windows as channels", "of windows"
 
@@ -164,12 +168,12 @@ class Windowed(Copies):
         self._is_flipped = window.flip
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
-        """See `Copies.into`."""
+        """Return the executable that copies an operand; see `Copies.into`."""
         walk = self._walks.get(number)
         return super().into(number, own, dense) if walk is None else executable(own, dense, walk)
 
     def back(self, number: int, dense: Layout, own: Layout) -> list[PartCopy]:
-        """See `Copies.back`: kernels in one part, or, where the last taps do not fill a window's rows, in two."""
+        """Return the copies of the result: kernels in two parts if the last taps do not fill a window's rows."""
         if number not in self._walks:
             return super().back(number, dense, own)
         (height, width), each = self._taps, self._spec.rows
@@ -189,7 +193,7 @@ class Windowed(Copies):
 
 
 def _counted(array: Layout, is_flipped: bool) -> tuple[list[int], int]:
-    """(steps of an array, in elements; the offset of the first) with rows and columns counted from the last, or not."""
+    """Return an array's strides in elements, and the offset of its first element, counted from the last if flipped."""
     first, row, column, channel = element_steps(array)
     if not is_flipped:
         return [first, row, column, channel], 0
@@ -197,12 +201,12 @@ def _counted(array: Layout, is_flipped: bool) -> tuple[list[int], int]:
 
 
 def executable(source: Layout, target: Layout, walk: WindowWalk) -> MapExecutable:
-    """What makes channels of windows, packed."""
+    """Return the executable that writes windows as packed channels."""
     return moved("conv", source, target, partial(_make_order, walk))
 
 
 def _make_order(walk: WindowWalk, task: MapTask, key: tuple[int, ...], pairs: Pairs) -> LaunchOrder:
-    """As `geometry.make_order`. What is written is scratch memory: `pairs` need not be checked."""
+    """Make the launch order, as `geometry.make_order` does. The target is scratch memory, so `pairs` are unused."""
     (source,), (target,) = task.inputs, task.outputs
     steps, start = _counted(source, walk.is_flipped)
     images, rows, columns, _ = target.shape

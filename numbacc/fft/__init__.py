@@ -1,7 +1,7 @@
-"""Fourier transforms with NumPy's names and meanings: cuFFT on a GPU, `numpy.fft` on the CPU.
+"""Fourier transforms with NumPy's names and semantics, by cuFFT on a GPU and by `numpy.fft` on the CPU.
 
-float32 and complex64 stay in single precision, float64 and complex128 in double; other input promotes as NumPy 2 does.
-What the functions mean is written down in `numbacc.reference.fft`; `program` decides how cuFFT is used.
+float32 and complex64 are transformed in single precision, float64 and complex128 in double. Other input promotes as in
+NumPy 2. `numbacc.reference.fft` defines the functions; `program` chooses how to use cuFFT.
 """
 
 from ..base.keywords import explain

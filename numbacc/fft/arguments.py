@@ -1,4 +1,4 @@
-"""Arguments of the functions of `numbacc.fft`: options checked, defaults filled in, results' shapes and dtypes."""
+"""Check the arguments of `numbacc.fft`, fill in defaults, and find the results' shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NORMS = ("backward", "ortho", "forward")
 
 
 class CufftMeaning(NamedTuple):
-    """A function in terms of cuFFT's transforms.
+    """A function expressed by cuFFT's transforms.
 
     Attributes:
         kind: "c2c", "r2c" or "c2r".
         inverse: the sign of cuFFT's exponent: True for +.
-        scaled: True where norm="backward" is the one that divides by the number of points.
-        conjugate: "", or whether values are conjugated "before" or "after" cuFFT's transform.
+        scaled: True if norm="backward" divides by the number of points.
+        conjugate: "", or "before" or "after": when values are conjugated, relative to cuFFT's transform.
     """
 
     kind: str
@@ -32,8 +32,8 @@ class CufftMeaning(NamedTuple):
     conjugate: str = ""
 
 
-#: One-dimensional functions. The sum over a spectrum's conjugate is the conjugate of the sum with the other sign, so
-#: `hfft` and `ihfft` are cuFFT's transforms from and to half spectra with a conjugation.
+#: One-dimensional functions. The transform of a conjugated spectrum is the conjugate of the transform with the opposite
+#: sign. So `hfft` and `ihfft` are cuFFT's transforms from and to half spectra, with a conjugation.
 MEANINGS = {
     "fft": CufftMeaning("c2c", False, False),
     "ifft": CufftMeaning("c2c", True, True),
@@ -45,12 +45,12 @@ MEANINGS = {
 
 
 def base(function: str) -> str:
-    """The one-dimensional function of a family: "fft" of "fft2" and "fftn"."""
+    """Return the one-dimensional function of a family: "fft" for "fft2" and "fftn"."""
     return function.rstrip("2n")
 
 
 def integers(numbers: Any, name: str) -> tuple[int, ...] | None:
-    """A sequence of integers as a tuple; None stays None."""
+    """Convert a sequence of integers to a tuple; None stays None."""
     if numbers is None:
         return None
     if not is_sequence(numbers):
@@ -59,7 +59,7 @@ def integers(numbers: Any, name: str) -> tuple[int, ...] | None:
 
 
 def names_of(function: str) -> tuple[str, str]:
-    """A function's names of the number of points, and of the axes."""
+    """Return a function's names for the number of points, and for the axes."""
     return ("n", "axis") if function == base(function) else ("s", "axes")
 
 
@@ -69,11 +69,11 @@ def axes_and_lengths(
     n: int | tuple[int, ...] | None,
     axes: int | tuple[int, ...] | None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The transformed axes, counted from 0, and the number of points along each.
+    """Return the transformed axes, counted from 0, and the number of points along each.
 
     Args:
-        n: of one-dimensional functions the points or None, of the others those along each axis or None.
-        axes: likewise; None is all axes, or where n is given the last ones.
+        n: the number of points for one-dimensional functions, the numbers along each axis for the others, or None.
+        axes: the axis, or the axes. None means all axes, or if n is given, the last ones.
     """
     name, axes_name = names_of(function)
     check_rank(array.shape, "a")
@@ -94,7 +94,7 @@ def axes_and_lengths(
             raise ShapeError(f"{name}={given} has {len(given)} lengths for {len(found)} axes, axes={axes}")
     lengths = [array.shape[axis] for axis in found]
     if given is not None:
-        # -1 stands for the length that is there, except for one-dimensional functions, as in NumPy.
+        # -1 stands for the array's own length, but not in one-dimensional functions, as in NumPy.
         several = function != base(function)
         lengths = [there if asked == -1 and several else asked for asked, there in zip(given, lengths, strict=True)]
     elif from_half:
@@ -109,7 +109,7 @@ def axes_and_lengths(
 
 
 def _scale(meaning: CufftMeaning, norm: str | None, count: int) -> str:
-    """The factor that a transform is multiplied with, as a key of `kernels.fft.layout.SCALES`."""
+    """Return the factor that a transform is multiplied by, as a key of `kernels.fft.layout.SCALES`."""
     if count == 1:
         return ""
     if norm == "ortho":
@@ -126,12 +126,12 @@ def request(
     overwrite: bool,
     out: Layout | None,
 ) -> TransformRequest:
-    """A transform along axes, each named once, its arguments checked."""
+    """Check the arguments of a transform along axes, each named once, and return its request."""
     if norm is not None and (not isinstance(norm, str) or norm not in NORMS):
         raise unknown("norm", norm, NORMS, f"it is None, {', '.join(map(repr, NORMS))}")
     meaning, row = MEANINGS[base(function)], info(array.dtype, "a")
     if row.compute is None and row.numpy.kind not in "bc":
-        raise DTypeError(f"a has dtype {row.name}; Fourier transforms take floats from 16 bits, complex, int and bool")
+        raise DTypeError(f"a has dtype {row.name}; Fourier transforms take 16- to 64-bit floats, complex, int and bool")
     if meaning.kind == "r2c" and array.dtype.kind == "c":
         raise DTypeError(f"a has dtype {row.name}; {function} takes real arrays: pass its real part, or use fft")
     math = reference.math_dtype(array.dtype)

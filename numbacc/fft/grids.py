@@ -1,4 +1,4 @@
-"""The frequencies of the elements of transforms, and the order that has frequency 0 in the middle."""
+"""The frequencies of a transform's elements, and shifts that move frequency 0 to the middle."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ..runtime.streams import handle_of, target_of
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:
-    """The frequencies of the elements of an `fft`: [0, 1, ..., (n-1)//2, -(n//2), ..., -1] / (d n).
+    """Return the frequencies of the elements of an `fft`: [0, 1, ..., (n-1)//2, -(n//2), ..., -1] / (d n).
 
     Args:
-        n: points.
-        d: distance of two samples; the frequencies are in cycles per unit of d.
+        n: number of points.
+        d: distance between samples; the frequencies are in cycles per unit of d.
         device: a GPU's number or "cuda:0", or "cpu"; by default the current GPU, or NumPy without one.
         stream: the stream that the copy to the GPU is queued on.
 
@@ -41,8 +41,9 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -
         float64 array of n elements.
 
     Raises:
-        ShapeError: n is not an integer, below 1, or of more bytes than can be addressed. OptionError: d is 0 or not a
-        number, or stream is not a stream. DeviceError: no such GPU, or not enough memory.
+        ShapeError: n is not an integer, is below 1, or gives more bytes than can be addressed.
+        OptionError: d is 0 or not a number, or stream is not a stream.
+        DeviceError: the GPU does not exist, or memory is too small.
 
     Example:
         >>> fft.fftfreq(4, d=0.5, device="cpu")
@@ -52,7 +53,7 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -
 
 
 def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:
-    """The frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n). Arguments as in `fftfreq`.
+    """Return the frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n). Arguments are as in `fftfreq`.
 
     Example:
         >>> fft.rfftfreq(4, d=0.5, device="cpu")
@@ -62,20 +63,22 @@ def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) 
 
 
 def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Array:
-    """x with frequency 0 in the middle: element k of an axis of length n goes to (k + n//2) modulo n.
+    """Move frequency 0 to the middle: element k of an axis of length n goes to index (k + n//2) modulo n.
 
     Args:
         x: array of any dtype that numbacc supports, rank 1 to 8.
         axes: an axis or several; None for all.
         out: array for the result, of x's shape, dtype and device, that shares no memory with x.
-        stream: where the copies are queued; the default stream if None.
+        stream: the stream that the copies are queued on; the default stream if None.
 
     Returns:
         array of x's shape and dtype; `out` if given.
 
     Raises:
-        ShapeError: rank, axes, shape of out. DTypeError: dtype of out, or an unsupported one of x. LayoutError:
-        out overlaps x or cannot be written. DeviceError: arrays on different devices.
+        ShapeError: the rank or axes are invalid, or out has another shape.
+        DTypeError: x has an unsupported dtype, or out has another one.
+        LayoutError: out overlaps x or cannot be written.
+        DeviceError: arrays on different devices.
 
     Example:
         >>> fft.fftshift(np.array([0, 1, 2, -2, -1]))
@@ -85,7 +88,7 @@ def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -
 
 
 def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Array:
-    """The inverse of `fftshift`. Arguments as there.
+    """Undo `fftshift`. Arguments are as in that function.
 
     Example:
         >>> fft.ifftshift(np.array([-2, -1, 0, 1, 2]))
@@ -95,11 +98,11 @@ def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) 
 
 
 def _frequencies(function: Any, n: Any, d: Any, device: Any, stream: Any) -> Any:
-    """NumPy's frequencies on a device, all arguments checked before the first is computed."""
+    """Return NumPy's frequencies on a device, after checking all arguments."""
     points = checks.integer(n, "n", 1, _MOST_POINTS, error=ShapeError)
     distance = checks.real(d, "d")
     if not distance:
-        raise OptionError("d=0 is not a distance of samples")
+        raise OptionError("d=0: the distance between samples must not be 0")
     target, handle = target_of(device), handle_of(stream)
     try:
         host = function(points, distance)
@@ -108,7 +111,7 @@ def _frequencies(function: Any, n: Any, d: Any, device: Any, stream: Any) -> Any
     return host if target == CPU else operands.to_device(host, target, handle)
 
 
-#: Float64 numbers of 2^63 - 1 bytes.
+#: The number of float64 values in 2^63 - 1 bytes.
 _MOST_POINTS = 2**60 - 1
 
 
@@ -125,7 +128,7 @@ def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
     else:
         result = operands.as_array(out, "out", handle)
         _check_out(array, made, result, wanted)
-    # Along each axis what is in front of the cut goes behind it, and the other way round.
+    # Along each axis, the part before the cut and the part after it change places.
     cuts = [((0, n - k, k), (n - k, n, k - n)) if k else ((0, n, 0),) for n, k in zip(made.shape, shifts, strict=True)]
     for pieces in product(*cuts):
         source = array[tuple(slice(start, stop) for start, stop, _ in pieces)]
@@ -138,7 +141,7 @@ def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
 
 
 def _shifts(made: Layout, axes: Any, inverse: bool) -> list[int]:
-    """How far each axis is shifted: several shifts of one axis add up."""
+    """Return how far each axis is shifted. Several shifts of one axis add up."""
     found = tuple(range(made.ndim)) if axes is None else integers_of(axes, "axes")
     shifts = [0] * made.ndim
     for axis in found:

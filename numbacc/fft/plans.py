@@ -1,4 +1,4 @@
-"""Plans of Fourier transforms: which of cuFFT's plans and which repacking passes, as executables."""
+"""Plans of Fourier transforms, with cuFFT's plans and repacking passes as executables."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .program import Execute, Repack, TransformRequest, build
 
 
 class _Transform:
-    """A plan of cuFFT's as an executable of the thread that made it.
+    """A plan of cuFFT as an executable, which belongs to the thread that made it.
 
     Args:
         transform: the plan.
-        algorithm: what to say of it.
-        misaligned: bits of addresses that are 0 where it can take arrays.
-        forbidden: the distances between its arrays at which they may share bytes: above the first, below the second.
-        in_place: True if it may write where it reads.
+        algorithm: its description.
+        misaligned: address bits that must be 0.
+        forbidden: the open range of distances between its arrays within which they may share bytes.
+        in_place: True if it may write to the array that it reads.
     """
 
     deterministic = True
@@ -38,14 +38,14 @@ class _Transform:
         self._misaligned, (self._near, self._far), self._in_place = misaligned, forbidden, in_place
         self.backend = transform.backend
         self.workspace_bytes = self.library_bytes = transform.work_bytes
-        #: A work area is lent behind a look at the context only.
+        #: The work area is passed to cuFFT only after the check of the context.
         self.direct = not transform.work_bytes
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """cuFFT compiles nothing later."""
+        """Do nothing, because cuFFT compiles nothing later."""
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch`."""
+        """Do what `Executable.launch` does."""
         source, target = addresses
         if (source | target) & self._misaligned:
             return WRONG_ALIGNMENT
@@ -58,7 +58,7 @@ class _Transform:
         return status
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Do what `Executable.launch_unchecked` does."""
         transform = self.transform
         if transform.stream != stream:
             transform.set_stream(stream)
@@ -68,16 +68,16 @@ class _Transform:
         return status
 
     def check(self, status: int) -> None:
-        """Raise CufftError of a launch's status."""
+        """Raise CufftError for a launch's status."""
         self.transform.check(status)
 
 
 def executable(request: TransformRequest, aligned: bool, close: Sequence[tuple[int, ...]]) -> Any:
-    """Make the executable of a transform, in the calling thread.
+    """Make the executable of a transform, for the calling thread.
 
     Args:
         request: the transform.
-        aligned: whether the arrays start where cuFFT can take them.
+        aligned: whether the arrays' addresses are aligned for cuFFT.
         close: as in `Operation.close`.
     """
     program, device = build(request, aligned), request.array.device
@@ -93,8 +93,8 @@ def executable(request: TransformRequest, aligned: bool, close: Sequence[tuple[i
         in_place = same_layout(request.array, request.result)
         (transform,) = made.values()
         return _Transform(transform, algorithm, mask, forbidden, in_place)
-    # Inside a program it is known which steps work in place. Buffers are numbered as operands: argument, result, and
-    # then scratch memory.
+    # The program knows which steps work in place. Buffers have the numbers of operands: the argument, the result, then
+    # scratch memory.
     calls = {key: _Transform(transform, algorithm, 0, (0, 0), True) for key, transform in made.items()}
     steps = [
         Step(repacking.executable(step, prod(request.lengths)), (step.source.buffer, step.target.buffer))
@@ -115,14 +115,14 @@ def executable(request: TransformRequest, aligned: bool, close: Sequence[tuple[i
 
 
 def misaligned(request: TransformRequest) -> int:
-    """Bits of addresses that are 0 where cuFFT can take an array."""
+    """Return the address bits that must be 0 for cuFFT."""
     return int(np.dtype(request.math).itemsize) - 1
 
 
 class FftPlan(Plan):
-    """A planned Fourier transform. Call it with an array laid out as that it was made for.
+    """A planned Fourier transform. Call it with an array of the layout that it was made for.
 
-    Plans of cuFFT belong to a thread: each thread that runs this one makes its own, once.
+    cuFFT's plans belong to a thread: each thread that runs this plan makes its own, once.
     """
 
     per_thread = True
@@ -134,13 +134,13 @@ class FftPlan(Plan):
         self._request = request
         self.out_given, self.math_dtype, self.empty = request.given, request.math, not request.result.size
         self.overwritten = (0,) if request.overwrite else ()
-        #: Where so, no step writes the result before all that shares its elements is read: what becomes real numbers
-        #: and was real itself is first made complex in scratch memory.
+        #: Whether the result may be the argument itself: no step then writes an element before its old value is read.
+        #: For a transform from real to real arrays, the values first become complex in scratch memory.
         self._in_place = same_layout(request.array, request.result)
         self._misaligned = misaligned(request)
 
     def _key(self, addresses: Sequence[int]) -> bool:
-        """Whether the arrays are aligned as cuFFT asks."""
+        """Return whether the arrays are aligned for cuFFT."""
         source, target = addresses
         return not (source | target) & self._misaligned
 
@@ -152,12 +152,12 @@ class FftPlan(Plan):
 
     def _shares(self, i: int, j: int) -> str:
         return (
-            "out overlaps a: pass a itself, where the result has its shape and dtype (in place), or memory "
+            "out overlaps a: pass a itself, if the result has its shape and dtype (in place), or memory "
             "that shares nothing with it"
         )
 
     def _refused_overwriting(self, name: str) -> LayoutError:
-        return LayoutError("a is read-only: overwrite_input=True cannot be")
+        return LayoutError("a is read-only: overwrite_input=True is not possible")
 
     def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
         request, (a,), (out,) = self._request, inputs, outs

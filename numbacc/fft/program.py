@@ -1,15 +1,15 @@
-"""The steps of a Fourier transform: which cuFFT plans, and what must be repacked before and after.
+"""The steps of a Fourier transform: which cuFFT plans run, and what is repacked before and after.
 
-Everything here follows from layouts and options alone; nothing is allocated or run. There are several ways:
+Everything here follows from layouts and options; nothing is allocated or run. There are several ways:
 
-1. cuFFT walks the arrays as they are;
-2. the argument is first repacked, into the result itself where the transform can then work in place, else into
-   scratch memory: for what cuFFT cannot take (padding, other dtypes, strides that do not nest), and for columns that it
-   would transform slower than our own kernel transposes them;
-3. the result is transformed in scratch memory and repacked into place.
+1. cuFFT reads and writes the arrays as they are.
+2. The argument is first repacked into the result, if the transform can then work in place there, or else into scratch
+   memory. This serves arrays that cuFFT does not support (padding, other dtypes, strides that do not nest), and columns
+   that cuFFT transforms slower than numbacc's kernel transposes them.
+3. The transform writes to scratch memory, and its result is repacked.
 
-Of those that can be the one that takes least time is chosen, by measured costs: see `advanced_layout`. Scaling and
-conjugation are done by whichever repacking pass is needed anyway, else by one of their own.
+The fastest possible way is chosen by measured costs; see `advanced_layout`. Scaling and conjugation are part of a
+repacking pass if there is one, or else a separate pass.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .steps import ARGUMENT, RESULT, Area, Execute, Program, Repack, TransformRe
 
 __all__ = ["Execute", "Program", "Repack", "TransformRequest", "build", "with_result"]
 
-#: Scratch arrays start on multiples of this, as allocations do.
+#: Scratch arrays start at multiples of this, as allocations do.
 _ALIGNMENT = 256
 
-#: Bytes from which on a result's memory order follows from what is fast.
+#: Size in bytes from which a result's memory order is chosen for speed.
 _LARGE = 1 << 20
 
 _REAL = {"complex64": "float32", "complex128": "float64"}
 
 
 def build(request: TransformRequest, aligned: bool) -> Program:
-    """The program for a request.
+    """Return the program for a request.
 
     Args:
-        aligned: whether both arrays start on a multiple of their complex number's size, which cuFFT asks for.
+        aligned: whether both arrays start at a multiple of the size of their complex number, as cuFFT requires.
     """
     programs = []
     for way in _WAYS[request.kind]:
@@ -50,9 +50,9 @@ def build(request: TransformRequest, aligned: bool) -> Program:
 
 
 def with_result(request: TransformRequest) -> TransformRequest:
-    """The request with a result in the memory order that is written fastest: the argument's, or the axes innermost.
+    """Choose the memory order of a new result that is written fastest: the argument's, or with the axes innermost.
 
-    Small results have the argument's.
+    Small results have the argument's order.
     """
     result = request.result
     other = request._replace(result=dense(result.shape, inner_axes(request), result))
@@ -66,9 +66,9 @@ class _Builder:
         self.request, self.program = request, Program()
         self._complex: np.dtype[Any] = np.dtype(request.math)
         self._real: np.dtype[Any] = np.dtype(_REAL[request.math])
-        #: What scaling and conjugation is still to be done.
+        #: The scaling and conjugation that are still to be done.
         self._scale, self._conjugate = request.scale, request.conjugate
-        # A transform of one point is the point.
+        # A transform of one point does nothing.
         pairs = [(d, n) for d, n in zip(request.axes, request.lengths, strict=True) if n > 1]
         self._axes = [d for d, _ in pairs]
         self._lengths = dict(zip(request.axes, request.lengths, strict=True))
@@ -77,16 +77,16 @@ class _Builder:
         shape = self._spectrum if request.kind == "c2r" else self._points
         cut = tuple(min(n, m) for n, m in zip(request.array.shape, shape, strict=True))
         self._source = Area(ARGUMENT, layout(cut, request.array.strides, request.array.dtype, request.array.device))
-        #: Whether cuFFT may read the argument as it is, if its strides allow it.
+        #: Whether cuFFT may read the argument as it is, if it supports the strides.
         self._direct = wanted and aligned and cut == shape
-        #: Whether cuFFT may write the result, if its strides allow it.
+        #: Whether cuFFT may write the result, if it supports the strides.
         self._writable = aligned and request.result.dtype in (self._real, self._complex)
 
     # ------------------------------------------------------------ shapes
 
     @property
     def _points(self) -> tuple[int, ...]:
-        """The shape on the side that has all points."""
+        """The shape with all points."""
         lengths = list(self.request.array.shape)
         for d, n in self._lengths.items():
             lengths[d] = n
@@ -100,7 +100,7 @@ class _Builder:
         return tuple(lengths)
 
     def _new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Area:
-        """A gapless scratch array, the transformed axes innermost, the others in the result's memory order."""
+        """Allocate a contiguous scratch array: transformed axes innermost, the others in the result's memory order."""
         made = dense(shape, inner_axes(self.request), self.request.result, dtype)
         program = self.program
         program.scratch.append(program.nbytes)
@@ -110,7 +110,7 @@ class _Builder:
     # ------------------------------------------------------------ steps
 
     def _repack(self, source: Area, target: Area, *, before: bool) -> None:
-        """A repacking pass, before or after the transform, that does what may be done on that side."""
+        """Append a repacking pass before or after the transform, with the scaling and conjugation possible there."""
         conjugate = self._conjugate == ("before" if before else "after")
         self.program.steps.append(Repack(source, target, self._scale, conjugate))
         self._scale = ""
@@ -118,25 +118,25 @@ class _Builder:
             self._conjugate = ""
 
     def _repacked(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Area:
-        """The argument in scratch memory, as cuFFT can walk it."""
+        """Repack the argument into scratch memory that cuFFT supports."""
         scratch = self._new(shape, dtype)
         self._repack(self._source, scratch, before=True)
         return scratch
 
     def finish(self) -> None:
-        """Append the scaling and conjugation that are left, in place."""
+        """Append the remaining scaling and conjugation, in place."""
         if self._scale or self._conjugate:
             self._repack(self._result, self._result, before=False)
 
     def _passes(
         self, kind: str, source: Area, target: Area, axes: Sequence[int], patient: bool = False
     ) -> list[Execute] | None:
-        """The calls that transform axes of one array into another, as few as can be, or None where there are none.
+        """Return the fewest calls that transform axes of one array into another, or None if that is impossible.
 
-        One goes from source to target. The others are complex: before a transform to real numbers they work in the
-        source, which such a transform destroys anyway, else in the target.
+        One call goes from source to target. The others are complex transforms in place: in the source, before a
+        transform to real numbers (which destroys the source anyway), or else in the target.
         """
-        # Outermost first, as cuFFT wants them; of a real transform the last axis stays last.
+        # Outermost first, as cuFFT requires. In a real transform the last axis stays last.
         movable = len(axes) if kind == "c2c" else len(axes) - 1
         order = sorted(axes[:movable], key=lambda d: -abs(source.layout.strides[d])) + list(axes[movable:])
         made = TYPES[self.request.math][kind]
@@ -154,31 +154,31 @@ class _Builder:
         return None
 
     def _run(self, kind: str, source: Area, target: Area, axes: Sequence[int], patient: bool = False) -> bool:
-        """Append the calls that transform source into target; False where there are none."""
+        """Append the calls that transform source into target; return False if that is impossible."""
         steps = self._passes(kind, source, target, axes, patient)
         self.program.steps += steps or []
         return steps is not None
 
     def _insist(self, kind: str, source: Area, target: Area, axes: Sequence[int]) -> None:
-        """`_run` for scratch arrays, which cuFFT can walk, be it in a long loop."""
+        """Call `_run` for scratch arrays, which cuFFT supports, if need be with many calls."""
         done = self._run(kind, source, target, axes) or self._run(kind, source, target, axes, patient=True)
         assert done, (kind, source, target, axes)
 
-    # ------------------------------------------------------------ the ways from complex to complex numbers
+    # ------------------------------------------------------------ ways from complex to complex numbers
 
     def nothing(self) -> bool:
-        """No axis is transformed."""
+        """Only repack, because no axis is transformed."""
         if not self._axes:
             self._repack(self._source, self._result, before=True)
         return not self._axes
 
     def direct(self) -> bool:
-        """From the argument into the result."""
+        """Transform the argument into the result."""
         able = self._axes and self._direct and self._writable
         return bool(able and self._run(self.request.kind, self._source, self._result, self._axes))
 
     def in_result(self) -> bool:
-        """Repacked into the result, and transformed there."""
+        """Repack into the result, and transform there."""
         steps = self._passes("c2c", self._result, self._result, self._axes) if self._writable and self._axes else None
         if steps is None:
             return False
@@ -187,7 +187,7 @@ class _Builder:
         return True
 
     def into_scratch(self) -> bool:
-        """From the argument into scratch memory, and repacked from there."""
+        """Transform the argument into scratch memory, and repack from there."""
         scratch = self._new(self._points, self._complex)
         if not (self._axes and self._direct and self._run("c2c", self._source, scratch, self._axes)):
             return False
@@ -195,7 +195,7 @@ class _Builder:
         return True
 
     def in_scratch(self) -> bool:
-        """Repacked into scratch memory, transformed there, and repacked from there."""
+        """Repack into scratch memory, transform there, and repack from there."""
         if not self._axes:
             return False
         scratch = self._repacked(self._points, self._complex)
@@ -203,14 +203,14 @@ class _Builder:
         self._repack(scratch, self._result, before=False)
         return True
 
-    # ------------------------------------------------------------ the ways from real numbers
+    # ------------------------------------------------------------ ways from real to complex numbers
 
     @property
     def _halved(self) -> bool:
         return self.request.lengths[-1] > 1
 
     def real_as_complex(self) -> bool:
-        """Of one point nothing is halved: a complex transform."""
+        """Use a complex transform for one point, where there is no half spectrum."""
         self._direct = False
         return not self._halved and (self.nothing() or self.in_result() or self.in_scratch())
 
@@ -218,13 +218,13 @@ class _Builder:
         return self._halved and self.direct()
 
     def real_from_scratch(self) -> bool:
-        """Repacked into scratch memory, and from there into the result."""
+        """Repack into scratch memory, and transform from there into the result."""
         if not (self._halved and self._writable):
             return False
         return self._run("r2c", self._repacked(self._points, self._real), self._result, self._axes)
 
     def real_into_scratch(self) -> bool:
-        """From the argument into a spectrum in scratch memory, and repacked from there."""
+        """Transform the argument into a spectrum in scratch memory, and repack from there."""
         spectrum = self._new(self._spectrum, self._complex)
         if not (self._halved and self._direct and self._run("r2c", self._source, spectrum, self._axes)):
             return False
@@ -232,7 +232,7 @@ class _Builder:
         return True
 
     def real_in_scratch(self) -> bool:
-        """Repacked into scratch memory, into a spectrum there, and repacked from there."""
+        """Repack into scratch memory, transform into a spectrum there, and repack from there."""
         if not self._halved:
             return False
         source, spectrum = self._repacked(self._points, self._real), self._new(self._spectrum, self._complex)
@@ -240,10 +240,10 @@ class _Builder:
         self._repack(spectrum, self._result, before=False)
         return True
 
-    # ------------------------------------------------------------ the ways to real numbers
+    # ------------------------------------------------------------ ways from complex to real numbers
 
     def one_point(self) -> bool:
-        """Of one point nothing is halved: the real part of a complex transform."""
+        """Use the real part of a complex transform for one point, where there is no half spectrum."""
         if self._halved:
             return False
         self._conjugate, source = "", self._source
@@ -254,7 +254,7 @@ class _Builder:
         return True
 
     def destroying(self) -> bool:
-        """From the argument, which is lost, into the result."""
+        """Transform the argument into the result, which destroys the argument."""
         able = self._halved and self._direct and self._writable and self.request.overwrite and not self._conjugate
         if not able or repeats_elements(self._source.layout):
             return False
@@ -262,13 +262,13 @@ class _Builder:
         return self._run("c2r", self._source, self._result, self._axes)
 
     def spectrum_in_scratch(self) -> bool:
-        """Repacked into scratch memory, and from there into the result."""
+        """Repack into scratch memory, and transform from there into the result."""
         if not (self._halved and self._writable):
             return False
         return self._run("c2r", self._spectrum_copy(), self._result, self._axes)
 
     def spectrum_and_points(self) -> bool:
-        """Repacked into scratch memory, to real numbers there, and repacked from there."""
+        """Repack into scratch memory, transform to real numbers there, and repack from there."""
         if not self._halved:
             return False
         source, points = self._spectrum_copy(), self._new(self._points, self._real)
@@ -277,9 +277,9 @@ class _Builder:
         return True
 
     def _spectrum_copy(self) -> Area:
-        """The argument in scratch memory, without the imaginary parts that real numbers' spectra cannot have.
+        """Repack the argument into scratch memory, without imaginary parts that a real signal's spectrum cannot have.
 
-        The transform is defined to ignore them. cuFFT does in most of its kernels, but not in all.
+        The transform ignores these by definition. Most of cuFFT's kernels do, but not all.
         """
         scratch = self._repacked(self._spectrum, self._complex)
         if len(self._axes) > 1:
@@ -291,7 +291,7 @@ class _Builder:
         return scratch
 
     def _make_hermitian(self, spectrum: Area) -> None:
-        """Make a spectrum's ends, in place, what the transform along the other axes and then to real numbers sees."""
+        """Make a spectrum's ends hermitian, in place, for transforms along the other axes and then to real numbers."""
         self.program.steps.append(Repack(spectrum, spectrum, "", False, self._ends, mirrored=tuple(self._axes[:-1])))
 
     @property
@@ -299,7 +299,7 @@ class _Builder:
         return self.request.axes[-1], self.request.lengths[-1]
 
 
-#: The ways to do each kind of transform; where two take the same time, the first one is taken.
+#: The ways for each kind of transform. If two take the same time, the first one is chosen.
 _WAYS = {
     "c2c": (_Builder.nothing, _Builder.direct, _Builder.in_result, _Builder.into_scratch, _Builder.in_scratch),
     "r2c": (

@@ -1,4 +1,4 @@
-"""The launch of `kernels.fft.layout`: on which elements, in how many dimensions."""
+"""Launches of `kernels.fft.layout`: their elements, dimensions and geometry."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ..kernels.specs import TILE
 from ..runtime.launch_order import MAX_THREADS, VECTOR_BYTES, LaunchOrder
 from .steps import Repack
 
-#: Added to a padded dimension's length in the source, so that it merges with no other: see `_merge`.
+#: Added to a padded dimension's length in the source, so that the dimension does not merge with others; see `_merge`.
 _APART = 1 << 40
-#: Groups of elements that one thread takes where there are `_BUSY` groups or more: enough for every multiprocessor.
+#: Groups of elements per thread if there are at least `_BUSY` groups, which keep every multiprocessor busy.
 _PIECES, _BUSY = 4, 1 << 18
-#: Below this length along either dimension a tile is mostly empty.
+#: If either dimension is shorter than this, a tile is mostly empty.
 _SHORTEST_TILE = 16
 
 
 class _Walked(NamedTuple):
-    """The dimensions that both arrays are walked by.
+    """The common dimensions along which both arrays are traversed.
 
     Attributes:
-        shape: the target's.
-        inside: the source's lengths in them.
+        shape: the target's lengths.
+        inside: the source's lengths.
         in_steps, out_steps: steps of source and target, in numbers.
-        halved: 1 for the dimension at whose ends imaginary parts are dropped, else 0.
+        halved: 1 for the dimension whose ends lose their imaginary parts, else 0.
     """
 
     shape: tuple[int, ...]
@@ -45,9 +45,9 @@ class _Walked(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def executable(step: Repack, count: int) -> MapExecutable:
-    """The executable of a repacking pass, whose arrays are its source and target. Threads share it.
+    """Make the executable of a repacking pass. Its arrays are its source and target. Threads share it.
 
-    `count` is the number of points that the step's scale refers to.
+    `count` is the number of points for the step's scale.
     """
     source, target = step.source.layout, step.target.layout
     make = _make_order if step.mirrored is None else _make_hermitian
@@ -55,7 +55,7 @@ def executable(step: Repack, count: int) -> MapExecutable:
 
 
 def _make_order(step: Repack, count: int, task: MapTask, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
-    """As `geometry.make_order`. The program knows which arrays may share memory: `pairs` need not be checked."""
+    """Return the launch of a copying pass. `pairs` is not checked: the program knows which arrays share memory."""
     source, target = step.source.layout, step.target.layout
     walked = _merge(source, target, step.ends)
     row = _tile_rows(walked, source, target)
@@ -106,16 +106,16 @@ def _order(
 
 
 def _ends(step: Repack) -> int:
-    """How many ends of the halved axis hold a real number: the last one does where the length is even and it is there.
+    """Return how many ends of the halved axis hold a real number.
 
-    What the source lacks is zero anyway.
+    The last one does if the length is even and the source contains it. (Missing elements are zero anyway.)
     """
     axis, length = step.ends
     return 2 if length % 2 == 0 and step.source.layout.shape[axis] == length // 2 + 1 else 1
 
 
 def _make_hermitian(step: Repack, count: int, task: MapTask, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
-    """The launch of a step in place that makes the ends of a half spectrum those of real numbers."""
+    """Return the launch of a step that makes the ends of a half spectrum hermitian, in place."""
     array, (axis, length) = step.target.layout, step.ends
     itemsize = _number(array)[0].itemsize
     shape, steps = list(array.shape), [step // itemsize for step in array.strides]
@@ -144,7 +144,7 @@ def _make_hermitian(step: Repack, count: int, task: MapTask, key: tuple[int, ...
 
 
 def _tile_rows(walked: _Walked, source: Layout, target: Layout) -> int | None:
-    """The dimension along which the source is contiguous where it is transposed to the target, and tiles pay."""
+    """Return the source's contiguous dimension, if it is transposed to the target and tiles are faster; else None."""
     one, other = _number(source)[1], _number(target)[1]
     if walked.out_steps[-1] != other or walked.in_steps[-1] == one:
         return None
@@ -155,7 +155,7 @@ def _tile_rows(walked: _Walked, source: Layout, target: Layout) -> int | None:
 
 
 def _with_rows(walked: _Walked, row: int) -> _Walked:
-    """The dimensions with `row` moved next to the last, and at least one before it."""
+    """Move the dimension `row` next to the last one, with at least one dimension before it."""
 
     def moved(numbers: tuple[int, ...], fill: int) -> tuple[int, ...]:
         outer = [n for d, n in enumerate(numbers[:-1]) if d != row]
@@ -165,13 +165,13 @@ def _with_rows(walked: _Walked, row: int) -> _Walked:
 
 
 def _lanes(walked: _Walked, source: Layout, target: Layout, alignment: Sequence[int]) -> int:
-    """Neighbouring elements that one access of the wider array can take, and one of the other with it."""
+    """Return how many adjacent elements fit one access of the wider array, and one of the other array."""
     if walked.halved[-1]:
         return 1
     most = VECTOR_BYTES // max(source.itemsize, target.itemsize)
     for array, steps, aligned in ((source, walked.in_steps, alignment[0]), (target, walked.out_steps, alignment[1])):
         dtype, parts = _number(array)
-        # Accessors take integers narrower than a word in words.
+        # Accessors load and store integers narrower than a word in whole words.
         if steps[-1] != parts or (dtype.kind in "iu" and dtype.itemsize < 4):
             return 1
         common = gcd(VECTOR_BYTES, aligned, *(n * dtype.itemsize for n in steps[:-1]))
@@ -180,7 +180,7 @@ def _lanes(walked: _Walked, source: Layout, target: Layout, alignment: Sequence[
 
 
 def _in_groups(walked: _Walked, lanes: int) -> _Walked:
-    """The dimensions, the last one counted in groups of elements."""
+    """Count the last dimension in groups of elements."""
     shape, inside, in_steps, out_steps, halved = walked
     return _Walked(
         (*shape[:-1], shape[-1] // lanes),
@@ -192,7 +192,7 @@ def _in_groups(walked: _Walked, lanes: int) -> _Walked:
 
 
 def _number(array: Layout) -> tuple[np.dtype[Any], int]:
-    """The dtype of an array's numbers, and how many of them are an element."""
+    """Return the dtype of an array's numbers, and how many numbers form an element."""
     if array.dtype.kind == "c":
         return np.dtype(f"float{4 * array.itemsize}"), 2
     # A bool is a byte, 0 or 1.
@@ -200,7 +200,7 @@ def _number(array: Layout) -> tuple[np.dtype[Any], int]:
 
 
 def _access_bytes(array: Layout, address: int, lanes: int) -> int:
-    """Width of a load or store of so many elements: both parts of a complex number at once where it is aligned."""
+    """Return the bytes of an access of `lanes` elements; if aligned, one access has both parts of a complex number."""
     dtype, parts = _number(array)
     whole = parts * dtype.itemsize
     aligned = address % whole == 0 and all(step % whole == 0 for step in array.strides)
@@ -208,11 +208,11 @@ def _access_bytes(array: Layout, address: int, lanes: int) -> int:
 
 
 def _merge(source: Layout, target: Layout, ends: tuple[int, ...]) -> _Walked:
-    """The target's dimensions, as few as both arrays can be walked by.
+    """Merge the target's dimensions into as few as possible for both arrays.
 
-    Where the source is shorter a dimension stays as it is. To that end its length there takes part in the merge like
-    the steps of a third array, `_APART` added so that it is not a product of a length and another. So does the halved
-    axis, the first of `ends`, where there is one.
+    If the source is shorter along a dimension, that dimension is not merged. To achieve this, its length in the source
+    takes part in the merge like the steps of a third array. `_APART` is added to it, so that it is not the product of a
+    length and another one. The halved axis, the first of `ends`, takes part in the same way.
     """
     kept = [n < m or (d,) == ends[:1] for d, (n, m) in enumerate(zip(source.shape, target.shape, strict=True))]
     lengths = [n + _APART if keep else 0 for n, keep in zip(source.shape, kept, strict=True)]
@@ -227,5 +227,5 @@ def _merge(source: Layout, target: Layout, ends: tuple[int, ...]) -> _Walked:
 
 
 def _reach(steps: Sequence[int], shape: Sequence[int]) -> int:
-    """How far an array reaches from its first element."""
+    """Return the distance from an array's first element to its last one."""
     return sum((n - 1) * abs(step) for n, step in zip(shape, steps, strict=True))

@@ -1,4 +1,4 @@
-"""The parts of programs of Fourier transforms: requests, arrays, steps."""
+"""The parts of a Fourier transform's program: requests, arrays, steps."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 from ..base.layout import Layout, layout, row_major_strides
 from ..libraries.advanced_layout import CALL_BYTES, LayoutWalk
 
-#: Buffer numbers: the argument, the result; scratch memory follows.
+#: Buffer numbers: the argument, the result. Scratch arrays follow.
 ARGUMENT, RESULT = 0, 1
 
 
 class TransformRequest(NamedTuple):
-    """A transform on given layouts, its options validated.
+    """A transform of given layouts, with validated options.
 
     Attributes:
         function: name of the public function.
         kind: "c2c", "r2c" or "c2r".
         inverse: the sign of the exponent: True for +.
         axes: the transformed axes, each once; the last one is the halved one.
-        lengths: points along each.
-        scale: what the result is multiplied with, a key of `kernels.fft.layout.SCALES`.
+        lengths: number of points along each axis.
+        scale: the factor of the result, a key of `kernels.fft.layout.SCALES`.
         conjugate: "", or "before" or "after" the transform.
         math: name of the complex dtype of the transform.
         array, result: layouts.
         overwrite: whether the argument may be destroyed.
         given: whether the result is the user's array.
-        norm: as given, for NumPy.
+        norm: the user's argument, for NumPy.
     """
 
     function: str
@@ -49,7 +49,7 @@ class TransformRequest(NamedTuple):
 
 
 class Area(NamedTuple):
-    """An array in a program: the number of its buffer, at whose start it begins, and its layout."""
+    """An array in a program: its layout, and the number of the buffer that it starts."""
 
     buffer: int
     layout: Layout
@@ -60,11 +60,12 @@ class Repack(NamedTuple):
 
     Attributes:
         source, target: arrays.
-        scale: what values are multiplied with, a key of `kernels.fft.layout.SCALES`.
+        scale: the factor of all values, a key of `kernels.fft.layout.SCALES`.
         conjugate: whether imaginary parts change their sign.
-        ends: (axis, points) of a half spectrum's halved axis: imaginary parts that a transform to real numbers ignores
-            are dropped; or empty.
-        mirrored: None, or the pass is in place and makes the ends of the halved axis hermitian along these axes.
+        ends: (axis, points) of a half spectrum's halved axis, to drop imaginary parts that a transform to real numbers
+            ignores; or empty.
+        mirrored: None, or the axes along which the ends of the halved axis are made hermitian; the pass is then in
+            place.
     """
 
     source: Area
@@ -76,7 +77,7 @@ class Repack(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """As that of a `LayoutWalk`."""
+        """The cost, in the unit of a `LayoutWalk`'s cost."""
         return CALL_BYTES + (0 if self.mirrored is not None else self.source.layout.nbytes + self.target.layout.nbytes)
 
 
@@ -90,18 +91,18 @@ class Execute(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """That of its `LayoutWalk`."""
+        """The cost of its `LayoutWalk`."""
         return self.walk.cost
 
 
 @dataclass
 class Program:
-    """Steps, and the bytes from the start of scratch memory to each scratch array.
+    """Steps, and the scratch arrays that they use.
 
     Attributes:
-        steps: in order.
-        scratch: where buffers 2, 3, ... start.
-        nbytes: of scratch memory.
+        steps: the steps, in order.
+        scratch: byte offsets in scratch memory of buffers 2, 3, ...
+        nbytes: bytes of scratch memory.
     """
 
     steps: list[Repack | Execute] = field(default_factory=list)
@@ -110,19 +111,19 @@ class Program:
 
     @property
     def cost(self) -> float:
-        """The time it takes, in bytes that a copy reads and writes in that time."""
+        """The time that the program takes, as the bytes that a copy reads and writes in the same time."""
         return sum(step.cost for step in self.steps)
 
 
 def inner_axes(request: TransformRequest) -> list[int]:
-    """The transformed axes as they follow each other in the argument's memory; the halved one is the last."""
+    """Return the transformed axes in the order of the argument's memory; the halved axis is the last."""
     kept = () if request.kind == "c2c" else request.axes[-1:]
     movable = request.axes[: len(request.axes) - len(kept)]
     return [*sorted(movable, key=lambda d: -abs(request.array.strides[d])), *kept]
 
 
 def dense(shape: tuple[int, ...], axes: Sequence[int], like: Layout, dtype: np.dtype[Any] | None = None) -> Layout:
-    """A gapless array, some axes innermost, the others in the memory order of another array of that rank."""
+    """Return a contiguous layout with some axes innermost, and the others in the memory order of another array."""
     dtype = like.dtype if dtype is None else dtype
     others = [d for d in range(len(shape)) if d not in axes]
     order = [*sorted(others, key=lambda d: -abs(like.strides[d])), *axes]

@@ -1,4 +1,4 @@
-"""The transforms of `numbacc.fft`: each is a look-up of a plan, and the plan's run."""
+"""The transforms of `numbacc.fft`. Each finds a plan and runs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAST_TWO = (-2, -1)
 
 
 def _is_usual_n(n: Any) -> bool:
-    """Whether points are of the types that nearly all calls have."""
+    """Return whether a number of points has one of the types of nearly all calls."""
     return n is None or type(n) is int
 
 
@@ -32,16 +32,16 @@ def _are_usual_axes(axes: Any) -> bool:
 def _plan(
     function: str, n: Any, axes: Any, norm: Any, overwrite: bool, target: Layout | None, array: Layout
 ) -> FftPlan | None:
-    """The plan of a transform; None where an axis is named twice."""
+    """Return the plan of a transform; None if an axis is named twice."""
     found, lengths = axes_and_lengths(function, array, n, axes)
     if len(set(found)) < len(found):
         return None
     return FftPlan(request(function, array, found, lengths, norm, overwrite, target))
 
 
-#: Plans hold tables and kernels of some megabytes, and no work area; but its size tells how large a plan is.
+#: Plans hold tables and kernels of some megabytes, but no work area. The size of the area shows how large a plan is.
 _plans = PlanCache(_plan, count=256, nbytes=16 << 30)
-#: What makes each transform, and its plan, of its signature.
+#: Decorates a signature to make its function, and the function's `plan`.
 _transform = planned(
     _plans,
     "FftPlan",
@@ -62,33 +62,33 @@ def fft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The discrete Fourier transform along one axis: X[k] = Σ_j x[j] exp(-2πi jk/n), scaled as `norm` says.
+    """Compute the discrete Fourier transform along one axis: X[k] = Σ_j x[j] exp(-2πi jk/n), scaled by `norm`.
 
     Args:
-        a: array of float16, bfloat16, float32, complex64 (computed in single precision), float64, complex128, an
-            integer type or bool (double), rank 1 to 8, any strides.
-        n: points: a is truncated, or padded with zeros at its end, to that length. None: a's length.
+        a: array of rank 1 to 8 with any strides. float16, bfloat16, float32 and complex64 are computed in single
+            precision; float64, complex128, integer types and bool in double precision.
+        n: number of points: a is truncated, or padded with zeros at its end, to that length. None means a's length.
         axis: the transformed axis.
-        norm: "backward" (as None): the inverse divides by n. "forward": the forward transform does so. "ortho": both
-            divide by √n.
-        out: array for the result, of its shape and dtype, on a's device, with any strides. It may be a itself where
-            shape and dtype are equal; other overlap is refused.
-        overwrite_input: whether a's contents may be destroyed, which saves transforms to real numbers a copy.
+        norm: "backward" (the default, as None): the inverse divides by n. "forward": the forward transform divides by
+            n. "ortho": both divide by √n.
+        out: array for the result, with its shape and dtype, on a's device, with any strides. It may be a itself if
+            shape and dtype are equal; other overlap raises LayoutError.
+        overwrite_input: whether a's contents may be destroyed, which saves a copy in transforms to real numbers.
 
     Returns:
-        complex array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is; `out` if
-        given. Without `out` it has the memory order of a; from 1 MiB on the transformed axis may be innermost instead,
-        where that is faster.
+        complex array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is one; `out` if
+        given. Without `out` it has the memory order of a. Results of 1 MiB or more may have the transformed axis
+        innermost instead, if that is faster.
 
     Raises:
-        ShapeError: rank, axis, n below 1, shape of out.
-        DTypeError: a dtype not named above, an `out` of another dtype than the result's; not an array.
-        OptionError: unknown norm or stream; overwrite_input is neither True nor False.
+        ShapeError: the rank or axis is invalid, n is below 1, or out has another shape.
+        DTypeError: a has an unsupported dtype or is not an array, or out has another dtype than the result.
+        OptionError: norm or stream is unknown, or overwrite_input is neither True nor False.
         LayoutError: out is read-only, overlaps a, or has elements that share memory.
         LibraryError: cuFFT is missing or failed.
 
-    The same call gives the same bits on every run on one GPU model. A call that finds no cuFFT plan makes one, in
-    `numbacc.graph` too; `fft.plan` makes it before.
+    Results are the same to the last bit on every run on one GPU model. The first call of a kind makes a cuFFT plan,
+    also inside `numbacc.graph`; call `fft.plan` to make it earlier.
 
     Example:
         >>> fft.fft(np.ones(4)).real
@@ -103,7 +103,7 @@ def ifft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as for it.
+    """Compute the inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors are as in `fft`.
 
     Example:
         >>> fft.ifft(np.array([4.0, 0.0, 0.0, 0.0])).real
@@ -118,9 +118,9 @@ def rfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The first n//2 + 1 elements of the `fft` of a real array: the others are their conjugates.
+    """Compute the first n//2 + 1 elements of the `fft` of a real array. The others are their conjugates.
 
-    Arguments and errors as in `fft`; DTypeError also where a is complex.
+    Arguments and errors are as in `fft`. A complex `a` also raises DTypeError.
 
     Example:
         >>> fft.rfft(np.ones(4)).real
@@ -135,10 +135,10 @@ def irfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `rfft`: n real numbers from n//2 + 1 complex ones; n is 2 (a's length - 1) by default.
+    """Compute the inverse of `rfft`: n real numbers from n//2 + 1 complex ones. By default n is 2 (a's length - 1).
 
-    Imaginary parts that a real signal's spectrum cannot have are ignored. The result is float32 for single precision,
-    float16 for float16, else float64. Other arguments and errors as in `fft`.
+    Imaginary parts that the spectrum of a real signal cannot have are ignored. The result is float32 for single
+    precision, float16 for float16, else float64. Other arguments and errors are as in `fft`.
 
     Example:
         >>> fft.irfft(np.array([4.0, 0.0, 0.0]))
@@ -153,9 +153,10 @@ def hfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The `fft` of a signal that is its own mirrored conjugate, of which a is the first half: a real spectrum.
+    """Compute the real `fft` of a signal that equals its own mirrored conjugate, given the signal's first half, a.
 
-    n, the points of the spectrum, is 2 (a's length - 1) by default. Other arguments and errors as in `irfft`.
+    n, the number of points of the spectrum, is by default 2 (a's length - 1). Other arguments and errors are as in
+    `irfft`.
 
     Example:
         >>> fft.hfft(np.array([1.0, 1.0, 1.0]))
@@ -170,9 +171,9 @@ def ihfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array.
+    """Compute the inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array.
 
-    Arguments and errors as in `rfft`.
+    Arguments and errors are as in `rfft`.
 
     Example:
         >>> fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0])).real
@@ -187,14 +188,14 @@ def fftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The `fft` along several axes.
+    """Compute the `fft` along several axes.
 
     Args:
-        s: points along each of `axes`; -1 keeps a's length. None keeps all lengths.
-        axes: the transformed axes; one that is named twice is transformed twice. None: all, or where s is given as
-            many as it has lengths, the last ones.
+        s: number of points along each of `axes`; -1 keeps a's length. None keeps all lengths.
+        axes: the transformed axes; an axis that is named twice is transformed twice. None means all axes, or if s is
+            given, as many of the last axes as s has lengths.
 
-    Other arguments and errors as in `fft`; `norm` refers to the product of all lengths.
+    Other arguments and errors are as in `fft`; `norm` refers to the product of all lengths.
 
     Example:
         >>> fft.fftn(np.ones((2, 3)), s=(2, 4)).shape
@@ -209,7 +210,7 @@ def fft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """`fftn` over the last two axes.
+    """Compute `fftn` over the last two axes.
 
     Example:
         >>> fft.fft2(np.ones((2, 2))).real.tolist()
@@ -224,7 +225,7 @@ def ifft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """`ifftn` over the last two axes.
+    """Compute `ifftn` over the last two axes.
 
     Example:
         >>> fft.ifft2(np.ones((2, 2))).real.tolist()
@@ -239,7 +240,7 @@ def rfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """`rfftn` over the last two axes.
+    """Compute `rfftn` over the last two axes.
 
     Example:
         >>> fft.rfft2(np.ones((2, 4))).shape
@@ -254,7 +255,7 @@ def irfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """`irfftn` over the last two axes.
+    """Compute `irfftn` over the last two axes.
 
     Example:
         >>> fft.irfft2(np.ones((2, 3))).shape
@@ -269,7 +270,7 @@ def ifftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `fftn`. Arguments and errors as for it.
+    """Compute the inverse of `fftn`. Arguments and errors are as in `fftn`.
 
     Example:
         >>> fft.ifftn(fft.fftn(np.eye(2))).real.tolist()
@@ -284,7 +285,7 @@ def rfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """`rfft` along the last of `axes`, then `fft` along the others. Arguments and errors as in `fftn` and `rfft`.
+    """Compute `rfft` along the last of `axes`, then `fft` along the others. Arguments are as in `fftn` and `rfft`.
 
     Example:
         >>> fft.rfftn(np.ones((2, 3, 4))).shape
@@ -299,9 +300,9 @@ def irfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `rfftn`; without `s` there are 2 (a's length - 1) points along the last of `axes`.
+    """Compute the inverse of `rfftn`. Without `s`, the last of `axes` gets 2 (a's length - 1) points.
 
-    Arguments and errors as in `fftn` and `irfft`.
+    Arguments and errors are as in `fftn` and `irfft`.
 
     Example:
         >>> fft.irfftn(np.ones((2, 3, 3))).shape
@@ -314,16 +315,16 @@ cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
 
 
 def _planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
-    """Return the planned call of a function."""
+    """Return the plan and the arguments of a function's call."""
     handle = handle_of(stream)
     array, result = _arrays(a, out, handle)
     layout, target = operands.layout_of(array), None if result is None else operands.layout_of(result)
     plan = None
-    # The short path of NumPy's arrays.
+    # The fast path for NumPy arrays.
     if _is_usual_n(n) and (type(axes) is int or _are_usual_axes(axes)) and (overwrite is False or overwrite is True):
         try:
             plan = _plans.hit((function, n, axes, norm, overwrite, target, layout))
-        except TypeError:  # an option that cannot be hashed: what follows says what is wrong
+        except TypeError:  # an option that cannot be hashed; the checks below raise the error
             pass
     if plan is None:
         overwrite = checks.boolean(overwrite, "overwrite_input")
@@ -335,7 +336,7 @@ def _planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, over
 
 
 class _AxisPasses(NamedTuple):
-    """The plan of a transform that names an axis twice: there is none, it runs one pass after the other."""
+    """A stand-in for the plan of a transform that names an axis twice: it runs several plans one after the other."""
 
     function: str
     n: Any
@@ -344,12 +345,12 @@ class _AxisPasses(NamedTuple):
     overwrite: bool
 
     def run(self, inputs: Any, outs: Any, out: Any, handle: int, scalars: Any) -> Any:
-        """Run the passes."""
+        """Run all passes."""
         return _one_by_one(self.function, inputs[0], self.n, self.axes, self.norm, out, self.overwrite, handle)
 
     def prepare(self, inputs: Any, outs: Any) -> None:
         """Raise ShapeError."""
-        raise ShapeError(f"axes={self.axes} names an axis twice: each pass along it is a plan of its own")
+        raise ShapeError(f"axes={self.axes} names an axis twice: each pass along it needs a separate plan")
 
 
 def _arrays(a: Any, out: Any, handle: int) -> tuple[Any, Any]:
@@ -357,7 +358,7 @@ def _arrays(a: Any, out: Any, handle: int) -> tuple[Any, Any]:
 
 
 def _numbers(function: str, n: Any, axes: Any) -> tuple[Any, Any]:
-    """Points and axes as integers, or as tuples of them."""
+    """Convert points and axes to integers, or to tuples of integers."""
     names = names_of(function)
     if function == base(function):
         n = None if n is None else checks.integer(n, names[0], error=ShapeError)
@@ -366,7 +367,7 @@ def _numbers(function: str, n: Any, axes: Any) -> tuple[Any, Any]:
 
 
 def _one_by_one(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> Any:
-    """A transform that names an axis twice, in NumPy's order: real numbers first or last, else from the last axis."""
+    """Run a transform that names an axis twice, in NumPy's order: a real pass at one end, or the last axis first."""
     one = base(function)
     order = list(zip(*axes_and_lengths(function, operands.layout_of(a), *_numbers(function, n, axes)), strict=True))
     if one == "irfft":

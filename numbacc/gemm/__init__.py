@@ -1,8 +1,8 @@
-"""Matrix products with everything that may follow them, by cuBLASLt, and layers made of them.
+"""Matrix products with fused epilogues by cuBLASLt, and layers built from them.
 
-`matmul` has NumPy's semantics of shapes, reads transposed views where they lie, and can add a bias, apply ReLU or
-GELU, keep what the backward pass needs, or compute their gradients, before the result is stored. `linear` and `mlp`
-put such products together, forward and backward.
+`matmul` follows NumPy's rules for shapes and reads transposed views without a copy. Before it stores the result, it can
+add a bias, apply ReLU or GELU, keep the array that the backward pass needs, or compute the activation's gradient.
+`linear` and `mlp` combine such products, forward and backward.
 """
 
 from ..base.keywords import explain

@@ -1,4 +1,4 @@
-"""The arguments of a product as they are given, arrays or numbers that stand for them, and its results as asked for."""
+"""The arguments of a product as the user gave them, arrays or scalars, and its results in the form that they expect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .problem import SCALES
 
 
 def array_or_number(value: Any, name: str, handle: int) -> Any:
-    """An argument as an array, a scale also as a float; None stays None.
+    """Return an argument as an array, or a scale as a float; None stays None.
 
     Raises:
         DTypeError: it is neither. OptionError: a number too large for a float64.
@@ -27,10 +27,10 @@ def array_or_number(value: Any, name: str, handle: int) -> Any:
 
 
 def checked_number(value: Any, name: str, types: Products | None = None) -> float:
-    """alpha, beta or a scale as a number.
+    """Return alpha, beta or a scale as a number.
 
     Raises:
-        OptionError: it is not a number, too large for a float64, or not a 32-bit integer where products are of int8.
+        OptionError: it is not a number, is too large for a float64, or is not a 32-bit integer in an int8 product.
     """
     if type(value) is float and (types is None or types.accumulator != "int32"):
         return value
@@ -39,28 +39,28 @@ def checked_number(value: Any, name: str, types: Products | None = None) -> floa
     try:
         number = float(value)
     except OverflowError:
-        raise OptionError(f"{name}={shown(value)} is beyond what a float64 can hold") from None
+        raise OptionError(f"{name}={shown(value)} is too large for a float64") from None
     if types is not None and types.accumulator == "int32" and not (number.is_integer() and abs(number) < 2**31):
-        raise OptionError(f"{name}={shown(value)} must be an integer of 32 bits, as the product of int8 matrices is")
+        raise OptionError(f"{name}={shown(value)} must be a 32-bit integer, since the product of int8 matrices is one")
     return number
 
 
 class WithAux(NamedTuple):
-    """Result of an epilogue that also gives `aux`, what the backward product needs."""
+    """Result of an epilogue that also returns `aux`, an array for the backward product."""
 
     out: Array
     aux: Array
 
 
 class WithBiasGrad(NamedTuple):
-    """Result of an epilogue that also gives `bias_grad`."""
+    """Result of an epilogue that also returns `bias_grad`."""
 
     out: Array
     bias_grad: Array
 
 
 def as_given(result: Any, out: Any, aux: Any) -> Any:
-    """A result with the arrays that the user gave for it, which may be another library's, instead of those returned."""
+    """Return a result with the user's own arrays for it, which may be another library's, if they were passed."""
     if isinstance(result, WithAux):
         return WithAux(result.out if out is None else out, result.aux if aux is None else aux)
     if isinstance(result, WithBiasGrad):

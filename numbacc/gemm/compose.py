@@ -1,4 +1,4 @@
-"""Epilogues that the library lacks, as steps of our own kernels behind a plain product."""
+"""Epilogues that the library does not fuse, as numbacc's kernels after a plain product."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from .problem import GemmProblem
 
 
 class KernelStep(NamedTuple):
-    """One kernel: its plan, and which of the product's arrays it reads and writes, by their number."""
+    """One kernel: its plan, and the numbers of the product's arrays that it reads and writes."""
 
     plan: MapPlan
     reads: tuple[int, ...]
     writes: tuple[int, ...]
 
 
-#: From so many elements of a result on, the sum over its rows is left to our kernel: on an H200 cuBLASLt's DGELU with
-#: the sum takes 1.3 times what its DGELU and the kernel take together.
+#: From this many elements of a result on, numbacc's kernel sums its rows: on an H200, cuBLASLt's DGELU with the sum
+#: takes 1.3 times as long as its DGELU followed by the kernel.
 _SUM_APART = 2**22
 
 
 def ways(problem: GemmProblem) -> list[Epilogue]:
-    """The parts of a problem's epilogue that the library may do, best first; our kernels do the rest."""
+    """Return the parts of a problem's epilogue that the library may do, best first; numbacc's kernels do the rest."""
     kind = problem.epilogue
     if kind is Epilogue.NONE:
         return [kind]
     found: list[Epilogue] = [kind]
-    # The kernels neither read nor write float8.
+    # numbacc's kernels neither read nor write float8.
     if kind.uses_aux and kind.produces_bias_grad and problem.out.itemsize > 1:
         without = Epilogue(kind.value.removesuffix("_bgrad"))
         found.insert(0 if problem.matrix_out.size >= _SUM_APART else 1, without)
-    # The kernels compute float8 results in no other dtype.
+    # A float8 product cannot first be computed in another dtype for the kernels.
     return found if info(problem.call.a.dtype).is_scaled else [*found, Epilogue.NONE]
 
 
 def steps_of(problem: GemmProblem, done: Epilogue) -> list[KernelStep]:
-    """The steps that turn the product in `out` with an epilogue that is `done` into the problem's results, in order."""
+    """Return the steps that turn the product in `out`, after the epilogue `done`, into the problem's results."""
     kind, out = problem.epilogue, problem.matrix_out
     if done is kind:
         return []
@@ -66,7 +66,7 @@ def steps_of(problem: GemmProblem, done: Epilogue) -> list[KernelStep]:
             writes, outputs = ((OUT, AUX), (out, aux)) if gelu_aux else ((OUT,), (out,))
             steps.append(KernelStep(map_plan(f"epilogue.{formula}", inputs, outputs), reads, writes))
         if relu_aux:
-            # Its bits are those of z, of which ReLU would leave no sign.
+            # The mask holds the signs of z, which ReLU would discard.
             assert aux is not None
             steps.append(KernelStep(pack_plan(out, aux), (OUT,), (AUX,)))
             steps.append(KernelStep(map_plan("epilogue.relu", (out,), (out,)), (OUT,), (OUT,)))

@@ -1,4 +1,4 @@
-"""The steps that a matrix product may take with its result before it is stored: cuBLASLt's sixteen epilogues."""
+"""The operations on a matrix product before it is stored: cuBLASLt's sixteen epilogues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import unknown
 
 
 class Epilogue(Enum):
-    """The steps that P = alpha A B + beta C takes on its way to `out`. Functions take the value, too: "gelu_bias".
+    """Operations on P = alpha A B + beta C before it is stored in `out`. Functions accept the value, too: "gelu_bias".
 
     | epilogue | out | reads | also returns |
     |---|---|---|---|
@@ -17,22 +17,22 @@ class Epilogue(Enum):
     | bias | P + bias | bias | |
     | relu, relu_bias | max(z, 0) with z = P or P + bias | bias | |
     | gelu, gelu_bias | gelu(z) | bias | |
-    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit per element, 0 where z < 0, else 1 |
+    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit per element, 0 if z < 0, else 1 |
     | gelu_aux, gelu_aux_bias | gelu(z) | bias | aux: z |
-    | drelu, drelu_bgrad | P where aux has a 1, else 0 | aux | bias_grad: the sum of out over its rows |
+    | drelu, drelu_bgrad | P if aux has a 1, else 0 | aux | bias_grad: the sum of out over its rows |
     | dgelu, dgelu_bgrad | P gelu'(aux) | aux | bias_grad: the sum of out over its rows |
-    | bgrada | P | | bias_grad: the sum of A over k, one number per row of A |
-    | bgradb | P | | bias_grad: the sum of B over k, one number per column of B |
+    | bgrada | P | | bias_grad: the sum of A over k, one element per row of A |
+    | bgradb | P | | bias_grad: the sum of B over k, one element per column of B |
 
-    The sums of A and B are of the matrices as they are stored: neither alpha nor a scale is a factor of them. The sum
-    of `out` is taken before scale_d. In float8 sums saturate as `out` does.
+    The sums of A and B use the matrices as they are stored, without alpha and the scales. The sum of `out` is taken
+    before scale_d. In float8 sums saturate as `out` does.
 
     gelu(z) = z ½(1 + tanh(√(2/π)(z + 0.044715 z³))), the tanh form of Hendrycks and Gimpel 2016 (arXiv:1606.08415),
     as cuBLASLt computes it.
 
-    ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as in cuBLASLt; other libraries take 0 there. They
-    are 1 for NaN, too, except where cuBLASLt itself writes them with an `out` of 16 or 8 bits: there its
-    algorithms differ, and NaN's bit is unspecified.
+    ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as in cuBLASLt; other libraries use 0 there. They are
+    1 for NaN, too, except if cuBLASLt itself writes them with an `out` of 16 or 8 bits: there its algorithms differ,
+    and NaN's bit is unspecified.
 
     Example:
         >>> gemm.Epilogue("gelu_aux_bias").produces_aux
@@ -60,46 +60,46 @@ class Epilogue(Enum):
 
     @property
     def uses_bias(self) -> bool:
-        """True if it reads `bias`."""
+        """Whether it reads `bias`."""
         return self.value.endswith("bias")
 
     @property
     def uses_aux(self) -> bool:
-        """True if it reads `aux`, which the forward product produced."""
+        """Whether it reads `aux`, which the forward product returned."""
         return self.value.startswith("d")
 
     @property
     def produces_aux(self) -> bool:
-        """True if it returns `aux`, for the backward product."""
+        """Whether it returns `aux`, for the backward product."""
         return "_aux" in self.value
 
     @property
     def produces_bias_grad(self) -> bool:
-        """True if it returns `bias_grad`."""
+        """Whether it returns `bias_grad`."""
         return "bgrad" in self.value
 
     @property
     def activation(self) -> str | None:
-        """ "relu", "gelu" or None, for derivatives too."""
+        """The name "relu" or "gelu", for derivatives too; None without an activation."""
         return next((name for name in ("relu", "gelu") if name in self.value), None)
 
     def with_bias(self) -> str:
-        """Return the name of the same epilogue with a bias; "" if cuBLASLt has no such epilogue."""
+        """Return the name of the same epilogue with a bias; "" if cuBLASLt does not have it."""
         name = "bias" if self is Epilogue.NONE else f"{self.value}_bias"
         return name if name in (each.value for each in Epilogue) else ""
 
 
 def epilogue(given: Any) -> Epilogue:
-    """The epilogue that `given` is or names.
+    """Return the epilogue that `given` is or names.
 
     Raises:
         OptionError: it is unknown.
     """
-    # An array of one name would be equal to it.
+    # An array of one name would compare equal to the name.
     if isinstance(given, (str, Epilogue)):
         try:
             return Epilogue(given)
         except ValueError:
-            pass  # said below
+            pass  # reported below
     names = [member.value for member in Epilogue]
     raise unknown("epilogue", given, names, f"the epilogues are {', '.join(names)}")

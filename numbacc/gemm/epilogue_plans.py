@@ -1,7 +1,7 @@
-"""Plans of what follows a matrix product: elementwise formulas, masks of bits, sums over rows.
+"""Plans of kernels that follow a matrix product: elementwise functions, bit masks, sums over rows.
 
-A product's epilogue is composed of these where the library cannot fuse it, and so is the gradient of a bias. The
-caller has checked shapes and dtypes; nothing is said here about what it got wrong.
+They make up a product's epilogue where the library cannot fuse it, and the gradient of a bias. The caller has checked
+shapes and dtypes, so errors in them are only caught by assertions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..reference import epilogues
 
 # ---------------------------------------------------------------- plans
 
-#: Plans of all threads and of all products, by the function that makes them and its arguments.
+#: The plans of all threads and products, by the function that makes them and its arguments.
 plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
 
 
 def _kept(make: Callable[..., MapPlan]) -> Callable[..., MapPlan]:
-    """Make a plan once, and keep it."""
+    """Decorate a function so that it makes each plan once, and keeps it."""
 
     @wraps(make)
     def find(*arguments: Any) -> MapPlan:
@@ -40,12 +40,12 @@ def _kept(make: Callable[..., MapPlan]) -> Callable[..., MapPlan]:
 
 @_kept
 def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> MapPlan:
-    """The plan of an elementwise formula.
+    """Return the plan of an elementwise function.
 
     Args:
         formula: a key of `functions.epilogues.FORMULAS` and of `reference.epilogues.MAPS`.
-        inputs: layouts that broadcast, as NumPy has it, to the outputs'.
-        outputs: layouts of one shape. All dtypes are the same; an output may be an input.
+        inputs: layouts that broadcast to the outputs' shape by NumPy's rules.
+        outputs: layouts of the same shape. All dtypes are the same; an output may be an input.
     """
     shape = outputs[0].shape
     assert all(array.shape == shape for array in outputs)
@@ -68,12 +68,12 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
 
 @_kept
 def pack_plan(values: Layout, mask: Layout) -> MapPlan:
-    """The plan of mask = 0 where values < 0, else 1, NaN's too, one bit per element.
+    """Return the plan that packs mask = 0 if values < 0, else 1 (also for NaN), as one bit per element.
 
     Args:
         values: matrices (..., rows, columns) of floats.
-        mask: (..., rows, ceil(columns / 8)) of uint8; column c has bit c % 8, from the least significant, of byte
-            c // 8, and bits behind the last column are 0.
+        mask: (..., rows, ceil(columns / 8)) of uint8; column c is bit c % 8, from the least significant, of byte
+            c // 8. Bits after the last column are 0.
     """
     assert mask.shape == _mask_shape(values)
     return MapPlan(_task("pack_bits", lambda v: (epilogues.pack_bits(v),), (values,), (mask,), bits_order))
@@ -81,10 +81,10 @@ def pack_plan(values: Layout, mask: Layout) -> MapPlan:
 
 @_kept
 def select_plan(values: Layout, mask: Layout, out: Layout) -> MapPlan:
-    """The plan of out = values where the mask has a 1, else 0.
+    """Return the plan of out = values if the mask has a 1, else 0.
 
     Args:
-        values, out: matrices (..., rows, columns) of one float dtype; they may be the same array.
+        values, out: matrices (..., rows, columns) of the same float dtype; they may be the same array.
         mask: as `pack_plan` writes it.
     """
     assert mask.shape == _mask_shape(values) and values.shape == out.shape and values.dtype == out.dtype
@@ -93,16 +93,16 @@ def select_plan(values: Layout, mask: Layout, out: Layout) -> MapPlan:
 
 @_kept
 def sum_plan(x: Layout, axis: int, out: Layout) -> MapPlan:
-    """The plan of the sum of matrices over their rows or columns, in a fixed order.
+    """Return the plan that sums matrices over their rows or columns, in a fixed order.
 
     Args:
         x: matrices (..., rows, columns) of floats.
-        axis: what is summed over: -2 for the rows, -1 for the columns.
-        out: (..., columns) or (..., rows), of x's dtype, or of the dtype that sums are added up in.
+        axis: the axis to sum over: -2 for the rows, -1 for the columns.
+        out: (..., columns) or (..., rows), of x's dtype or of the accumulator's.
     """
     compute = info(x.dtype).compute
     assert axis in (-2, -1) and out.dtype.name in (x.dtype.name, compute)
-    order = (-2, -1) if axis == -2 else (-1, -2)  # what is summed over becomes the rows
+    order = (-2, -1) if axis == -2 else (-1, -2)  # the axis to sum over becomes the rows
     shape, strides = ((*whole[:-2], *(whole[d] for d in order)) for whole in (x.shape, x.strides))
     assert out.shape == (*shape[:-2], shape[-1])
     task = _task("reduce_rows", partial(epilogues.sum_rows, dtype=out.dtype), (x,), (out,), reduction_order)
@@ -113,7 +113,7 @@ def sum_plan(x: Layout, axis: int, out: Layout) -> MapPlan:
 def _task(
     algorithm: str, reference: Any, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], make_order: Any
 ) -> MapTask:
-    """One kernel whose operands are whole arrays of different shapes."""
+    """Return the task of one kernel whose operands are whole arrays of different shapes."""
     return MapTask(
         op=f"epilogue.{algorithm}",
         formula=None,
@@ -138,12 +138,12 @@ def _mask_shape(values: Layout) -> tuple[int, ...]:
 
 
 def _broadcast(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides, in bytes, with which an array is read as one of this shape: 0 where it is repeated."""
+    """Return the strides in bytes that broadcast an array to this shape: 0 where it is repeated."""
     assert np.broadcast_shapes(array.shape, shape) == shape
     own = (0 if n == 1 else step for n, step in zip(array.shape, array.strides, strict=True))
     return (*(0,) * (len(shape) - array.ndim), *own)
 
 
 def _whole(argument: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> View:
-    """An operand that is all of an argument, in a shape of its own."""
+    """Return a view of a whole argument with its own shape."""
     return view(argument, 0, strides, shape)._replace(shape=shape)

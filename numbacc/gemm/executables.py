@@ -1,4 +1,4 @@
-"""Products of cuBLASLt's as executables: alone, or with copies before them and our kernels behind."""
+"""Executables that call cuBLASLt: alone, or with copies before it and numbacc's kernels after it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _AMAX = MATMUL_ARRAYS - 1
 
 
 class CallOperands:
-    """Which operands of a plan, inputs first, are the arrays of a call of the library: see `codes.MATMUL_ARRAYS`.
+    """The mapping from a plan's operands, inputs first, to the arrays of a library call: see `codes.MATMUL_ARRAYS`.
 
     Args:
-        names: of the plan's operands.
-        default_c: what the library is given where it is not given the user's C: an operand's name, or "".
-        copies_c: True if the user's C is copied to where the library gets it.
+        names: names of the plan's operands.
+        default_c: the operand that the library gets as C if it does not get the user's C; "" for none.
+        copies_c: True if the user's C is copied to the array that the library gets.
 
     Attributes:
         names: as given.
         c: the number of the user's C, or ABSENT.
-        numbers: for each array of a call the number of the operand, or ABSENT.
+        numbers: the number of the operand for each array of a call, or ABSENT.
     """
 
     def __init__(self, names: Sequence[str], default_c: str, copies_c: bool):
@@ -41,17 +41,17 @@ class CallOperands:
         c = default_c if copies_c or "c" not in index else "c"
         second = "bias" if "bias" in index else "bias_grad"
         self.numbers = tuple(index.get(name, ABSENT) for name in ("a", "b", c, "out", second, "aux", *SCALES, "amax_d"))
-        #: The addresses of a call's arrays out of those of the operands and a 0 behind them.
+        #: Picks the addresses of a call's arrays from those of the operands, followed by a 0.
         self.pick = itemgetter(*self.numbers)
 
     def key(self, addresses: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The alignment of the arrays, and which scales do not start where the library wants them."""
+        """Return the alignment of the arrays, and which scales are misaligned."""
         found = self.pick((*addresses, 0))
         return tuple(map(alignment_of, found[:ARRAYS])), loose_scales(found[ARRAYS:])
 
 
 class LibraryCall:
-    """A call of the library, with all its arrays in its own order, in the thread that made it."""
+    """A call of the library with all its arrays in the library's order, for the thread that made it."""
 
     direct = True
     library_bytes = 0
@@ -60,34 +60,34 @@ class LibraryCall:
         self.runner, self.backend, self.algorithm = runner, runner.backend, algorithm
         self.workspace_bytes = int(runner.workspace_bytes)
         self.deterministic = bool(runner.algorithm.deterministic)
-        #: alpha and beta where no other are given.
+        #: The default alpha and beta.
         self._factors = bits(1.0, scale_type), bits(0.0, scale_type)
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """The library loads its kernels by itself."""
+        """Do nothing: the library loads its kernels itself."""
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch`; the scalars are alpha and beta, by default 1 and 0."""
+        """Launch the product; see `Executable.launch`. The scalars are alpha and beta, by default 1 and 0."""
         status: int = self.runner.launch(stream, scratch, *(scalars or self._factors), *addresses)
         return status
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Launch the product without checks; see `Executable.launch_unchecked`."""
         status: int = self.runner.launch_unchecked(stream, scratch, *(scalars or self._factors), *addresses)
         return status
 
     def check(self, status: int) -> None:
-        """Raise CublasLtError of a launch's status."""
+        """Raise CublasLtError if a launch's status is an error."""
         matmul_library().check(status)
 
 
 class Alone(LibraryCall):
-    """A call of the library that is all that a plan does, with the plan's operands.
+    """A call of the library that is the whole work of a plan, with the plan's operands.
 
     Args:
-        operands: which of them are the arrays of the call.
-        plain: True where it needs neither scratch memory nor a C that is not D.
-        close: as in `Operation.close`, of the pairs that the compiled call does not look at.
+        operands: the mapping to the arrays of the call.
+        plain: True if it needs neither scratch memory nor a C that differs from D.
+        close: as in `Operation.close`, for the pairs that the compiled call does not check.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class Alone(LibraryCall):
         super().__init__(runner, algorithm, scale_type)
         self._pick, self._close = operands.pick, close
         self._scales = [number for number in operands.numbers[ARRAYS:] if number != ABSENT]
-        # Every argument less makes a call cheaper, and a small product takes the library six microseconds.
+        # Each argument less makes a call cheaper, and a small product takes the library only six microseconds.
         self._plain = runner.launch_plain if plain and not self._scales and operands.c == ABSENT else None
-        #: Whether a plain call reads one array more than a and b, and whether that is a bias.
+        #: Whether a plain call reads a third array, and whether that is a bias.
         self._reads_more, self._has_bias = len(operands.names) == 4, "bias" in operands.names
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch`."""
+        """Launch the product; see `Executable.launch`."""
         if self._plain is not None and not scalars:
             if self._reads_more:
                 a, b, more, out = addresses
@@ -125,7 +125,7 @@ class Alone(LibraryCall):
         return super().launch(stream, scratch, self._pick((*addresses, 0)), scalars)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Launch the product without checks; see `Executable.launch_unchecked`."""
         return super().launch_unchecked(stream, scratch, self._pick((*addresses, 0)), scalars)
 
 
@@ -139,15 +139,16 @@ def assembled(
     measured: bool,
     **options: Any,
 ) -> Steps:
-    """A product of the library's with what is copied before it, and our kernels behind.
+    """Return a product of the library with copies before it and numbacc's kernels after it.
 
     Args:
-        problem: what is computed; operands: which of its arrays are those of the call.
-        lowered, call: the product.
-        kernels: what follows.
-        zeros: bytes of zeros that replace a and b; () where they are used.
-        measured: True where the time of the call counts, not what is in the memory: C and zeros are not put there.
-        options: as of `Steps`.
+        problem: the product to compute.
+        operands: the mapping from its arrays to those of the call.
+        lowered, call: the library's product.
+        kernels: the steps after it.
+        zeros: bytes of the zeros that replace a and b; () if a and b are used.
+        measured: True in a measurement, where values do not matter: C and zeros are then not copied.
+        options: as in `Steps`.
     """
     device, scratch = problem.call.a.device, Scratch()
     count = sum(number != ABSENT for number in {*operands.numbers, operands.c})
@@ -167,19 +168,19 @@ def assembled(
             steps.append(Step(copy.executable or CopyBytes(copy.nbytes, device), there_and_back))
     padding = (0,) * (MATMUL_ARRAYS - ARRAYS)
     runs = [(*offsets, *padding) for offsets in lowered.offsets] if len(lowered.offsets) > 1 else ((),)
-    # Sums over no k are sums of the zeros; where only alpha is 0, they are still those of a and b.
+    # With k = 0, sums over k are sums of the zeros; with only alpha = 0, they are still sums of a and b.
     seen = operands.numbers if problem.k else (numbers[A], numbers[B], *operands.numbers[C:])
     steps += [Step(call, tuple(numbers), runs, takes_scalars=True), *behind, *map_steps(kernels, seen)]
     return Steps(steps, scratch, deterministic=call.deterministic, **options)
 
 
 def map_steps(kernels: Sequence[compose.KernelStep], operands: Sequence[int]) -> list[Step]:
-    """Our kernels on these operands, which are in the order of a call of the library."""
+    """Return the steps of numbacc's kernels on these operands, which are in the order of a library call."""
     return [Step(each.plan, tuple(operands[k] for k in (*each.reads, *each.writes))) for each in kernels]
 
 
 def padded(address: int, low: int, high: int) -> tuple[int, int]:
-    """(bytes, start): memory for an array of these bounds that starts as an address does, as far as ALIGNED goes."""
+    """Return (bytes, start) of memory for an array with these bounds that has an address's alignment up to ALIGNED."""
     below = -(low // ALIGNED) * ALIGNED
-    # The padding at the end of aux's last row counts, too.
+    # Include the padding at the end of aux's last row.
     return below + high + 5 * ALIGNED, below + address % ALIGNED

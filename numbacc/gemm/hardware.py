@@ -10,14 +10,14 @@ from ..base.layout import Layout
 from ..errors import LayoutError
 from .problem import GemmProblem, pitch, scales_rows
 
-#: The lowest compute capability that rounds inputs to 10 bits.
+#: The lowest compute capability that can round inputs to 10 bits of mantissa.
 _OLDEST_TF32 = (8, 0)
-#: From here on float8 and int8 matrices may be stored either way.
+#: From this compute capability on, float8 and int8 matrices may be stored by rows or by columns.
 _ANY_STORAGE = (10, 0)
 
 
 def check_hardware(problem: GemmProblem) -> None:
-    """Raise the fitting error where the GPU cannot multiply the dtype, or not as the arrays are stored."""
+    """Raise an error if the GPU cannot multiply the dtype, or not with matrices in this storage order."""
     a, row = problem.call.a, info(problem.call.a.dtype)
     name, oldest = row.name, max(row.oldest_capability, problem.types.oldest_capability)
     if problem.compute == "tf32":
@@ -30,23 +30,23 @@ def check_hardware(problem: GemmProblem) -> None:
         distance = pitch(array, by_rows)
         if distance is None:
             raise LayoutError(
-                f"{what} has strides {array.strides}: of {name}, this GPU's tensor cores take a stored row by row, and "
-                "b column by column; pass b as w.T of an array w of shape (n, k)"
+                f"{what} has strides {array.strides}: with {name}, this GPU's tensor cores need a stored row by row "
+                "and b column by column; pass b as w.T of an array w of shape (n, k)"
             )
         if distance % multiple:
             raise LayoutError(
-                f"{what} has strides {array.strides}; of {name}, its rows (of b, its columns) must start at multiples "
-                f"of {multiple} elements"
+                f"{what} has strides {array.strides}; with {name}, its rows (columns for b) must start at multiples of "
+                f"{multiple} elements"
             )
 
 
 def what_is_missing(problem: GemmProblem, alignment: Sequence[int]) -> str:
-    """Why the library may have had no algorithm for a problem, as a message."""
+    """Return a message with the likely reasons why the library has no algorithm for a problem."""
     call, device = problem.call, problem.call.a.device
     where = "{} (compute capability {}.{})".format(runtime().device_name(device), *runtime().capability(device))
     reasons = []
     if (call.a.dtype.name, call.b.dtype.name) == ("float8_e5m2", "float8_e5m2"):
-        reasons.append("float8_e5m2 is multiplied with float8_e4m3fn only: convert one of the two")
+        reasons.append("float8_e5m2 can only be multiplied with float8_e4m3fn: convert one of the two")
     if problem.out.dtype.name == "float8_e5m2" and "float8_e5m2" not in (call.a.dtype.name, call.b.dtype.name):
         reasons.append("a float8_e5m2 result needs a float8_e5m2 input")
     if problem.types.multiple > 1 and min(alignment) < 16:

@@ -1,4 +1,4 @@
-"""The product on the CPU: NumPy, behind the same checks as on a GPU."""
+"""The product on the CPU with NumPy, after the same checks as on a GPU."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .problem import SCALES, GemmProblem
 
 
 class HostProduct:
-    """A product of NumPy arrays.
+    """A product of NumPy arrays: a callable.
 
     Args:
-        problem: what is computed.
+        problem: the product to compute.
     """
 
     def __init__(self, problem: GemmProblem):
@@ -31,7 +31,7 @@ class HostProduct:
             "second_dtype": problem.out.dtype if second is None else second.dtype,
             "amax": self._has_amax,
         }
-        #: The shapes of the results as the library's matrices, and as the user sees them.
+        #: The user's shapes of the results.
         self._shapes = [problem.out.shape]
         if kind.produces_aux or kind.produces_bias_grad:
             visible = call.aux if kind.produces_aux and call.aux is not None else problem.second
@@ -39,7 +39,7 @@ class HostProduct:
             self._shapes.append(visible.shape)
 
     def __call__(self, given: Mapping[str, Any], alpha: float, beta: float, numbers: Mapping[str, float]) -> list[Any]:
-        """The results, in the order of the plan's outputs.
+        """Return the results, in the order of the plan's outputs.
 
         Args:
             given: the inputs by name.
@@ -67,7 +67,7 @@ class HostProduct:
 
     @staticmethod
     def _factors(scales: Mapping[str, Any]) -> dict[str, Any]:
-        """The scales as the reference takes them: numbers, a column of them, or a row."""
+        """Return the scales in the reference's form: numbers, a column of them, or a row."""
         shapes = ((-1, 1), (1, -1), (), ())
         found = {name: scales.get(name, 1.0) for name in SCALES}
         for name, shape in zip(SCALES, shapes, strict=True):

@@ -1,13 +1,13 @@
-"""Layers made of products: `linear` and `mlp`, forward and backward.
+"""Layers built from products: `linear` and `mlp`, forward and backward.
 
-With x rows of features, w of shape (in, out), and act an activation,
+With x rows of features, w of shape (in, out), and an activation act,
 
     linear:  z = x w + b,  y = act(z)
              dz = dy act'(z),  dx = dz wᵀ,  dw = xᵀ dz,  db = the sum of dz over rows
     mlp:     y = act(x w1 + b1) w2 + b2
 
-What follows a product rides on it as its epilogue, and so does a bias gradient: the sum of dz over rows is that of
-the second matrix of xᵀ dz over k, which is "bgradb".
+The product's epilogue fuses the operations after it, and also a bias gradient: the sum of dz over rows is the sum over
+k of the second matrix of xᵀ dz, which is "bgradb".
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ..runtime.streams import handle_of
 from .epilogue_plans import map_plan, select_plan
 from .product import matmul
 
-#: What `activation` may be.
+#: The values of `activation`.
 ACTIVATIONS = (None, "relu", "gelu")
 
 
 class SavedLinear(NamedTuple):
-    """The arrays that `linear` keeps for `linear_backward`: rows of x, w, the activation's aux; and its options."""
+    """The values that `linear` saves for `linear_backward`: rows of x, w, the activation's aux; and its options."""
 
     x: Array
     w: Array
@@ -41,7 +41,7 @@ class SavedLinear(NamedTuple):
 
 
 class SavedMlp(NamedTuple):
-    """The arrays that `mlp` keeps for `mlp_backward`: rows of x, weights, the hidden layer and its activation's aux."""
+    """The values that `mlp` saves for `mlp_backward`: rows of x, weights, the hidden layer, its activation's aux."""
 
     x: Array
     w1: Array
@@ -62,21 +62,23 @@ def linear(
     out: Any = None,
     stream: Any = None,
 ) -> tuple[Array, SavedLinear]:
-    """y = act(x w + bias), one product with its epilogue.
+    """Compute y = act(x w + bias), as one product with its epilogue.
 
     Args:
-        x: (..., in) of float32, float64, float16 or bfloat16; its rows gapless or evenly spaced.
-        w: (in, out), of x's dtype. A weight (out, in), as torch's Linear has it, is passed as w.T.
+        x: (..., in) of float32, float64, float16 or bfloat16; its rows contiguous or evenly spaced.
+        w: (in, out), of x's dtype. Pass a weight (out, in), as in torch's Linear, as w.T.
         bias: (out,), of x's dtype, or None.
         activation: None, "relu" or "gelu" (the tanh form).
         tune: as in `matmul`.
         out: array for y, (..., out), of x's dtype.
 
     Returns:
-        y of shape (..., out), and what `linear_backward` needs: arrays that must not change until then.
+        y of shape (..., out), and a saved object for `linear_backward`. It holds arrays that must not change until
+        then.
 
     Raises:
-        as `matmul`; OptionError also for an unknown activation.
+        ShapeError, DTypeError, LayoutError, DeviceError, UnsupportedError: as in `matmul`.
+        OptionError: as in `matmul`; or an unknown activation.
 
     Example:
         >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
@@ -100,21 +102,21 @@ def linear(
 def linear_backward(
     dy: Any, saved: SavedLinear, *, tune: bool = False, stream: Any = None
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of a loss with respect to x, w and bias, given dy, that with respect to y.
+    """Return the gradients of a loss with respect to x, w and bias, given dy, the gradient with respect to y.
 
-    The activation's derivative is one kernel; the products are two, and the bias gradient is part of the second. ReLU's
-    derivative at 0 is 1, as `Epilogue` says.
+    One kernel computes the activation's derivative, and two products the gradients; the bias gradient is part of the
+    second product. ReLU's derivative at 0 is 1, see `Epilogue`.
 
     Args:
         dy: array of y's shape and dtype.
-        saved: what `linear` returned.
+        saved: the saved object that `linear` returned.
         tune: as in `matmul`.
 
     Returns:
-        dx, dw, dbias, of the shapes of x, w and bias; dbias is None without a bias.
+        dx, dw, dbias, with the shapes of x, w and bias; dbias is None without a bias.
 
     Raises:
-        ShapeError, DTypeError: dy does not match y; `saved` is not what `linear` returned.
+        ShapeError, DTypeError: dy does not match y; `saved` is not the saved object of `linear`.
 
     Example:
         >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
@@ -151,10 +153,10 @@ def mlp(
     out: Any = None,
     stream: Any = None,
 ) -> tuple[Array, SavedMlp]:
-    """y = act(x w1 + b1) w2 + b2: two products, and no other kernel.
+    """Compute y = act(x w1 + b1) w2 + b2 with two products and no other kernel.
 
     Args:
-        x: (..., in) of float32, float64, float16 or bfloat16; its rows gapless or evenly spaced.
+        x: (..., in) of float32, float64, float16 or bfloat16; its rows contiguous or evenly spaced.
         w1, b1: (in, hidden) and (hidden,), of x's dtype.
         w2, b2: (hidden, out) and (out,), of x's dtype.
         activation: "gelu" (the tanh form) or "relu".
@@ -162,10 +164,11 @@ def mlp(
         out: array for y, (..., out).
 
     Returns:
-        y of shape (..., out), and what `mlp_backward` needs: arrays that must not change until then.
+        y of shape (..., out), and a saved object for `mlp_backward`. It holds arrays that must not change until then.
 
     Raises:
-        as `matmul`; OptionError also for an unknown activation.
+        ShapeError, DTypeError, LayoutError, DeviceError, UnsupportedError: as in `matmul`.
+        OptionError: as in `matmul`; or an unknown activation.
 
     Example:
         >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
@@ -192,21 +195,21 @@ def mlp(
 def mlp_backward(
     dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = None
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """The gradients of a loss with respect to x, w1, b1, w2 and b2, given dy: four products, and no other kernel.
+    """Return the gradients of a loss with respect to x, w1, b1, w2 and b2, given dy: four products, no other kernel.
 
-    db1, a sum over rows, is part of the product after it, as "bgradb": on an H200 that takes 0.03 of a large
-    product's time, but 0.3 as part of the product before it ("dgelu_bgrad").
+    db1, a sum over rows, is part of the next product, as "bgradb": on an H200 that takes 0.03 of a large product's
+    time, but 0.3 as part of the product before it ("dgelu_bgrad").
 
     Args:
         dy: array of y's shape and dtype.
-        saved: what `mlp` returned.
+        saved: the saved object that `mlp` returned.
         tune: as in `matmul`.
 
     Returns:
-        dx, dw1, db1, dw2, db2, each of the shape of its argument.
+        dx, dw1, db1, dw2, db2, each with the shape of its argument.
 
     Raises:
-        ShapeError, DTypeError: dy does not match y; `saved` is not what `mlp` returned.
+        ShapeError, DTypeError: dy does not match y; `saved` is not the saved object of `mlp`.
 
     Example:
         >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
@@ -229,21 +232,19 @@ def mlp_backward(
 
 
 def _check_activation(activation: Any, known: tuple[Any, ...]) -> None:
-    # An array of one name would be equal to it.
+    # An array of one name would compare equal to the name.
     if not (activation is None or isinstance(activation, str)) or activation not in known:
         raise unknown("activation", activation, known, f"it is {' or '.join(map(repr, known))}")
 
 
 def _saved_by(function: Any, kind: type, saved: Any) -> Any:
     if not isinstance(saved, kind):
-        raise DTypeError(
-            f"saved is a {type(saved).__name__}; it must be the second of what gemm.{function.__name__} returned"
-        )
+        raise DTypeError(f"saved is a {type(saved).__name__}; it must be the second result of gemm.{function.__name__}")
     return saved
 
 
 def _product(arrays: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]) -> Any:
-    """x w with its bias, which is None where there is none; what does not fit is told of by its name here."""
+    """Return x w with its bias, which may be None. Errors name the arguments as the layer does, not `matmul`."""
     x, w, bias = arrays
     try:
         return matmul(x, w, bias=bias, **options)
@@ -253,7 +254,7 @@ def _product(arrays: tuple[Any, Any, Any], names: tuple[str, str, str], handle: 
 
 
 def _named(error: Error, **names: str) -> Error:
-    """A product's error about how one of its arguments is stored, by the name that the layer has for that argument."""
+    """Return an error of a product about the storage of an argument, with the layer's name for that argument."""
     first, _, rest = str(error).partition(" ")
     return LayoutError(f"{names[first]} {rest}") if isinstance(error, LayoutError) and first in names else error
 
@@ -261,7 +262,7 @@ def _named(error: Error, **names: str) -> Error:
 def _misfit(
     arrays: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]
 ) -> Error | None:
-    """The error where x, w and bias are not a layer, else None."""
+    """Return the error if x, w and bias do not fit together as a layer, else None."""
     (x, w, bias), (x_name, w_name, bias_name) = arrays, names
     one, other = operands.layout_of(x), operands.layout_of(w)
     try:
@@ -271,8 +272,8 @@ def _misfit(
         if one.shape[-1] != other.shape[0]:
             turned = f"; a weight (out, in), as torch's Linear has it, is passed as {w_name}.T"
             return ShapeError(
-                f"{x_name} is rows of shape {one.shape} and {w_name} has shape {other.shape}: as many features as a "
-                f"row of {x_name} has must be {w_name}'s first dimension{turned * (one.shape[-1] == other.shape[1])}"
+                f"{x_name} is rows of shape {one.shape} and {w_name} has shape {other.shape}: the length of a row of "
+                f"{x_name} must equal {w_name}'s first dimension{turned * (one.shape[-1] == other.shape[1])}"
             )
         if "bias" not in options["epilogue"]:
             return None
@@ -281,9 +282,9 @@ def _misfit(
         given = operands.layout_of(operands.as_array(bias, bias_name, handle))
         check_same_device(given, bias_name, one, x_name)
         if given.shape != other.shape[1:]:
-            return ShapeError(f"{bias_name} has shape {given.shape}; it must have {other.shape[1:]}, as {w_name} says")
+            return ShapeError(f"{bias_name} has shape {given.shape}; with this {w_name} it must have {other.shape[1:]}")
         if given.dtype != one.dtype:
-            return DTypeError(f"{bias_name} has dtype {given.dtype}; it must be that of {x_name}, {one.dtype}")
+            return DTypeError(f"{bias_name} has dtype {given.dtype}; it must have the dtype of {x_name}, {one.dtype}")
     except Error as error:
         return error
     return None
@@ -298,7 +299,7 @@ def _matrix(array: Any, name: str, handle: int) -> Any:
 
 
 def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = None) -> tuple[Any, tuple[int, ...]]:
-    """An array (..., features), of `shape` if that is given, as a matrix without a copy; and its shape."""
+    """Return an array (..., features), of `shape` if given, as a matrix without a copy; and the array's shape."""
     found = operands.as_array(array, name, handle)
     own = operands.layout_of(found).shape
     if not own:
@@ -319,24 +320,24 @@ def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = No
 
 
 def _check_kept(kept: tuple[Any, ...], names: tuple[str, ...], out: Any) -> None:
-    """Raise LayoutError where `out` would be written over what is kept for the backward pass."""
+    """Raise LayoutError if `out` would overwrite an array that the backward pass needs."""
     for array, name in zip(kept, names, strict=True):
         if operands.overlap(array, out):
-            raise LayoutError(f"out shares memory with {name}, which mlp_backward needs: pass memory of its own")
+            raise LayoutError(f"out shares memory with {name}, which mlp_backward needs: pass a separate array")
 
 
 def _gradient(dy: Any, x: Any, handle: int, shape: tuple[int, ...]) -> Any:
-    """dy as a matrix, if it is of y's shape, and of x's dtype and device, which are y's."""
+    """Return dy as a matrix, after a check of its shape against y's, and of its dtype and device against x's."""
     rows, _ = _rows(dy, "dy", handle, shape)
     given, wanted = operands.layout_of(rows), operands.layout_of(x)
     check_same_device(given, "dy", wanted, "x")
     if given.dtype != wanted.dtype:
-        raise DTypeError(f"dy has dtype {given.dtype}; it must be y's, {wanted.dtype}")
+        raise DTypeError(f"dy has dtype {given.dtype}; it must have y's dtype, {wanted.dtype}")
     return rows
 
 
 def _derivative(dy: Any, aux: Any, activation: str, handle: int) -> Any:
-    """dy act'(z), by one kernel."""
+    """Return dy act'(z), computed by one kernel."""
     given, kept = operands.layout_of(dy), operands.layout_of(aux)
     made = layout(given.shape, row_major_strides(given.shape, given.itemsize), given.dtype, given.device)
     plan = (

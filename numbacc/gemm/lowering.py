@@ -1,8 +1,8 @@
-"""From a checked problem to products as cuBLASLt takes them.
+"""From a checked problem to products in cuBLASLt's form.
 
-cuBLASLt's matrices are column-major. Row-major memory read so is the transpose, and (A B)ᵀ = Bᵀ Aᵀ; so for a
-row-major result A and B are swapped, nothing is moved, and what cuBLASLt calls the rows of D are our columns: a
-bias, which it adds along the rows of D, runs along our last axis, and its BGRADA is our bgradb.
+cuBLASLt's matrices are column-major. It sees row-major memory as the transpose, and (A B)ᵀ = Bᵀ Aᵀ. So for a row-major
+result A and B are swapped, and no data moves. What cuBLASLt calls the rows of D are then numbacc's columns: it adds a
+bias along the rows of D, which is numbacc's last axis, and its BGRADA is numbacc's bgradb.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ A, B, C, OUT, BIAS, AUX = range(6)
 
 
 class LoweredProduct(NamedTuple):
-    """A product, and where in the arrays each of its runs starts.
+    """A product, and the start of each of its runs in the arrays.
 
     Attributes:
-        product: what each run computes.
-        offsets: for each run the bytes into a, b, c, out, bias or bias_grad, aux.
-        copies: arrays of which the library is given copies, as `alignment.Copied`.
+        product: the product that each run computes.
+        offsets: byte offsets into a, b, c, out, bias or bias_grad, aux, for each run.
+        copies: arrays that the library gets as copies, see `alignment.Copied`.
     """
 
     product: Product
@@ -36,22 +36,22 @@ class LoweredProduct(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """A dimension of a batch: its length, and the bytes from one matrix to the next in each of the arrays."""
+    """A dimension of a batch: its length, and the step in bytes from one matrix to the next in each array."""
 
     length: int
     steps: tuple[int, ...]
 
 
 def row_major(problem: GemmProblem) -> bool:
-    """True if the result is stored row by row."""
+    """Return True if the result is stored row by row."""
     return pitch(problem.matrix_out, True) is not None
 
 
 def fuses(problem: GemmProblem, kind: Epilogue) -> bool:
-    """True if cuBLASLt can express an epilogue on these layouts; whether it has it for the dtypes it must say."""
+    """Return True if cuBLASLt can express an epilogue on these layouts; it may still lack it for the dtypes."""
     out = problem.matrix_out
     if problem.types.accumulator == "float64" and kind.activation == "gelu":
-        return False  # it has one, but of float32's precision
+        return False  # cuBLASLt has one, but with the precision of float32
     along_rows = kind.uses_bias or kind.uses_aux or kind.produces_aux
     if along_rows and not row_major(problem):
         return False
@@ -67,7 +67,7 @@ def fuses(problem: GemmProblem, kind: Epilogue) -> bool:
 
 
 def lower(problem: GemmProblem, kind: Epilogue) -> LoweredProduct:
-    """The product with an epilogue: the problem's own, or what of it the library is to do."""
+    """Return the product with an epilogue: the problem's own, or the part that the library computes."""
     operands = _operands(problem, kind)
     rows = problem.m
     folded = _fold(problem, operands, kind)
@@ -76,15 +76,15 @@ def lower(problem: GemmProblem, kind: Epilogue) -> LoweredProduct:
         axes: list[_Axis] = []
     else:
         axes = _merge(problem.batch, operands)
-    # The library counts matrices forwards only, and wants scales of rows and columns for each matrix anew: a batch that
-    # runs backwards, or shares such scales, is a call per matrix.
+    # The library's batch strides cannot be negative, and it needs separate row and column scales for each matrix. A
+    # batch with negative steps, or with shared scales of this kind, becomes one call per matrix.
     forwards = axes and min(axes[-1].steps) >= 0 and not scales_rows(problem.call)
     inner = axes.pop() if forwards else _Axis(1, (0,) * len(operands))
     out = operands[OUT]
     assert out is not None
     by_rows = pitch(out, True) is not None
     narrow = problem.types.multiple > 1
-    # Either way of storing describes a single row or column: take what the library prefers.
+    # A single row or column fits both storage orders: use the one that the library prefers.
     a_rows = _stored_by_rows(operands[A], preferred=kind is not Epilogue.BGRADA)
     b_rows = _stored_by_rows(operands[B], preferred=not narrow)
     ours = [
@@ -121,10 +121,10 @@ def lower(problem: GemmProblem, kind: Epilogue) -> LoweredProduct:
 
 
 def c_fits(problem: GemmProblem) -> bool:
-    """True if C is stored as D is, so that the library reads it where it is; else it is copied into D first.
+    """Return True if the library can read C in place, since it is stored as D is; else C is first copied into D.
 
-    In 16 bits a C whose rows are better aligned than D's counts as another way of storing: some of cuBLASLt's kernels
-    look at C's alone.
+    In 16 bits, a C whose rows are better aligned than those of D is copied, too: some of cuBLASLt's kernels check the
+    alignment of C only.
     """
     c = problem.matrix_c
     if c is None:
@@ -136,13 +136,13 @@ def c_fits(problem: GemmProblem) -> bool:
 
 
 def _row_alignment(array: Layout) -> int:
-    """The greatest power of two up to 16 that divides the bytes between rows (or columns) and between matrices."""
+    """Return the greatest power of two up to 16 that divides the bytes between rows (or columns) and matrices."""
     steps = (step for n, step in zip(array.shape, array.strides, strict=True) if n > 1 and step != array.itemsize)
     return gcd(16, *steps)
 
 
 def _operands(problem: GemmProblem, kind: Epilogue) -> list[Layout | None]:
-    """The layouts of a, b, c, out, bias or bias_grad, aux: those that the product with this epilogue touches."""
+    """Return the layouts of a, b, c, out, bias or bias_grad, aux: None for those that this product does not use."""
     c = problem.matrix_c if problem.call.has_beta else None
     if c is not None and not c_fits(problem):
         c = problem.matrix_out
@@ -154,7 +154,7 @@ def _operands(problem: GemmProblem, kind: Epilogue) -> list[Layout | None]:
 
 
 def as_row(vectors: Layout) -> Layout:
-    """Vectors (..., n) as matrices of one row (..., 1, n)."""
+    """Return vectors (..., n) as matrices of one row (..., 1, n)."""
     shape, strides = vectors.shape, vectors.strides
     return layout((*shape[:-1], 1, shape[-1]), (*strides[:-1], 0, strides[-1]), vectors.dtype, vectors.device)
 
@@ -162,13 +162,13 @@ def as_row(vectors: Layout) -> Layout:
 def _fold(
     problem: GemmProblem, operands: list[Layout | None], kind: Epilogue
 ) -> tuple[list[Layout | None], int] | None:
-    """Matrices that share one B, stacked: the batch's dimensions become rows of one tall A. None if they do not."""
+    """Stack matrices that share one B: the batch's dimensions become rows of one tall A. Return None if impossible."""
     a, b, _, out, bias, _ = operands
     assert a is not None and b is not None and out is not None
     if prod(problem.batch) == 1 or kind.produces_bias_grad or not row_major(problem) or pitch(a, True) is None:
         return None
     if scales_rows(problem.call):
-        return None  # its numbers are those of one matrix's rows
+        return None  # the scales belong to the rows of one matrix
     if any(any(array.strides[:-2]) for array in (b, bias) if array is not None):
         return None
     dimensions = [d for d, n in enumerate(a.shape[:-1]) if n > 1]
@@ -192,7 +192,7 @@ def _fold(
 
 
 def _merge(batch: tuple[int, ...], operands: list[Layout | None]) -> list[_Axis]:
-    """The batch's dimensions, outermost first, neighbours merged where every array steps alike through both."""
+    """Return the batch's dimensions, outermost first; neighbours are merged if they have a common stride everywhere."""
     axes: list[_Axis] = []
     for d, length in enumerate(batch):
         if length == 1:
@@ -211,7 +211,7 @@ def _stored_by_rows(array: Layout | None, preferred: bool) -> bool:
 
 
 def _matrix(array: Layout | None, by_rows: bool, step: int) -> Matrix:
-    """Matrices as cuBLASLt sees their memory: stored by rows, they are their transposes."""
+    """Return matrices as cuBLASLt sees their memory: row-major ones as their transposes."""
     assert array is not None
     distance = pitch(array, by_rows)
     assert distance is not None
@@ -221,7 +221,7 @@ def _matrix(array: Layout | None, by_rows: bool, step: int) -> Matrix:
 
 
 def _c_without(problem: GemmProblem, d: Matrix) -> Matrix:
-    """C where there is none: D itself, or for a float8 D, which C cannot be, its 16-bit likeness."""
+    """Return a C for a product without one: D itself, or for float8, which is invalid for C, the same in 16 bits."""
     narrow = TABLE[d.dtype].is_scaled
     return d._replace(dtype="bfloat16") if narrow else d
 
@@ -229,7 +229,7 @@ def _c_without(problem: GemmProblem, d: Matrix) -> Matrix:
 def _extras(
     problem: GemmProblem, kind: Epilogue, operands: list[Layout | None], inner: _Axis, rows: int, first: int
 ) -> dict[str, Any]:
-    """The fields of a `Product` that tell of bias, aux and scales."""
+    """Return the fields of a `Product` that describe bias, aux and scales."""
     found: dict[str, Any] = {}
     bias, aux, call = operands[BIAS], operands[AUX], problem.call
     if bias is not None:

@@ -1,4 +1,4 @@
-"""The plan of a matrix product: which of the library's algorithms, and what our own kernels add to it."""
+"""The plan of a matrix product: it chooses the library's algorithm, and the kernels of numbacc that follow."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from .selection import Selector, c_is_out
 
 
 class MatmulPlan(Plan):
-    """A planned product. `matmul.plan` makes one; call it with arrays laid out as those it was made for.
+    """A plan of a product. `matmul.plan` makes one; call it with arrays that have the layouts it was made for.
 
     Args:
-        call: what is asked for.
-        without_product: True where alpha is 0: a and b are not read.
+        call: the call before its checks.
+        without_product: True if alpha is 0, so that a and b are not read.
     """
 
     per_thread = True
@@ -52,18 +52,18 @@ class MatmulPlan(Plan):
         self._is_empty = not problem.matrix_out.size
         self.empty = self._is_empty and len(outputs) == 1 + problem.epilogue.produces_aux
         copies_c = call.has_beta and not c_fits(problem)
-        # Where no C is read, the library is given D instead; a float8 D cannot be C.
+        # If no C is read, the library gets D instead; a float8 D is invalid as C.
         narrow = problem.out.itemsize == 1
         if copies_c and narrow:
-            raise LayoutError("c must be stored as out is, row by row or column by column, where out is float8")
+            raise LayoutError("with a float8 out, c must be stored as out is, both row by row or both column by column")
         self._call_operands = CallOperands(self.names, "" if narrow else "out", copies_c)
-        #: Of the matrices of zeros instead of a and b, where there is no product.
+        #: The layouts of zero matrices that replace a and b if there is no product.
         self._zeros: tuple[Layout, ...] = ()
         if (without_product or not problem.k) and not self._is_empty:
             self._zeros = _zeros(problem)
             call = call._replace(a=self._zeros[0], b=self._zeros[1])
         self._selector = Selector(resolve(call) if self._zeros else problem, copies_c)
-        #: Which scales are numbers.
+        #: The names of the scales that are numbers.
         self._numbers = [name for name in SCALES if getattr(problem.call, name) == NUMBER]
         if self.device < 0:
             self._host = HostProduct(problem)
@@ -107,7 +107,7 @@ class MatmulPlan(Plan):
         return assembled(self.problem, self._call_operands, lowered, call, kernels, zeros, measured, **options)
 
     def _tried(self, trial: Trial, options: Mapping[str, Any]) -> Callable[[LoweredProduct, Any], Callable[[], None]]:
-        """Return a maker of functions that queue a product by a runner, with scratch memory for its results."""
+        """Return a function that prepares trials of a product and its runner, with scratch memory for the results."""
         kept: list[Any] = []
         moved, first = list(trial.addresses), len(self.inputs)
 
@@ -127,15 +127,15 @@ class MatmulPlan(Plan):
         return prepared
 
     def _sums_of_empty(self) -> list[Step]:
-        """The steps where `out` has no elements: a sum over none is 0, and so is the largest of none.
+        """Return the steps for an empty `out`: sums and largest values over no elements are 0.
 
         Raises:
-            UnsupportedError: the sum is one of float8 numbers.
+            UnsupportedError: the sum is in float8.
         """
         problem, numbers, steps = self.problem, self._call_operands.numbers, []
         if problem.epilogue.produces_bias_grad:
             if info(problem.call.a.dtype).is_scaled:
-                raise UnsupportedError("bias_grad of an empty product of float8 has no kernel")
+                raise UnsupportedError("bias_grad of an empty float8 product is not supported")
             for each in steps_of(problem, Epilogue.NONE):
                 grad = self.outputs[1]
                 if BIAS in each.writes and grad.size:
@@ -154,13 +154,13 @@ class MatmulPlan(Plan):
 
     def _shares(self, i: int, j: int) -> str:
         only = "; only c may be out itself (in place)" if self.names[j] == "out" else ""
-        return f"{self.names[j]} shares memory with {self.names[i]}: pass memory of its own{only}"
+        return f"{self.names[j]} shares memory with {self.names[i]}: pass a separate array{only}"
 
     def _memory(self, made: Layout, stream: int) -> Any:
         whole = self.problem.second_storage
         if made is not self.problem.second or made is whole or whole is None:
             return operands.empty_device(made, stream)
-        # The rows of aux are shorter than the memory they are given.
+        # The rows of aux are padded in memory.
         memory = operands.empty_device(whole, stream)
         return type(memory)(made, memory._address, memory._storage)
 
@@ -181,9 +181,9 @@ class MatmulPlan(Plan):
     # ------------------------------------------------------------ running it
 
     def prepare_for(self, given: Mapping[str, Any]) -> None:
-        """Choose and load what a run on these arrays needs, by name, so that the run only launches."""
+        """Choose and load everything that a run on these arrays needs, so that the run only launches."""
         arrays = [given.get(name) for name in self.names]
-        # Scales that are numbers are put where the library wants them.
+        # Scales that are numbers are later copied to aligned memory.
         self.prepare([None if isinstance(array, float) else array for array in arrays])
 
     def __call__(  # type: ignore[override]
@@ -204,11 +204,11 @@ class MatmulPlan(Plan):
         out: Any = None,
         stream: Any = None,
     ) -> Any:
-        """Run on arrays laid out as those that the plan was made for. Arguments and result are those of `matmul`.
+        """Run on arrays with the layouts that the plan was made for. Arguments and result are those of `matmul`.
 
         Raises:
-            LayoutError: an array is laid out otherwise, missing, or one too many. OptionError: beta is 0 where it was
-            not, or the other way round.
+            LayoutError: an array has another layout, is missing, or is one too many. OptionError: beta is 0 although
+                the plan was made for another beta, or the other way round.
         """
         handle = handle_of(stream)
         arguments = (a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d)
@@ -222,7 +222,7 @@ class MatmulPlan(Plan):
             ):
                 raise LayoutError(
                     f"this plan was made for {name} = {wanted}; it was called with {one}. Make a plan for these "
-                    "arrays, or call matmul, which does"
+                    "arrays, or call matmul, which makes one"
                 )
         alpha, beta = (
             checked_number(each, name, self.problem.types) for each, name in ((alpha, "alpha"), (beta, "beta"))
@@ -232,7 +232,7 @@ class MatmulPlan(Plan):
         return as_given(self.run_on(found, alpha, beta, handle), out, aux)
 
     def run_on(self, given: Mapping[str, Any], alpha: float, beta: float, stream: int) -> Any:
-        """`run` with arrays by name, scales that are numbers among them."""
+        """Run the plan on arrays, and on scales that are numbers, given by name."""
         plan, scalars = self, ()  # type: tuple[MatmulPlan, tuple[Any, ...]]
         numbers = {name: given[name] for name in self._numbers} if self._numbers else {}
         if self.device < 0:
@@ -244,8 +244,8 @@ class MatmulPlan(Plan):
             if "scale_d" in numbers:
                 where = {"device": self.device, "stream": stream}
                 given = {**given, "scale_d": creation.full((1,), numbers["scale_d"], **where)}
-            # What is 0 in the scale type counts as 0. Some of cuBLASLt's kernels then leave `out` as it was, though
-            # there is a C, or a bias.
+            # An alpha that rounds to 0 in the scale type counts as 0. Some of cuBLASLt's kernels then do not write
+            # `out`, even with a C or a bias.
             if not bits(abs(alpha), self._scale) and not self._is_empty and not self._zeros:
                 plan = self._without_product
             if plan._zeros:
@@ -262,7 +262,7 @@ class MatmulPlan(Plan):
 
 
 def _inputs(problem: GemmProblem) -> dict[str, Layout]:
-    """The arrays that a product reads, by name."""
+    """Return the arrays that a product reads, by name."""
     call, kind = problem.call, problem.epilogue
     found = {"a": call.a, "b": call.b, "c": call.c if call.has_beta else None, "bias": call.bias}
     found["aux"] = call.aux if kind.uses_aux else None
@@ -273,7 +273,7 @@ def _inputs(problem: GemmProblem) -> dict[str, Layout]:
 
 
 def _outputs(problem: GemmProblem) -> dict[str, Layout]:
-    """The arrays that a product writes, by name."""
+    """Return the arrays that a product writes, by name."""
     call, kind = problem.call, problem.epilogue
     found: dict[str, Any] = {"out": problem.out}
     if kind.produces_aux:
@@ -284,7 +284,7 @@ def _outputs(problem: GemmProblem) -> dict[str, Layout]:
 
 
 def _zeros(problem: GemmProblem) -> tuple[Layout, Layout]:
-    """Matrices instead of a and b, with the smallest k that the library takes; b is stored column by column."""
+    """Return matrices that replace a and b, with the smallest k that the library supports; b is column-major."""
     a, b, k = problem.call.a, problem.call.b, problem.types.multiple
     left = (*a.shape[:-1], k)
     right = (*b.shape[:-2], problem.n, k) if b.ndim > 1 else (k,)

@@ -1,6 +1,6 @@
-"""The problem of a call of `matmul`: shapes, dtypes and layouts, checked and brought to the form of matrices.
+"""A call of `matmul` after its checks: shapes, dtypes and layouts in the form of matrices.
 
-Nothing here knows a library. The same checks, with the same errors, stand before NumPy and before the GPU.
+This module is independent of the library. NumPy and the GPU share its checks and its errors.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from ..base.layout import MAX_RANK, Layout, check_same_device, check_writable, l
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError, nearest, shown
 from .epilogue import Epilogue, epilogue
 
-#: The dtypes that are multiplied, by name.
+#: The supported dtypes of a and b, by name.
 TYPES = {row.name: row.products for row in dtypes.TABLE.values() if row.products is not None and row.products.outs}
 SCALES = ("scale_a", "scale_b", "scale_c", "scale_d")
-#: A scale that is a Python number, instead of its layout.
+#: Stands for a scale that is a Python number, which does not have a layout.
 NUMBER = "number"
 
 
 class GemmCall(NamedTuple):
-    """All that a plan depends on: the layouts of the arrays (None where there is none), and the options.
+    """Everything that a plan depends on: the layouts of the arrays, None if not given, and the options.
 
-    A scale may also be `NUMBER`. `has_beta` is True where beta is not 0.
+    A scale may also be `NUMBER`. `has_beta` is True if beta is not 0.
     """
 
     a: Layout
@@ -49,17 +49,17 @@ class GemmCall(NamedTuple):
 
 
 class GemmProblem(NamedTuple):
-    """A checked call. Layouts named matrix_* have the shape (*batch, rows, columns), stride 0 where broadcast.
+    """A checked call. Layouts named matrix_* have the shape (*batch, rows, columns), with stride 0 where broadcast.
 
     Attributes:
-        call: as it was.
-        epilogue: what follows the product.
+        call: the call before its checks.
+        epilogue: the operations after the product.
         types: the dtypes' row.
         compute: one of types.compute.
         batch, m, n, k: the shape of the product.
         out: layout of the result.
-        second: layout of aux or bias_grad where one is produced and the user gave none, else None.
-        second_storage: layout of the memory behind `second`: the same with its rows padded.
+        second: layout of aux or bias_grad if the product returns one and the user gave none, else None.
+        second_storage: layout of the memory of `second`: the same with padded rows.
         matrix_a, matrix_b, matrix_c, matrix_out, matrix_bias, matrix_aux: the operands; matrix_bias has one row.
         matrix_grad: bias_grad, (*batch, length).
     """
@@ -85,10 +85,10 @@ class GemmProblem(NamedTuple):
 
 
 def resolve(call: GemmCall) -> GemmProblem:
-    """Check a call.
+    """Check a call, and return it as a problem.
 
     Raises:
-        ShapeError, DTypeError, LayoutError, OptionError, DeviceError: as `matmul` says.
+        ShapeError, DTypeError, LayoutError, OptionError, DeviceError: as `matmul` documents.
     """
     a, b = call.a, call.b
     kind = epilogue(call.epilogue)
@@ -140,8 +140,10 @@ def resolve(call: GemmCall) -> GemmProblem:
 
 
 def _matrices_of(a: Layout, b: Layout, types: Products) -> tuple[Layout, Layout, tuple[int, ...]]:
-    """a and b as matrices, and the shape of the batch: by NumPy's rule a vector on the left is a row, on the right a
-    column, and the axis is dropped from the result."""
+    """Return a and b as matrices, and the shape of the batch.
+
+    By NumPy's rule, a vector on the left is a row and one on the right a column; the result does not have that axis.
+    """
     for array, name in ((a, "a"), (b, "b")):
         if not 1 <= array.ndim <= MAX_RANK:
             raise ShapeError(f"{name} has rank {array.ndim} (shape {array.shape}); ranks 1 to {MAX_RANK} are supported")
@@ -150,11 +152,11 @@ def _matrices_of(a: Layout, b: Layout, types: Products) -> tuple[Layout, Layout,
     k, (inner, n) = rows.shape[-1], columns.shape[-2:]
     if k != inner:
         raise ShapeError(
-            f"a has shape {a.shape} and b {b.shape}: a's {k} columns must be as many as b's rows, which are {inner}"
+            f"a has shape {a.shape} and b {b.shape}: a's {k} columns must equal the number of b's rows, {inner}"
         )
     if types.multiple > 1 and (k % types.multiple or n % types.multiple):
         raise ShapeError(
-            f"a product of {a.dtype} needs k and n that are multiples of {types.multiple}; a has shape {a.shape} and "
+            f"a product of {a.dtype} needs k and n to be multiples of {types.multiple}; a has shape {a.shape} and "
             f"b {b.shape}. Pad with zeros"
         )
     try:
@@ -166,7 +168,7 @@ def _matrices_of(a: Layout, b: Layout, types: Products) -> tuple[Layout, Layout,
 
 
 def _with_axes(array: Layout, dropped: Sequence[int]) -> Layout:
-    """An array with the axes that were dropped, as matrices."""
+    """Return an array as matrices, with the axes that vectors dropped."""
     for axis in sorted(dropped, reverse=True):
         array = _insert(array, array.ndim if axis == -1 else array.ndim - 1)
     return array
@@ -175,17 +177,17 @@ def _with_axes(array: Layout, dropped: Sequence[int]) -> Layout:
 def _aux(
     call: GemmCall, kind: Epilogue, dtype: np.dtype[Any], whole: tuple[int, ...], dropped: list[int]
 ) -> tuple[Layout, tuple[Layout, Layout] | None]:
-    """aux as matrices; and where it is produced, and not given, its layout and that of the memory behind it.
+    """Return aux as matrices; and if the product allocates it, its layout and that of its padded memory.
 
     Args:
-        dtype: aux's; uint8 where it is a mask of bits.
+        dtype: aux's dtype; uint8 for a bit mask.
         whole: the shape of the result as matrices.
-        dropped: the axes that vectors drop from it.
+        dropped: the axes that vectors remove from it.
     """
     bits = kind.activation == "relu"
     *lengths, n = whole
     shape = (*lengths, -(-n // 8)) if bits else whole
-    # A mask of a single column keeps its bytes' axis.
+    # A bit mask of a single column keeps the axis of its bytes.
     gone = [d for d in dropped if d == -2 or not bits]
     visible = _without(shape, gone)
     if call.aux is not None:
@@ -194,7 +196,7 @@ def _aux(
         if kind.produces_aux:
             check_writable(call.aux, "aux")
         return _with_axes(call.aux, gone), None
-    # cuBLASLt wants rows of a multiple of 128 bits, or of 8 elements.
+    # cuBLASLt needs rows of a multiple of 128 bits, or of 8 elements.
     width = -(-n // 128) * 16 if bits else -(-n // 8) * 8
     storage = _dense((*lengths, width), dtype, call.a.device)
     steps = dict(zip(range(-len(shape), 0), storage.strides, strict=True))
@@ -207,11 +209,11 @@ _NAMES = ("a", "b", "c", "bias", "aux", "out", "amax_d")
 
 
 def _types(call: GemmCall, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
-    """The row of the dtypes, the arithmetic, and the result's dtype; and what else does not depend on shapes."""
+    """Return the row of the dtypes, the arithmetic and the result's dtype, after all checks that need no shapes."""
     name = dtypes.info(call.a.dtype, "a").name
     types = TYPES.get(name)
     if types is None:
-        raise DTypeError(f"a has dtype {name}; matmul takes {', '.join(TYPES)}")
+        raise DTypeError(f"a has dtype {name}; matmul supports {', '.join(TYPES)}")
     float8 = dtypes.info(call.a.dtype).is_scaled
     if call.b.dtype != call.a.dtype and not (float8 and dtypes.info(call.b.dtype).is_scaled):
         raise DTypeError(f"b has dtype {call.b.dtype} but a has {name}; convert one of them")
@@ -230,7 +232,7 @@ def _types(call: GemmCall, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]
     if call.out is not None and call.out.dtype != out_dtype:
         raise DTypeError(f"out has dtype {call.out.dtype}; the result has dtype {out_dtype}")
     if types.accumulator == "int32" and kind is not Epilogue.NONE:
-        raise OptionError(f'epilogue="{kind.value}" is not for integers; with {name} it is "none"')
+        raise OptionError(f'epilogue="{kind.value}" is not supported with {name}; use "none"')
     for array, uses, what in (
         (call.bias, kind.uses_bias, "bias"),
         (call.aux, kind.uses_aux, "aux"),
@@ -242,7 +244,7 @@ def _types(call: GemmCall, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]
         if array is not None and not uses and not (what == "c" or (what == "aux" and kind.produces_aux)):
             raise OptionError(f"{what} is given, but {why} does not use it; {_remedy(kind, what)}")
     if call.c is not None:
-        # A float8 result has no float8 C: it is taken in 16 bits.
+        # The C of a float8 result has 16 bits.
         _check_dtype(call.c, _second_dtypes(call.a, out_dtype)[1], "c")
     limit = call.workspace_limit
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit < 2**63):
@@ -254,11 +256,11 @@ def _types(call: GemmCall, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]
 
 
 def _remedy(kind: Epilogue, what: str) -> str:
-    """What to do with an operand that an epilogue does not use."""
+    """Return a hint for an operand that an epilogue does not use."""
     if what == "bias" and (name := kind.with_bias()):
         return f'pass epilogue="{name}", which adds it'
     if what == "aux" and kind.activation and not kind.uses_bias:
-        return f'pass epilogue="d{kind.activation}" for the gradient, or "{kind.activation}_aux" to have aux written'
+        return f'pass epilogue="d{kind.activation}" for the gradient, or "{kind.activation}_aux" to write aux'
     return "leave it out"
 
 
@@ -266,14 +268,14 @@ def _check_scales(call: GemmCall, float8: bool, out_dtype: np.dtype[Any]) -> Non
     scales = (call.scale_a, call.scale_b, call.scale_c, call.scale_d, call.amax_d)
     given = [(name, value) for name, value in zip((*SCALES, "amax_d"), scales, strict=True) if value is not None]
     if given and not float8:
-        raise OptionError(f"{given[0][0]} is for float8 only, and a has dtype {call.a.dtype}; use alpha and beta")
+        raise OptionError(f"{given[0][0]} needs float8 inputs, and a has dtype {call.a.dtype}; use alpha and beta")
     m = call.a.shape[-2] if call.a.ndim > 1 else 1
     n = call.b.shape[-1] if call.b.ndim > 1 else 1
     for name, value in given:
         if name in ("scale_d", "amax_d") and out_dtype.itemsize != 1:
-            raise OptionError(f"{name} is for a float8 result; out has dtype {out_dtype}")
+            raise OptionError(f"{name} needs a float8 result; out has dtype {out_dtype}")
         if name == "scale_c" and call.c is None:
-            raise OptionError("scale_c is given, but there is no c")
+            raise OptionError("scale_c is given without c")
         if value == NUMBER:
             continue
         check_same_device(value, name, call.a, "a")
@@ -284,24 +286,24 @@ def _check_scales(call: GemmCall, float8: bool, out_dtype: np.dtype[Any]) -> Non
             raise ShapeError(f"{name} has shape {value.shape}; it must have {needs}")
         steps = [step for n, step in zip(value.shape, value.strides, strict=True) if n > 1]
         if value.size > 1 and steps != [value.itemsize]:
-            raise LayoutError(f"{name} has strides {value.strides}; its numbers must be next to each other")
+            raise LayoutError(f"{name} has strides {value.strides}; it must be contiguous")
     if scales_rows(call):
         sizes = [each.size if isinstance(each, Layout) else 0 for each in (call.scale_a, call.scale_b)]
         if sizes != [m, n]:
             raise OptionError(
-                "scale_a and scale_b must both be one number, or both one number per row of a and column of b"
+                "scale_a and scale_b must both have one element, or both one element per row of a and column of b"
             )
         if out_dtype.itemsize == 1:
-            raise OptionError("a float8 result takes one number as scale_a and as scale_b, not one per row or column")
+            raise OptionError("with a float8 result, scale_a and scale_b must have one element each")
 
 
 def scales_rows(call: GemmCall) -> bool:
-    """True if A is scaled row by row and B column by column, not each by one number."""
+    """Return True if A has a scale for each row and B one for each column, instead of one for each matrix."""
     return any(isinstance(each, Layout) and each.size > 1 for each in (call.scale_a, call.scale_b))
 
 
 def _second_dtypes(a: Layout, out_dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """The dtypes of bias, and of aux and c: the result's, but of 16 bits where cuBLASLt wants that of float8."""
+    """Return the dtypes of bias, and of aux and c: the result's, but 16 bits where cuBLASLt needs that for float8."""
     if not dtypes.info(a.dtype).is_scaled:
         return out_dtype, out_dtype
     half = out_dtype if out_dtype.itemsize == 2 else dtypes.dtype("bfloat16")
@@ -313,7 +315,7 @@ def _dense(shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Layout:
 
 
 def _insert(array: Layout, axis: int) -> Layout:
-    """The layout with an axis of length 1."""
+    """Return the layout with an axis of length 1 inserted."""
     shape = (*array.shape[:axis], 1, *array.shape[axis:])
     return layout(shape, (*array.strides[:axis], 0, *array.strides[axis:]), array.dtype, array.device)
 
@@ -323,7 +325,7 @@ def _without(shape: tuple[int, ...], axes: list[int]) -> tuple[int, ...]:
 
 
 def _broadcast(array: Layout, batch: tuple[int, ...]) -> Layout:
-    """Matrices repeated over a batch, without a copy: stride 0."""
+    """Return matrices broadcast over a batch without a copy, with stride 0."""
     own = array.ndim - 2
     steps = [0] * (len(batch) - own)
     steps += [0 if n == 1 else step for n, step in zip(array.shape[:own], array.strides, strict=False)]
@@ -331,7 +333,7 @@ def _broadcast(array: Layout, batch: tuple[int, ...]) -> Layout:
 
 
 def _bias(bias: Layout | None, batch: tuple[int, ...], n: int) -> Layout | None:
-    """Bias as matrices of one row."""
+    """Return bias as matrices of one row."""
     if bias is None:
         return None
     if bias.shape not in ((n,), (*batch, n)):
@@ -351,7 +353,7 @@ def _check_dtype(array: Layout, wanted: np.dtype[Any], name: str) -> None:
 
 
 def pitch(array: Layout, by_rows: bool) -> int | None:
-    """Elements from one row to the next of matrices stored row by row, or column to column; None if they are not."""
+    """Return the distance in elements between rows (or columns) of row-major (column-major) matrices; None if not."""
     outer, inner = (-2, -1) if by_rows else (-1, -2)
     length, step, size = array.shape[inner], array.strides[inner], array.itemsize
     if length > 1 and step != size:
@@ -363,7 +365,7 @@ def pitch(array: Layout, by_rows: bool) -> int | None:
 
 
 def _oriented(array: Layout, name: str) -> Layout:
-    """The layout, if its matrices are stored row by row or column by column.
+    """Return the layout if its matrices are stored row by row or column by column.
 
     Raises:
         LayoutError: they are not.
@@ -371,7 +373,7 @@ def _oriented(array: Layout, name: str) -> Layout:
     if array.size and pitch(array, True) is None and pitch(array, False) is None:
         raise LayoutError(
             f"{name} has strides {array.strides} for elements of {array.itemsize} bytes: neither its rows nor its "
-            "columns lie gapless in memory, or they overlap. Copy it into numbacc.empty first"
+            "columns are contiguous, or they overlap. Copy it into numbacc.empty first"
         )
     return array
 

@@ -1,4 +1,4 @@
-"""The public functions: `matmul` and its cache."""
+"""The public functions `matmul` and `algorithms`, and the cache of plans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .arguments import array_or_number, as_given, checked_number
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, GemmCall
 
-#: What may be a number instead of an array.
+#: Arguments that may be a number instead of an array.
 _NUMBERS = frozenset(SCALES)
 _NO_SCALES = [None] * 5
 
@@ -26,14 +26,14 @@ def _plan(
     aux: Any = None, c: Any = None, scales: tuple[Any, Any, Any, Any, Any] = (None,) * 5, has_beta: bool = False,
     limit: Any = None,
 ) -> MatmulPlan:  # fmt: skip
-    """Return the plan of a key."""
+    """Make the plan of a key."""
     return MatmulPlan(GemmCall(a, b, c, bias, aux, out, *scales, epilogue, out_dtype, compute, has_beta, limit, tune))
 
 
 def _forget() -> None:
-    """With the plans go the algorithms that were chosen for them, and the plans of what follows products."""
+    """Forget the algorithms that were chosen for the plans, and the plans of the kernels after products."""
     epilogue_plans.plans.clear()
-    if has_gpu():  # without one nothing was chosen, and without Numba nothing could be
+    if has_gpu():  # without a GPU no algorithm was chosen, and without Numba the library cannot be loaded
         matmul_library().algorithms.clear()
 
 
@@ -93,36 +93,36 @@ def matmul(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """D = epilogue(alpha A B + beta C (+ bias)), by cuBLASLt.
+    """Compute a matrix product with an epilogue: D = epilogue(alpha A B + beta C (+ bias)).
 
     Args:
         a: (..., m, k), or (k,): a row. Matrices may be stored row by row or column by column (transposed views are
             not copied), of float32, float64, float16, bfloat16, float8_e4m3fn, float8_e5m2 or int8.
         b: (..., k, n), or (k,): a column; of a's dtype, or the other float8. Leading dimensions are broadcast.
-        c: array of D's shape and dtype (bfloat16 where D is float8), read where beta is not 0; it may be `out` itself:
-            in place.
-        bias: (n,), or (..., n) with one bias per matrix: it runs along D's last axis. In cuBLASLt's words, which see a
-            row-major D as column-major Dᵀ, it has one number for each of its rows. Of D's dtype; for float8 inputs
-            float16 where D is, else bfloat16.
-        aux: for "drelu" and "dgelu" forms, what the forward product gave; for "aux" forms, memory for it, if it is to
-            be reused. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit per element, the least significant first, 0 where
-            z < 0: `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (for NaN see `Epilogue`); bits after a
-            row's last column mean nothing. GELU's is (..., m, n) of D's dtype.
+        c: array of D's shape and dtype (bfloat16 if D is float8), read if beta is not 0. It may be `out` itself, for
+            an update in place.
+        bias: (n,), or (..., n) with one bias per matrix, along D's last axis. (cuBLASLt sees a row-major D as
+            column-major Dᵀ, and documents one bias element for each row.) Of D's dtype; for float8 inputs float16 if D
+            is, else bfloat16.
+        aux: for "drelu" and "dgelu" forms, the array that the forward product returned; for "aux" forms, an optional
+            array for it, to reuse memory. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit per element, the least
+            significant first, 0 if z < 0: `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (for NaN see
+            `Epilogue`); bits after a row's last column are arbitrary. GELU's is (..., m, n) of D's dtype.
         epilogue: an `Epilogue` or its name; see there. GELU is the tanh form.
-        alpha, beta: numbers.
-        out_dtype: D's dtype: by default a's; bfloat16 for float8, int32 for int8. float16 and bfloat16 can give
+        alpha, beta: scalars.
+        out_dtype: D's dtype. By default a's; bfloat16 for float8, int32 for int8. float16 and bfloat16 can give
             float32; float8 can give bfloat16, float16, float32 and float8.
-        compute: "tf32" lets float32 products round their inputs to 10 bits; "fast" lets float8 products be added up
-            with fewer bits. By default everything is added up in float32, float64 or int32.
-        scale_a, scale_b: for float8 inputs: numbers, or float32 arrays of one element; or both arrays of one number per
-            row of a (m,) and column of b (n,). The product is that of the scaled matrices.
+        compute: "tf32" lets float32 products round their inputs to 10 bits; "fast" lets float8 products accumulate
+            with fewer bits. By default sums are in float32, float64 or int32.
+        scale_a, scale_b: for float8 inputs: numbers, or float32 arrays of one element; or both arrays with one element
+            per row of a (m,) and column of b (n,). The product is that of the scaled matrices.
         scale_c: for c, likewise.
-        scale_d: a float8 D is multiplied by it before it is rounded.
-        amax_d: float32 array of one element that the largest |D| before scale_d is written to.
+        scale_d: factor of a float8 D before it is rounded.
+        amax_d: float32 array of one element that receives the largest |D| before scale_d.
         workspace_limit: bytes of scratch memory that the library may use; 32 MiB if None.
         tune: True measures the algorithms that the library proposes, once for each kind of product, and keeps the
-            fastest, also on disk. That first call waits for the GPU; inside a graph capture nothing is measured.
-        out: array for D, row by row or column by column, sharing no memory with a or b.
+            fastest, also on disk. That first call waits for the GPU. Nothing is measured inside a graph capture.
+        out: array for D, row by row or column by column; it must not share memory with a or b.
 
     Returns:
         D: a device array if a is one, a NumPy array if a is; `out` if given. A named tuple (out, aux) or
@@ -131,27 +131,29 @@ def matmul(
 
     Raises:
         ShapeError: shapes that do not fit; k or n not a multiple of 16 for float8, of 4 for int8.
-        DTypeError: a dtype not named above, or one that does not match its partner's.
-        LayoutError: neither rows nor columns gapless; `out` read-only or sharing memory with an input; float8 or int8
-            matrices stored as the GPU cannot read them.
+        DTypeError: a dtype not listed above, or dtypes that do not go together.
+        LayoutError: neither rows nor columns are contiguous; `out` is read-only or shares memory with an input; float8
+            or int8 matrices are stored so that the GPU cannot read them.
         OptionError: unknown epilogue or compute; bias, aux, c or scales missing or unexpected; workspace_limit or tune;
             a factor that is not a number.
-        UnsupportedError: the library or the GPU lacks the combination, and no composition of kernels replaces it.
+        UnsupportedError: the library or the GPU does not support the combination, and numbacc's kernels do not replace
+            it.
 
-    Matrices of float8 must start at multiples of 16 bytes, and so must their rows. If D is float8, c must be stored as
-    D is: both row by row, or both column by column. A bias, a scale and amax_d may lie anywhere: where cuBLASLt cannot
-    take them, it is given a copy, as `matmul.plan(...).info.algorithm` tells.
+    Matrices of float8, and their rows, must start at multiples of 16 bytes. If D is float8, c must be stored as D is:
+    both row by row, or both column by column. A bias, a scale and amax_d may have any alignment: if cuBLASLt does not
+    support it, numbacc passes an aligned copy, and `matmul.plan(...).info.algorithm` says so.
 
     The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt, unless
-    `matmul.plan(...).info.deterministic` is False: then parts of a sum over k are added up in `out` itself. With `tune`
-    this holds as long as the measured choice is kept. Arrays of another alignment may get another algorithm. Where
-    cuBLASLt does not fuse an epilogue (`matmul.plan(...).info.backend` is "cublasLt+kernel"), our own kernels follow
-    the product. A 16-bit result is then rounded between the two; cuBLASLt itself does so with some of its algorithms.
-    Its float32 GELU is within 6e-6 of the exact one, its derivative within 2e-5; for float64 ours is used, exact to
-    float64.
+    `matmul.plan(...).info.deterministic` is False: then parts of a sum over k are accumulated in `out` itself. With
+    `tune` this holds as long as the measured choice is kept. Arrays of another alignment may get another algorithm.
 
-    `numbacc.graph` captures it whole: plans are made and results allocated inside, and the graph keeps both. Factors
-    that are numbers keep the values of the capture; arrays of scales are read at every launch.
+    If cuBLASLt does not fuse an epilogue (`matmul.plan(...).info.backend` is "cublasLt+kernel"), numbacc's own kernels
+    run after the product. A 16-bit result is then rounded between the two; cuBLASLt itself does so with some of its
+    algorithms. Its float32 GELU is within 6e-6 of the exact one, and the derivative within 2e-5. For float64, numbacc's
+    GELU is used, which is exact to float64.
+
+    `numbacc.graph` captures the whole call: plans are made and results allocated inside, and the graph keeps both.
+    Factors that are numbers keep the values of the capture; arrays of scales are read at every launch.
 
     Example:
         >>> a, b = np.array([[1.0, 2.0]]), np.array([[3.0], [-4.0]])
@@ -164,10 +166,11 @@ def matmul(
 
 
 def algorithms() -> list[tuple[Any, Any]]:
-    """The algorithms chosen so far, least recently used first: pairs of a problem and an algorithm.
+    """Return the algorithms chosen so far, least recently used first, as pairs of a problem and an algorithm.
 
-    The first has the fields product, alignment, device, capability and limit; the product has all that cuBLASLt was
-    told: matrices, dtypes, layouts, batch, epilogue. None stands for products that cuBLASLt does not offer.
+    A problem has the fields product, alignment, device, capability and limit. Its product describes everything that
+    cuBLASLt gets: matrices, dtypes, layouts, batch, epilogue. An algorithm is None if cuBLASLt does not support the
+    product.
 
     Example:
         >>> gemm.cache_clear()
@@ -178,7 +181,7 @@ def algorithms() -> list[tuple[Any, Any]]:
 
 
 def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: Any, handle: int) -> Any:
-    """Return what `_run` takes, of the arguments of `GemmCall`: arrays, and scales that may be numbers, by name."""
+    """Return the arguments of `_run` for those of `GemmCall`: arrays, and scales that may be numbers, by name."""
     found: dict[str, Any] = {}
     layouts: list[Any] = []
     for name, value in zip(GemmCall._fields, arguments, strict=False):
@@ -195,10 +198,10 @@ def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: 
     a, b, c, bias, aux, out, *scales = layouts
     epilogue, out_dtype, compute, has_beta, limit, tune = options
     key: tuple[Any, ...] = ("matmul", epilogue, out_dtype, compute, tune, out, bias, a, b)
-    # Most have none of these: the short path finds the shorter key.
+    # Most calls use none of these arguments, and find their plan with the shorter key.
     if has_beta or limit is not None or aux is not None or c is not None or scales != _NO_SCALES:
         key = (*key, aux, c, tuple(scales), has_beta, limit)
-    # The cache would take 1.0 and True for 1.
+    # The cache would not distinguish 1.0 and True from 1.
     known = (limit is None or type(limit) is int) and type(tune) is bool
     plan = _plans.find(key) if known else _plan(*key)
     return plan, found, alpha, beta, arguments[5], arguments[4], handle

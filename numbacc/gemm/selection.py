@@ -1,4 +1,4 @@
-"""Which product of the library's, with which algorithm, and which of our kernels behind it."""
+"""The choice of the library's product and algorithm, and of numbacc's kernels after it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from .hardware import what_is_missing
 from .lowering import AUX, BIAS, OUT, C, LoweredProduct, fuses, lower
 from .problem import GemmProblem
 
-#: Scratch memory that an algorithm may use, where `workspace_limit` says nothing else: what PyTorch allows on Hopper.
+#: The default of `workspace_limit`, the scratch memory that an algorithm may use: PyTorch's limit on Hopper.
 WORKSPACE_LIMIT = 32 * 2**20
 
-#: A stream, and what gives a function that queues a product there by a runner, with scratch memory for its results.
+#: A stream, and a function that prepares a product and its runner to be queued there, with memory for its results.
 Trial = tuple[int, Callable[[LoweredProduct, Any], Callable[[], None]]]
 
 
 class Selected(NamedTuple):
-    """The work of a plan for arrays of one alignment: the product, its runner, the kernels behind it.
+    """The work of a plan for arrays of one alignment: the product, its runner, and the kernels after it.
 
     Attributes:
         lowered: the product.
-        runner: what queues it, in the thread that made it.
+        runner: queues the product, in the thread that made it.
         steps: the kernels.
-        direct: True if one call of the library is all, unless scales are to be copied.
-        plain: True if that call needs nothing but the arrays that the user gives.
+        direct: True if one call of the library is enough, unless scales must be copied.
+        plain: True if that call needs nothing but the user's arrays.
     """
 
     lowered: LoweredProduct
@@ -41,7 +41,7 @@ class Selected(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The algorithm, and what is done beside it, to be read."""
+        """A text with the algorithm and the other steps."""
         parts = [self.runner.algorithm.text, *(step.plan.op for step in self.steps)]
         if len(self.lowered.offsets) > 1:
             parts.append(f"{len(self.lowered.offsets)} calls")
@@ -51,12 +51,12 @@ class Selected(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """One way to a problem's results that the library has an algorithm for.
+    """One way to compute a problem that the library has an algorithm for.
 
     Attributes:
-        kind: what of the epilogue the library does.
+        kind: the part of the epilogue that the library computes.
         lowered: the product.
-        choice: what the algorithm was chosen for.
+        choice: the arguments of the library's choice of an algorithm.
         algorithm: the algorithm, unmeasured.
     """
 
@@ -67,22 +67,22 @@ class Offer(NamedTuple):
 
 
 class Selector:
-    """A problem's selections, by the arrays' alignment. Each belongs to the thread that asks for it.
+    """The choices for a problem, by the arrays' alignment. Each belongs to the thread that asks for it.
 
     Args:
-        problem: what is to be computed.
-        copies_c: True if C is copied into D first, so that a call of the library is never all.
+        problem: the product to compute.
+        copies_c: True if C is first copied into D, so that a call of the library is never enough.
     """
 
     def __init__(self, problem: GemmProblem, copies_c: bool):
         self._problem, self._copies_c = problem, copies_c
 
     def prepare(self, addresses: Sequence[int], trial: Trial | None = None, scales: Sequence[int] = ()) -> Selected:
-        """The selection for arrays and scales at these addresses. `trial` is for `tune=True`.
+        """Return the choice for arrays and scales at these addresses. `trial` is for `tune=True`.
 
         Raises:
-            UnsupportedError: neither the library nor our kernels have it. LayoutError: the library cannot take an array
-            that starts there.
+            UnsupportedError: neither the library nor numbacc's kernels support it. LayoutError: an array is not aligned
+                as the library needs it.
         """
         return self._select(tuple(map(alignment_of, addresses)), loose_scales(scales), trial)
 
@@ -98,7 +98,7 @@ class Selector:
             if found is None:
                 continue
             fast = not library.is_stand_in(found.lowered.product, found.algorithm, problem.call.a.device)
-            # Where the library has all ways by older kernels only, the best way stays.
+            # If the library has only older kernels for every way, keep the best way.
             if offer is None or fast:
                 offer = found
             if fast:
@@ -112,7 +112,7 @@ class Selector:
         runner = library.Runner(lowered.product, algorithm, alignment, problem.call.a.device, pairs_of(problem))
         steps = steps_of(problem, kind)
         direct = not (steps or lowered.copies or len(lowered.offsets) > 1 or self._copies_c)
-        # A float8 D is not given as C.
+        # A float8 D cannot be passed as C.
         more = problem.second or problem.epilogue.produces_aux or problem.out.itemsize == 1
         plain = direct and not (more or runner.workspace_bytes)
         return Selected(lowered, runner, steps, direct, plain)
@@ -120,17 +120,17 @@ class Selector:
     def _offer(
         self, given: GemmProblem, kind: Epilogue, alignment: tuple[int, ...], copies: Sequence[Copied]
     ) -> Offer | None:
-        """The library's product for part of a problem's epilogue, None where it has no algorithm for that."""
+        """Return the library's product for part of a problem's epilogue; None if it has no algorithm for it."""
         copied = tuple(copy for copy in copies if copy.number != BIAS or kind.uses_bias)
         lowered = lower(given, kind)._replace(copies=copied)
         if lowered.product.amax and len(lowered.offsets) > 1:
             raise UnsupportedError(
                 f"amax_d: the batch of these arrays takes {len(lowered.offsets)} calls of cuBLASLt, each of which "
-                "would write its own. Lay the matrices of a, b and out evenly apart"
+                "would write its own amax_d. Space the matrices of a, b and out evenly"
             )
         aligned = told(given, alignment, copied)
         if len(lowered.offsets) > 1:
-            # One algorithm for all runs, wherever they start.
+            # Use one algorithm for all runs, so take the lowest alignment of their starts.
             starts = zip(aligned, *lowered.offsets, strict=True)
             aligned = tuple([min(map(alignment_of, addresses)) for addresses in starts])
         call = self._problem.call
@@ -143,8 +143,10 @@ class Selector:
 
 
 def pairs_of(problem: GemmProblem) -> list[tuple[int, ...]]:
-    """Which arrays of a call of the library must not share bytes, as `native.matmul` has it. D may be C itself; else
-    what is written touches no other array."""
+    """Return which arrays of a library call must not share memory, in the form that `native.matmul` takes.
+
+    D may be C itself; any other output must not overlap another array.
+    """
     kind = problem.epilogue
     layouts = (
         problem.matrix_a,
@@ -168,6 +170,6 @@ def pairs_of(problem: GemmProblem) -> list[tuple[int, ...]]:
 
 
 def c_is_out(problem: GemmProblem) -> bool:
-    """True if C may be D itself: they are laid out alike."""
+    """Return True if C may be D itself: they have the same strides."""
     c = problem.matrix_c
     return c is not None and c.strides == problem.matrix_out.strides

@@ -1,4 +1,4 @@
-"""What plans compile to, to be read: PTX, registers, local memory, bytes a thread moves. Needs no GPU."""
+"""Inspection of a plan's compiled kernels: PTX, registers, local memory and bytes per thread. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..base.layout import Layout, layout
 from ..runtime.launch_order import ROW_BLOCKS, LaunchOrder, Limits
 from .specs import KernelSpec, pieces_each
 
-#: What kernels are compiled for where there is no GPU: an H100's compute capability.
+#: The compute capability to compile for if there is no GPU: that of an H100.
 DEFAULT_CAPABILITY = (9, 0)
 
 
 class Noted:
-    """Stands in for a launcher, and keeps which kernel it would launch."""
+    """A stand-in for a launcher that records which kernel it would launch."""
 
     backend, algorithm = "kernel", ""
     found: list[Any]
 
     @classmethod
     def into(cls, found: list[Any]) -> type[Noted]:
-        """One that keeps kernels in a list."""
+        """Return a subclass that records kernels in the given list."""
         return type("Noted", (cls,), {"found": found})
 
     def __init__(self, order: LaunchOrder):
@@ -42,7 +42,7 @@ class Noted:
 
     @staticmethod
     def limits(device: int) -> Limits:
-        """Those of an H200: what everyday calls launch is the same on all."""
+        """Return the limits of an H200. Everyday calls launch the same kernels on all GPUs."""
         return Limits(232448, ROW_BLOCKS)
 
     def launch(self, *words: int) -> int:
@@ -52,7 +52,7 @@ class Noted:
 
 
 class NotedOrder(Noted):
-    """`Noted`, which keeps all of a launch."""
+    """A `Noted` that records the whole launch, not only its kernel."""
 
     def _note(self, order: LaunchOrder) -> None:
         self.found.append(order)
@@ -63,13 +63,13 @@ class CompiledKernel:
     """One kernel of a plan.
 
     Attributes:
-        algorithm: which kernel, and how it is launched.
-        bytes_per_thread: what a thread loads and stores; of a reduction, what it has under way at once.
-        ptx: the kernel in PTX; None where that could not be made.
-        registers: of a thread; None where the assembler could not be asked.
-        local_bytes: of a thread's local memory, which is slow; likewise.
-        spilled_bytes: of these, stored and loaded for want of registers; likewise.
-        reason: why something is None; "" where nothing is.
+        algorithm: which kernel it is, and how it is launched.
+        bytes_per_thread: bytes that a thread loads and stores; for a reduction, bytes that it has in flight at once.
+        ptx: the kernel's PTX; None if it could not be compiled.
+        registers: registers per thread; None if the assembler did not run.
+        local_bytes: bytes of (slow) local memory per thread; None if the assembler did not run.
+        spilled_bytes: the part of `local_bytes` that is due to register spills; None if the assembler did not run.
+        reason: why one of these is None; "" if all are known.
     """
 
     algorithm: str
@@ -90,14 +90,14 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a function of one's own became. `print` shows the source and the figures.
+    """The compiled form of a user-defined function. `print` shows the source and the figures.
 
     Attributes:
-        name: the function's.
-        source: the function as it is compiled, and its gradients where they are known: Python text.
-        capability: the compute capability that it was compiled for: this GPU's, 9.0 without one.
-        kernels: all that a call launches, in order.
-        ptx, registers, local_bytes, spilled_bytes, bytes_per_thread: those of the first, which reads the arrays.
+        name: the function's name.
+        source: the function as it is compiled, and its gradients if they are known, as Python source.
+        capability: the compute capability that it was compiled for: this GPU's, or 9.0 without a GPU.
+        kernels: all kernels that a call launches, in order.
+        ptx, registers, local_bytes, spilled_bytes, bytes_per_thread: those of the first kernel, which reads the arrays.
     """
 
     name: str
@@ -138,12 +138,12 @@ _NO_LAUNCH = CompiledKernel("no launch", 0, None, None, None, None, "the result 
 
 
 def inspected(name: str, source: str, plan: Any, addresses: Sequence[int]) -> Inspection:
-    """What a plan compiles to.
+    """Return the kernels that a plan compiles to.
 
     Args:
         name, source: as in `Inspection`.
-        plan: of layouts on a GPU, which need not exist; it is not to be run.
-        addresses: of its first arrays; those of the others are multiples of 256.
+        plan: a plan for layouts on a GPU, which need not exist; the plan is not run.
+        addresses: the addresses of its first arrays; all other arrays are assumed to start at multiples of 256.
     """
     found: list[LaunchOrder] = []
     unknown = len(plan.inputs) + len(plan.outputs) - len(addresses)
@@ -159,7 +159,7 @@ def inspected(name: str, source: str, plan: Any, addresses: Sequence[int]) -> In
 
 
 def on_gpu(given: Any) -> Any:
-    """A layout as it is on a GPU; what is none as it is."""
+    """Return a layout with its device set to a GPU; return anything else unchanged."""
     return (
         layout(given.shape, given.strides, given.dtype, 0) if isinstance(given, Layout) and given.device < 0 else given
     )
@@ -171,7 +171,7 @@ def _compiled(order: LaunchOrder, capability: tuple[int, int]) -> CompiledKernel
 
 
 def thread_bytes(kernel: Any) -> int:
-    """`CompiledKernel.bytes_per_thread` of an elementwise kernel or a reduction."""
+    """Return `CompiledKernel.bytes_per_thread` of an elementwise kernel or a reduction."""
     sizes = [TABLE[name].itemsize for name in kernel.reads]
     if isinstance(kernel, KernelSpec):
         straight = len(sizes) - len(kernel.repeated)
@@ -189,7 +189,7 @@ _NOT_KNOWN: _Usage = (None, None, None)
 
 @lru_cache(maxsize=256)
 def _figures(kernel: Any, capability: tuple[int, int]) -> tuple[str | None, _Usage, str]:
-    """(PTX, what it uses, why something is missing)."""
+    """Return (PTX, register and memory use, the reason if something is missing)."""
     if simulated():
         return None, _NOT_KNOWN, "the simulator compiles nothing"
     try:
@@ -198,7 +198,7 @@ def _figures(kernel: Any, capability: tuple[int, int]) -> tuple[str | None, _Usa
 
         with _numba.pretending(None if has_gpu() else capability):
             ptx, _ = ptx_of(kernel, capability)
-    except Exception as error:  # whatever a missing part of CUDA raises
+    except Exception as error:  # a missing part of CUDA can raise anything
         return None, _NOT_KNOWN, f"not compiled: {type(error).__name__}: {error}"
     try:
         from cuda.core import Linker, LinkerOptions, ObjectCode
@@ -214,10 +214,10 @@ def _figures(kernel: Any, capability: tuple[int, int]) -> tuple[str | None, _Usa
 
 
 def _usage(log: str) -> _Usage:
-    """What a kernel uses, with the functions it calls, as the assembler's log has it."""
+    """Return the resources that a kernel and the functions it calls use, parsed from the assembler's log."""
     registers = re.search(r"Used (\d+) registers", log)
     stack = re.findall(r"(\d+) bytes stack frame", log)
     spilled = re.findall(r"(\d+) bytes spill", log)
     if registers is None or not stack:
-        raise ValueError("its log says nothing of registers")
+        raise ValueError("its log does not mention registers")
     return int(registers.group(1)), sum(map(int, stack)), sum(map(int, spilled))

@@ -1,4 +1,4 @@
-"""Descriptions of kernels and their launches, apart from the kernels: plans need them without Numba or a GPU."""
+"""Descriptions of kernels and their launches, kept apart from the kernels so that plans need no Numba and no GPU."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, VECTOR_BYTES, WOR
 #: A kernel as a Python function, ready to be compiled or simulated.
 Kernel = Callable[..., None]
 
-#: Bytes that one thread of `vector` and `uneven` reads from each input, where nothing else is said.
+#: Bytes that one thread of `vector` and `uneven` reads from each input by default.
 THREAD_BYTES = 32
-#: Numbers of all inputs that a thread has where arithmetic takes the time, at most: more do not fit into registers.
+#: The most elements, over all inputs, that a thread holds in compute-bound kernels: more do not fit into registers.
 _HEAVY_NUMBERS = 32
-#: Bytes before the words of parts that blocks tell each other (`look_back`), of which the first four count tickets.
+#: Bytes before the words that blocks publish their partial results in (`look_back`). The first four are a ticket count.
 HEAD_BYTES = 16
-#: Bits of the numbers whose results `tabulated` keeps in shared memory; bytes of all of them.
+#: Bits of the inputs whose results `tabulated` keeps in shared memory, and bytes of the whole table.
 PATTERN_BITS = 16
 TABLE_BYTES = 2**PATTERN_BITS * PATTERN_BITS // 8
-#: `LAUNCH_BOUNDS` of `tabulated`, and what a multiprocessor has of its memory for blocks, in percent: room for a table,
-#: and the rest for loads under way.
+#: `LAUNCH_BOUNDS` of `tabulated`, and the percentage of a multiprocessor's memory that is shared memory: enough for one
+#: table. The rest is cache for loads in flight.
 _TABLE_BOUNDS, _TABLE_CARVEOUT = (1024, 1), 57
-#: Threads of a block that brings parts together, at most, and blocks that fit a multiprocessor then: 64 registers per
-#: thread.
+#: The most threads of a block that combines partial results, and how many such blocks fit on a multiprocessor: this
+#: leaves 64 registers per thread.
 ROW_BOUNDS = (1024, 1)
-#: Numbers whose parts are made together, at most: they are in registers.
+#: The most elements whose partial results are computed together: they are held in registers.
 CHUNK = 16
-#: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
+#: Rows and columns of a tile in `tiled`, and how many of its rows the threads handle in one step.
 TILE, TILE_STEP = 32, MAX_THREADS // 32
 
 #: The module of most kernels.
@@ -55,35 +55,35 @@ class _KernelFields(NamedTuple):
 
 
 class KernelSpec(_KernelFields, Spec):
-    """All that decides a kernel's code: the key it is cached under.
+    """Everything that determines a kernel's code. Compiled kernels are cached under this key.
 
     Attributes:
         algorithm: the name of a kernel of `module`.
-        formula: what it computes of one element of each array; None where it is not a formula.
+        formula: the scalar function that it applies to one element of each array; None if it applies none.
         reads, writes: names of the inputs' and outputs' dtypes.
-        rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
-        wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
-        width: elements next to each other that are loaded or stored together, where the kernel has several widths.
+        rank: number of dimensions that are unravelled: all of them in `strided`, the outer ones in other kernels.
+        wide: True if offsets or sizes exceed 2^31 and need 64-bit integers.
+        width: consecutive elements in one load or store, in kernels that come in several widths.
         lanes: elements that one thread of `vector`, `uneven`, `tabulated` and `tiled` handles at once.
-        transposed: which of the inputs lie transposed, for `tiled`.
-        repeated: which of the inputs are the same along a row.
+        transposed: the inputs that are transposed in memory, for `tiled`.
+        repeated: the inputs that are constant along a row.
         compute: name of the dtype that the formula computes in.
         scalars: names of the dtypes of the scalar arguments, which are passed at launch.
-        counted: which of the inputs are no memory: their numbers are the offsets themselves.
-        indices: which of the inputs are int64 in the formula, whatever it computes in; those counted are, too.
-        module: what makes the kernel, as `Spec.module`.
+        counted: the inputs without memory: their elements are the offsets themselves.
+        indices: the inputs that are int64 in the formula, not of its compute dtype. Counted inputs are int64, too.
+        module: the module that builds the kernel, as `Spec.module`.
     """
 
     __slots__ = ()
 
     @property
     def loaded(self) -> int:
-        """How many of the inputs are read all along a row."""
+        """Number of inputs that are read along the whole row."""
         return len(self.reads) - len({*self.repeated, *self.counted})
 
     @property
     def narrow(self) -> bool:
-        """True where every float that is stored has fewer bits than are computed with."""
+        """True if every stored float has fewer bits than the compute dtype."""
         floats = [TABLE[name] for name in self.writes if TABLE[name].is_float]
         return bool(floats) and all(row.compute == self.compute != row.name for row in floats)
 
@@ -95,7 +95,7 @@ class KernelSpec(_KernelFields, Spec):
 
     @property
     def needs_alignment(self) -> bool:
-        """True if the launch's last constant says whether the arrays are aligned as this kernel's accesses are."""
+        """True if the launch's last constant says whether the arrays are aligned to this kernel's accesses."""
         return self.width > 1 and self.algorithm not in ("vector", "uneven", "tabulated")
 
     @property
@@ -112,13 +112,13 @@ class KernelSpec(_KernelFields, Spec):
 
 
 def map_parameters(spec: KernelSpec, inner: int, scalars: int, has_words: bool = True) -> list[tuple[str, Any]]:
-    """Return the parameters of a kernel of a `KernelSpec`: see `runtime.kernel_code.parameters`.
+    """Return the parameters of a kernel of a `KernelSpec`, in the form of `runtime.kernel_code.parameters`.
 
     Args:
         spec: the kernel.
-        inner: how many dimensions are inside the outer ones.
-        scalars: how many integers follow the steps and the outer shape.
-        has_words: True if the last parameter is the words of scalar arguments.
+        inner: number of dimensions inside the outer ones.
+        scalars: number of integers after the strides and the outer shape.
+        has_words: True if the last parameter holds the words of scalar arguments.
     """
     integer = "int64" if spec.wide else "int32"
     counts = (len(spec.reads), len(spec.writes))
@@ -132,10 +132,10 @@ def map_parameters(spec: KernelSpec, inner: int, scalars: int, has_words: bool =
 
 
 def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
-    """The dtype that a formula computes in where nothing else is said: that of the widest number.
+    """Return the dtype that a formula computes in by default: that of its widest operand.
 
-    Of floats and complex numbers it is theirs, be the integers beside them as wide as they may; of integers that of the
-    first input. Truth values count only where there is nothing else.
+    If any operand is a float or complex number, the integers do not count, however wide they are. Among integers the
+    first input decides. Booleans count only if there are no other dtypes.
     """
     rows = [TABLE[name] for name in (*reads, *writes)]
     floats = [row for row in rows if row.is_float or row.parts == 2]
@@ -149,36 +149,40 @@ def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
 
 
 def words_told(names: Sequence[str], lanes: int) -> int:
-    """Words of parts of these dtypes that blocks tell each other, in so many lanes."""
+    """Return how many 32-bit words blocks need to publish partial results of these dtypes, with this many lanes."""
     return lanes * sum(-(-TABLE[name].itemsize // 4) for name in names)
 
 
 def words_of(scalars: Sequence[str]) -> int:
-    """How many words of 64 bits hold scalar arguments of these dtypes."""
+    """Return how many 64-bit words hold scalar arguments of these dtypes."""
     return sum(TABLE[name].parts for name in scalars)
 
 
 def pieces_each(inputs: int, width: int) -> int:
-    """Pieces of a row that a warp of `uneven` takes in turn, of so many inputs in runs of `width` elements.
+    """Return how many pieces of a row a warp of `uneven` processes in turn, for runs of `width` elements.
 
-    Where runs are shifted, what is computed once for two pieces counts; but more than two inputs leave no registers for
-    what must be kept between them.
+    Shifted runs gain from a second piece because some work is shared by both. With more than two inputs, the values
+    that must be kept between pieces do not fit into registers.
     """
     return 2 if width > 1 and inputs <= 2 else 1
 
 
 def group_lanes(itemsize: int) -> int:
-    """Elements that a thread of `dropout` has next to each other: whole groups of random words, an access or more."""
+    """Return how many consecutive elements a thread of `dropout` handles.
+
+    It handles whole groups of random words, and at least one access.
+    """
     return max(VECTOR_BYTES // itemsize, 4)
 
 
 def vector_thread_bytes(inputs: int, itemsize: int, is_heavy: bool = False, numbers: int | None = None) -> int:
-    """Bytes that one thread of `vector` and `uneven` reads from each input: as many as keep an H200's memory busiest.
+    """Return how many bytes one thread of `vector` and `uneven` reads from each input, the best value on an H200.
 
-    Two loads per input where there are two inputs, one where there are three: more in flight costs more in registers
-    than it brings. Of float64 a load holds two numbers only, so there it is always two. Where arithmetic takes the time
-    more elements a thread are better: what they have in common is computed once, and one's latency hides another's.
-    `numbers` are what was measured to be best of all inputs, see `Formula.heavy`.
+    With up to two inputs a thread makes two loads per input, with three inputs one: more loads in flight cost more
+    registers than they gain. A float64 load holds only two elements, so float64 always uses two loads. Compute-bound
+    formulas run better with more elements per thread: common subexpressions are computed once, and the latency of one
+    element hides behind another. `numbers` is the measured best number of elements over all inputs, see
+    `Formula.heavy`.
     """
     if is_heavy:
         nbytes = 2 * THREAD_BYTES if numbers is None else numbers * itemsize

@@ -1,1 +1,1 @@
-"""NVIDIA's libraries as numbacc uses them: handles, descriptors and algorithms, one module per library."""
+"""numbacc's interface to NVIDIA's libraries: handles, descriptors and algorithms, one or more modules per library."""

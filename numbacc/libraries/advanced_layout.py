@@ -1,11 +1,11 @@
-"""cuFFT's advanced data layout: which strided arrays one plan can walk, and the numbers that say how.
+"""cuFFT's advanced data layout: which strided arrays one plan can process, and the parameters that describe them.
 
 cuFFT finds element (x, y, z) of transform number b at (cuFFT's manual, section Advanced Data Layout)
 
     b * dist + ((x * embed[1] + y) * embed[2] + z) * stride
 
-in elements, for input and output separately. So the transformed axes must have strides that divide one another, the
-last the smallest; of the other axes all that merge into one make the batch, and what is left is walked in a loop.
+in elements, for input and output separately. So the strides of the transformed axes must divide one another, and the
+last must be the smallest. The other axes that merge into one axis form the batch, and the rest is processed in a loop.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from numbacc_bindings.cufft import Type
 
 from ..base.layout import Layout, merge_dimensions
 
-#: Complex dtype -> kind of transform -> its type.
+#: Complex dtype -> kind of transform -> cuFFT's type.
 TYPES = {
     "complex64": {"c2c": Type.C2C, "r2c": Type.R2C, "c2r": Type.C2R},
     "complex128": {"c2c": Type.Z2Z, "r2c": Type.D2Z, "c2r": Type.Z2D},
 }
-#: Dimensions that one plan transforms, at most.
+#: The most dimensions that one plan transforms.
 MAX_RANK = 3
-#: What a call takes beside its work, in bytes that a copy reads and writes in that time. Here and below: on an H200.
+#: The overhead of a call, in bytes that a copy reads and writes in that time. Measured on an H200, like times below.
 CALL_BYTES = 24 << 20
-#: What a transform along rows takes, in copies of its arrays.
+#: The time of a transform along rows, relative to a copy of its arrays.
 _ROWS = 1.1
 
 
 class _Columns(NamedTuple):
-    """The time of transforms along columns, in copies, up to a length.
+    """The time of transforms along columns, relative to a copy, up to a length.
 
     Attributes:
-        nbytes: of one transform as complex numbers, at most.
-        power: points instead, at most, where complex numbers are transformed and their count is a power of 2.
-        both, reading, writing: the copies, where input and output have columns, or the input, or the output alone.
+        nbytes: the longest transform, in bytes of complex numbers.
+        power: the longest transform in points instead, for complex numbers whose count is a power of 2.
+        both, reading, writing: the times if input and output have columns, or only the input, or only the output.
     """
 
     nbytes: float
@@ -60,11 +60,11 @@ _REAL = (
     _Columns(8 << 10, 0, 1.9, 2.2, 2),
     _Columns(inf, 0, 10, 4, 8),
 )
-#: Of two axes or three, for each.
+#: The time for each axis of transforms of two axes or three.
 _PLANES = _Columns(inf, inf, 8, 2.5, 6)
-#: What is added to `_ROWS`, for input and for output, where rows of one transform lie between those of another.
+#: Added to `_ROWS`, for input and for output, if rows of one transform lie between rows of another.
 _INTERLEAVED = 0.05
-#: Calls in a loop, at most: there is always something faster then.
+#: The most calls in a loop: with more there is always a faster way.
 _MOST_CALLS = 4096
 
 
@@ -73,9 +73,9 @@ class AdvancedLayout(NamedTuple):
 
     Attributes:
         type: a member of `Type`.
-        lengths: of the transformed axes, those of the real side where there is one.
-        in_embed, in_stride, in_dist, out_embed, out_stride, out_dist: see above.
-        batch: how many transforms.
+        lengths: lengths of the transformed axes, on the real side of real transforms.
+        in_embed, in_stride, in_dist, out_embed, out_stride, out_dist: as in the module's docstring.
+        batch: number of transforms.
     """
 
     type: Type
@@ -94,14 +94,14 @@ class AdvancedLayout(NamedTuple):
 
 
 class LayoutWalk(NamedTuple):
-    """A layout, and the bytes into input and output at which each call of its plan starts."""
+    """A layout, and the byte offsets into input and output for each call of its plan."""
 
     layout: AdvancedLayout
     starts: tuple[tuple[int, int], ...]
 
     @property
     def cost(self) -> float:
-        """The time it takes, in bytes that a copy reads and writes in that time."""
+        """The estimated time, in bytes that a copy reads and writes in that time."""
         made = self.layout
         points = prod(made.lengths) * made.batch * len(self.starts)
         real = made.type not in (Type.C2C, Type.Z2Z)
@@ -110,7 +110,7 @@ class LayoutWalk(NamedTuple):
         return len(self.starts) * CALL_BYTES + nbytes * made.rank * self._copies(real, width)
 
     def _copies(self, real: bool, width: int) -> float:
-        """The time of transforming along one axis, in copies."""
+        """Return the time of transforming along one axis, relative to a copy."""
         made = self.layout
         apart = [dist < stride for dist, stride in ((made.in_dist, made.in_stride), (made.out_dist, made.out_stride))]
         if made.batch == 1:
@@ -133,13 +133,13 @@ class LayoutWalk(NamedTuple):
 
 
 def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patient: bool = False) -> LayoutWalk | None:
-    """How plans of cuFFT transform some axes of an array into another, or None where they cannot.
+    """Return how plans of cuFFT transform some axes of an array into another, or None if they cannot.
 
     Args:
-        kind: the type; of a real transform the last of `axes` is the halved one.
-        source, target: the arrays, alike in all other axes; along the transformed ones each has its side's length.
+        kind: the type; in a real transform, the last of `axes` is the halved one.
+        source, target: the arrays. Along the transformed axes each has its own length; the others are equal.
         axes: up to `MAX_RANK`, all longer than 1.
-        patient: whether any number of calls will do.
+        patient: whether to accept any number of calls.
     """
     sides = []
     for array in (source, target):
@@ -152,7 +152,7 @@ def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patien
     shape, steps_of_batches = [target.shape[d] for d in batched], [[side[0][d] for d in batched] for side in sides]
     merged = merge_dimensions(shape, steps_of_batches, 1, leader=1)
     rows = list(zip(merged.shape, *merged.strides, strict=True))
-    # The longest row makes the batch; the loop over the others may also go backwards.
+    # The longest axis forms the batch. The loop over the other axes may also go backwards.
     batch = max((row for row in rows if min(row) > 0), default=(1, 1, 1))
     if batch in rows:
         rows.remove(batch)
@@ -167,11 +167,11 @@ def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patien
         )
         for index in product(*(range(row[0]) for row in rows))
     )
-    # cuFFT wants every address it is given aligned to a complex number, real arrays' too.
+    # cuFFT needs every address aligned to a complex number, even for real arrays.
     if any(start % width for pair in starts for start in pair):
         return None
     (_, in_stride, in_embed), (_, out_stride, out_embed) = sides
-    # cuFFT takes rows of real results with this pitch for those of a transform in place, and writes behind their ends.
+    # cuFFT mistakes rows of real results with this pitch for rows of an in-place transform, and writes past their end.
     pitch = out_embed[-1] if len(axes) > 1 else batch[2]
     if kind in (Type.C2R, Type.Z2D) and out_stride == 1 and pitch == 2 * (lengths[-1] // 2 + 1):
         return None
@@ -180,7 +180,7 @@ def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patien
 
 
 def _embed(steps: Sequence[int], lengths: Sequence[int]) -> tuple[int, tuple[int, ...]] | None:
-    """(stride, embedding lengths) of the transformed axes of one array, or None where their strides do not nest."""
+    """Return (stride, embedding lengths) of the transformed axes of an array; None if their strides do not nest."""
     if min(steps) <= 0:
         return None
     embed = [lengths[0]]

@@ -1,8 +1,8 @@
-"""Choosing among a library's ways to compute one thing, by heuristics or by measurement, and keeping the choice.
+"""A choice among a library's algorithms, by heuristics or by measurement, and a store for the choices.
 
-A library brings a key (what is computed, and on what), what it proposes, and the rule by which it takes one unmeasured.
-This part keeps choices in memory and, of those that were measured, on disk; and it obeys the table of algorithms that
-are known to be wrong, however they were chosen.
+A library provides a key (the problem and the GPU), its proposals, and the rule that chooses one without a measurement.
+This module keeps choices in memory, and measured ones also on disk. It excludes the algorithms that are known to be
+wrong, however they were chosen.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Algorithm(NamedTuple):
     """A way to compute something.
 
     Attributes:
-        data: the library's own description, of meaning to the same version of it only.
+        data: the library's own description, which only the same version of it can read.
         workspace_bytes: scratch memory it needs.
-        text: the description to be read.
-        kind: the library's numbers of it: first the algorithm's, then what tells its variants apart (a tile).
-        deterministic: False where the same inputs may give other bits.
-        told: what else the library tells of it, for its rule; not kept on disk.
+        text: a description for users.
+        kind: the library's numbers: first the algorithm's, then one that distinguishes its variants (a tile).
+        deterministic: False if the same inputs may give different bits.
+        told: further properties from the library, for its rule; not stored on disk.
     """
 
     data: bytes
@@ -43,13 +43,13 @@ class Algorithm(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """An algorithm known to give wrong numbers.
+    """An algorithm known to give wrong results.
 
     Attributes:
         kind: its number.
-        case: whether it does so for what is computed.
-        seen: the library's version that does.
-        mended: the first version that no longer does, None while none is known.
+        case: whether it is wrong for a given problem.
+        seen: the library's version with the fault.
+        mended: the first version without the fault, None if none is known.
     """
 
     kind: int
@@ -62,8 +62,8 @@ class Proposals(NamedTuple):
     """A library's proposals.
 
     Attributes:
-        first: what it takes unmeasured; None where it has nothing.
-        others: what may be measured against it; `first` may be among them.
+        first: the one to use without a measurement; None if the library has none.
+        others: alternatives to measure against it; they may include `first`.
     """
 
     first: Algorithm | None
@@ -71,7 +71,7 @@ class Proposals(NamedTuple):
 
 
 class GpuModel(NamedTuple):
-    """A model of GPU, as keys of choices name it."""
+    """A GPU model, as it appears in keys of choices."""
 
     device: str
     capability: tuple[int, int]
@@ -79,26 +79,26 @@ class GpuModel(NamedTuple):
 
 
 def gpu_model(device: int) -> GpuModel:
-    """The model of a GPU, which decides which algorithm is best there."""
+    """Return the model of a GPU, which determines the best algorithm."""
     count = runtime().device_attribute(DeviceAttribute.MULTIPROCESSOR_COUNT, device)
     return GpuModel(runtime().device_name(device), runtime().capability(device), count)
 
 
-#: The head of an entry on disk, before the library's own description.
+#: The header of an entry on disk, before the library's own description.
 _HEAD = struct.Struct("<Qii?")
 _FORMAT = 4
 
 
 class Choices:
-    """A library's choices: the one used longest ago is the first, and the first to go.
+    """A library's choices, the least recently used first; these are dropped first.
 
     Args:
         library: its name.
-        wrong: algorithms not to be taken.
+        wrong: algorithms that must not be used.
         size: how many choices are kept.
 
-    Keys are tuples whose `repr` names all that a choice depends on, the library's version among it: they are the keys
-    on disk, too.
+    Keys are tuples whose `repr` names everything that a choice depends on, including the library's version, because
+    they are also the keys on disk.
     """
 
     def __init__(self, library: str, wrong: Iterable[Wrong] = (), size: int = 4096):
@@ -107,31 +107,31 @@ class Choices:
         self._lock = threading.Lock()
 
     def items(self) -> list[tuple[Any, Algorithm | None]]:
-        """Pairs of what for, and which; None where the library has no algorithm."""
+        """Return pairs of a key and its algorithm, which is None if the library has none."""
         with self._lock:
             return list(self._kept.items())
 
     def clear(self) -> None:
-        """Forget the choices. What was measured stays on disk."""
+        """Forget the choices. Measured ones stay on disk."""
         with self._lock:
             self._kept.clear()
 
     def right(self, proposed: Iterable[Algorithm], what: Any, version: int) -> list[Algorithm]:
-        """The proposals that are not known to be wrong for `what` in this version of the library."""
+        """Return the proposals that are not known to be wrong for a problem in this version of the library."""
         bad = self.wrong(what, version)
         return [each for each in proposed if each.kind[0] not in bad]
 
     def wrong(self, what: Any, version: int) -> set[int]:
-        """The numbers of algorithms that are known to be wrong for `what` in this version of the library."""
+        """Return the numbers of algorithms known to be wrong for a problem in this version of the library."""
         return {each.kind for each in self._wrong if each.case(what) and (each.mended is None or version < each.mended)}
 
     def choose(self, key: Hashable, find: Callable[[], Algorithm | None]) -> Algorithm | None:
-        """The choice kept for a key, else that of `find`."""
+        """Return the choice stored for a key, else the result of `find`."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        # Another thread may look for the same: the last to find it is kept.
+        # Another thread may search for the same key: the last result is kept.
         found = find()
         with self._lock:
             self._kept[key] = found
@@ -140,7 +140,7 @@ class Choices:
         return found
 
     def put(self, key: Hashable, algorithm: Algorithm) -> None:
-        """Take an algorithm for a key from now on, whatever is known of it: of those who try each one."""
+        """Use an algorithm for a key from now on without checks, for callers that try each algorithm."""
         with self._lock:
             self._kept[key] = algorithm
             self._kept.move_to_end(key)
@@ -148,7 +148,7 @@ class Choices:
     def keep(
         self, key: Hashable, find: Callable[[], Algorithm | None], usable: Callable[[Algorithm], bool]
     ) -> Algorithm | None:
-        """`choose`, with what `find` gives kept on disk, too, and taken from there where it is `usable`."""
+        """Return the result of `choose`, and store it on disk; read it from there if it is `usable`."""
         entry = hashlib.sha256(f"{self._library} {_FORMAT} {key!r}".encode()).hexdigest()
 
         def from_disk() -> Algorithm | None:
@@ -171,14 +171,14 @@ class Choices:
         device: int,
         stream: int,
     ) -> Algorithm | None:
-        """The fastest proposal, measured once and kept, also on disk; None where there is none.
+        """Return the fastest proposal, measured once and stored, also on disk; None if there is no proposal.
 
         Args:
-            key: what for.
-            propose: gives the proposals. Where the first is deterministic, only deterministic ones are measured.
-            usable: whether an algorithm from disk may be taken: one measured before may be known to be wrong now.
-            trial: gives a function that queues the work by an algorithm.
-            device, stream: where it is queued. The first time this waits for the GPU.
+            key: the key of the choice.
+            propose: returns the proposals. If the first is deterministic, only deterministic ones are measured.
+            usable: whether an algorithm from disk may be used: it may be known to be wrong since its measurement.
+            trial: returns a function that queues the work with an algorithm.
+            device, stream: where the work is queued. The first call waits for the GPU.
         """
 
         def measure() -> Algorithm | None:
@@ -186,7 +186,7 @@ class Choices:
             if first is None:
                 return None
             alike = [each for each in others if each.deterministic or not first.deterministic]
-            # One may be proposed twice, in other company; the same data may be of several graphs.
+            # An algorithm may be proposed twice in different lists; graphs may share the same data.
             distinct = {(each.kind, each.data): each for each in (first, *alike)}
             works = {each: trial(each) for each in distinct.values()}
             return measuring.fastest(works, first, device, stream)
@@ -195,7 +195,7 @@ class Choices:
 
 
 def load(entry: str) -> Algorithm | None:
-    """An algorithm measured before, by this process or another."""
+    """Return an algorithm that this or another process measured before."""
     found = disk_cache.load(entry)
     if found is None:
         return None
@@ -205,6 +205,6 @@ def load(entry: str) -> Algorithm | None:
 
 
 def save(entry: str, algorithm: Algorithm) -> None:
-    """Keep an algorithm for other processes."""
+    """Store an algorithm for other processes."""
     head = _HEAD.pack(algorithm.workspace_bytes, *algorithm.kind, algorithm.deterministic)
     disk_cache.save(entry, algorithm.text, head + algorithm.data)

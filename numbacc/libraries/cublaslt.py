@@ -1,6 +1,6 @@
-"""cuBLASLt: descriptors, algorithms by its heuristics, and the call.
+"""cuBLASLt: descriptors, algorithms from its heuristics, and the call.
 
-A `Runner` belongs to the thread that made it, as its handle and descriptors do; algorithms are shared.
+A `Runner` belongs to the thread that made it, like its handle and descriptors; algorithms are shared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .cublaslt_rules import WRONG, Told, best
 from .handles import Handle, Handles
 from .products import Matrix, Product, bits
 
-#: Name of a dtype -> CUDA's number of it.
+#: Name of a dtype -> CUDA's number for it.
 DATA_TYPES = {row.name: lt.CudaDataType(row.products.code) for row in TABLE.values() if row.products is not None}
 #: compute -> (cublasComputeType_t, the dtype of alpha and beta).
 COMPUTE = {
@@ -41,7 +41,7 @@ _SCALE_POINTERS = (
     lt.MatmulAttribute.D_SCALE_POINTER,
 )
 _SCALE_MODES = (lt.MatmulAttribute.A_SCALE_MODE, lt.MatmulAttribute.B_SCALE_MODE)
-#: Arrays of a call, by their number: see `codes.MATMUL_ARRAYS`.
+#: The numbers of the arrays in a call: see `codes.MATMUL_ARRAYS`.
 _BIAS, _AUX, _SCALES, _AMAX = 4, 5, 6, 10
 
 _handles = Handles(cublasLt, "cublasLtCreate", "cublasLtDestroy")
@@ -88,7 +88,7 @@ class Descriptors:
         )
         self._put(attribute.EPILOGUE, ctypes.c_uint32(lt.LtEpilogue[product.epilogue]))
         if product.bias_dtype:
-            if TABLE[product.a.dtype].is_scaled:  # elsewhere bias has D's dtype, and saying so is an error
+            if TABLE[product.a.dtype].is_scaled:  # otherwise bias has D's dtype, and setting it is an error
                 self._put(attribute.BIAS_DATA_TYPE, ctypes.c_int32(DATA_TYPES[product.bias_dtype]))
             self._put(attribute.BIAS_BATCH_STRIDE, ctypes.c_int64(product.bias_stride))
         if product.aux_pitch:
@@ -103,7 +103,7 @@ class Descriptors:
                 self._put(mode, ctypes.c_int32(lt.MatrixScale.OUTER_VEC_32F))
         if product.fast:
             self._put(attribute.FAST_ACCUM, ctypes.c_int8(1))
-        #: (number of the array, attribute that holds its address)
+        #: Pairs of an array's number and the attribute that holds its address.
         self.pointers: list[tuple[int, int]] = []
         if product.bias_dtype:
             self.pointers.append((_BIAS, attribute.BIAS_POINTER))
@@ -111,7 +111,7 @@ class Descriptors:
             self.pointers.append((_AUX, attribute.EPILOGUE_AUX_POINTER))
         for k, kind in enumerate(product.scales):
             if kind:
-                # cuBLASLt's A may be our second array, and its B the first.
+                # cuBLASLt's A may be numbacc's second array, and its B the first.
                 own = _SCALES + (k ^ product.first if k < 2 else k)
                 self.pointers.append((own, _SCALE_POINTERS[k]))
         if product.amax:
@@ -121,14 +121,14 @@ class Descriptors:
         _set(cublasLt.cublasLtMatmulDescSetAttribute, self.matmul.value, attribute, value)
 
     def pretend(self, alignment: Sequence[int]) -> None:
-        """Set addresses that are never read: the heuristics look at their alignment."""
+        """Set addresses that are never read, because the heuristics check their alignment."""
         for array, attribute in self.pointers:
             address = alignment[array] if array < ARRAYS else ALIGNED
             self._put(lt.MatmulAttribute(attribute), ctypes.c_void_p(address))
 
 
 def candidates(product: Product, alignment: Sequence[int], device: int, limit: int, count: int) -> list[Algorithm]:
-    """The heuristics' proposals, best first; none where the library or the GPU lacks the product.
+    """Return the heuristics' proposals, best first; an empty list if the library or the GPU does not support it.
 
     Args:
         product: what to compute.
@@ -147,7 +147,7 @@ def candidates(product: Product, alignment: Sequence[int], device: int, limit: i
     wanted = lt.PreferenceAttribute
     put(wanted.MAX_WORKSPACE_BYTES, ctypes.c_uint64(limit))
     if product.d.dtype != COMPUTE[product.compute][1]:
-        # Parts of a sum over k are put together before they are rounded, not after.
+        # Combine parts of a sum over k before rounding, not after.
         put(wanted.REDUCTION_SCHEME_MASK, ctypes.c_uint32(lt.ReductionScheme.COMPUTE_TYPE))
     first, second = (product.first, 1 - product.first)
     for attribute, array in (
@@ -178,11 +178,11 @@ def candidates(product: Product, alignment: Sequence[int], device: int, limit: i
 
 
 def _algorithm(result: Any) -> Algorithm:
-    """An algorithm as the heuristics give it; its configuration by cuBLASLt's own numbers."""
+    """Return an algorithm from a result of the heuristics, with cuBLASLt's own numbers as its configuration."""
 
     def read(attribute: lt.AlgoConfig) -> int:
         value, written = ctypes.c_uint64(), ctypes.c_size_t()
-        # The attributes have 2 or 4 bytes; the library wants to be told which.
+        # The attributes have 2 or 4 bytes, and the library needs the right size.
         size = 2 if attribute in (lt.AlgoConfig.INNER_SHAPE_ID, lt.AlgoConfig.CLUSTER_SHAPE_ID) else 4
         cublasLt.cublasLtMatmulAlgoConfigGetAttribute(
             ctypes.addressof(result.algo), attribute, ctypes.addressof(value), size, ctypes.addressof(written)
@@ -192,7 +192,7 @@ def _algorithm(result: Any) -> Algorithm:
     config = lt.AlgoConfig
     kind = (read(config.ID), read(config.TILE_ID))
     parts, scheme = ctypes.c_int32(read(config.SPLITK_NUM)).value, read(config.REDUCTION_SCHEME)
-    # 0 and -1 leave it to the kernel, which may split.
+    # 0 and -1 leave the number of parts to the kernel, which may split the sum.
     in_place = parts != 1 and bool(scheme & lt.ReductionScheme.INPLACE)
     cluster, option = read(config.CLUSTER_SHAPE_ID), read(config.CUSTOM_OPTION)
     text = (
@@ -216,11 +216,11 @@ class ProductChoice(NamedTuple):
     tuned: bool = False
 
 
-#: How many algorithms the heuristics are asked for; they give 8 at most.
+#: How many algorithms to request from the heuristics; they return 8 at most.
 _PROPOSALS = 32
-#: What else to allow of scratch memory where algorithms are measured: asked with less, the heuristics give others.
+#: Smaller limits of scratch memory for measurements: with these the heuristics propose other algorithms.
 _LESS_SCRATCH = (2**20, 0)
-#: Choices made.
+#: The choices made so far.
 algorithms = Choices("cublasLt", WRONG)
 
 
@@ -231,7 +231,7 @@ def _choice(
 
 
 def _take(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Proposals:
-    """The heuristics' proposals, and which of them is taken unmeasured."""
+    """Return the heuristics' proposals, and the one to use without a measurement."""
     model = gpu_model(device)
     proposed = candidates(product, alignment, device, limit, _PROPOSALS)
 
@@ -242,13 +242,13 @@ def _take(product: Product, alignment: tuple[int, ...], device: int, limit: int)
 
 
 def choose(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Algorithm | None:
-    """The algorithm that the heuristics and our rules find best, None where there is none. Kept."""
+    """Return the best algorithm by the heuristics and numbacc's rules, None if there is none. The choice is stored."""
     key = _choice(product, alignment, device, limit)
     return algorithms.choose(key, lambda: _take(product, alignment, device, limit).first)
 
 
 def is_stand_in(product: Product, algorithm: Algorithm, device: int) -> bool:
-    """True where an algorithm is a slower kernel, so that the product without epilogue may have a faster one."""
+    """Return True if an algorithm is a slower kernel, so that the product without epilogue may have a faster one."""
     return cublaslt_rules.is_stand_in(product, algorithm, runtime.capability(device))
 
 
@@ -260,10 +260,10 @@ def tune(
     stream: int,
     trial: Callable[[Any], Callable[[], None]],
 ) -> Algorithm | None:
-    """The fastest of the heuristics' algorithms, None where there is none. Kept, also on disk.
+    """Return the fastest of the heuristics' algorithms, None if there is none. The choice is stored, also on disk.
 
-    `trial(runner)` gives a function that queues the product by a runner on `stream`. The first time this waits for
-    the GPU.
+    `trial(runner)` returns a function that queues the product with a runner on `stream`. The first call waits for the
+    GPU.
     """
 
     def propose() -> Proposals:
@@ -289,11 +289,10 @@ def tune(
 
 
 class Runner:
-    """A product with its algorithm, ready to be given arrays' addresses by the thread that made it.
+    """A product with its algorithm, ready to run on addresses in the thread that made it.
 
-    Call `launch(stream, workspace, alpha, beta, *addresses)` with `codes.MATMUL_ARRAYS` addresses, 0 for those that
-    are not there, and alpha and beta as the bits of numbers. It returns 0, the library's status, or a number of
-    `codes`.
+    Call `launch(stream, workspace, alpha, beta, *addresses)` with `codes.MATMUL_ARRAYS` addresses, 0 for missing
+    arrays, and alpha and beta as the bits of numbers. It returns 0, the library's status, or a number of `codes`.
     """
 
     backend = "cublasLt"
@@ -313,16 +312,16 @@ class Runner:
         self._algo = ctypes.create_string_buffer(algorithm.data, len(algorithm.data))
         self._descriptors = Descriptors(product, device)
         self._checked = self._template(self._descriptors, driver.address("cuStreamIsCapturing"), pairs)
-        # A plain attribute, not a method: the call goes straight to compiled code.
+        # This is an attribute instead of a method, so that the call goes straight to compiled code.
         self.launch = partial(native.matmul, ctypes.addressof(self._checked))
-        #: (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
+        #: A function (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
         self.launch_plain = bound(native.matmul_plain, ctypes.addressof(self._checked))
 
     @cached_property
     def launch_unchecked(self) -> Any:
-        """`launch` without a check of alignment, overlap and capture, for arrays and streams that have been checked.
+        """`launch` without checks of alignment, overlap and capture, for arrays and streams that have been checked.
 
-        It has descriptors of its own, since a template keeps which addresses its descriptor holds.
+        It has separate descriptors, since a template records which addresses its descriptor holds.
         """
         self._own = Descriptors(self._product, self._device)
         self._unchecked = self._template(self._own, 0, ())

@@ -1,13 +1,13 @@
-"""Which of the proposals of cuBLASLt's heuristics to take without measuring, and what they are known to get wrong.
+"""Rules that choose among the proposals of cuBLASLt's heuristics without a measurement, and their known faults.
 
-Their first proposal is within 2 % of what torch's cuBLAS takes, or faster, for 92 of 100 products. The rules below put
-right what it was seen to miss. They were found on 1,330 measured products (an H200, cuBLASLt 13.1, the L2 cache
-flushed) and held on 250 others; none made a product of either slower by more than 1 %. docs/gemm.md has the figures.
-Numbers of algorithms, tiles and options are the library's own, so the rules are asked where they were measured only, on
-GPUs of compute capability 9.0.
+For 92 of 100 products, the first proposal is faster than torch's cuBLAS or within 2 % of it. The rules below correct
+cases where another proposal is better. They were found on 1,330 measured products (an H200, cuBLASLt 13.1, the L2 cache
+flushed) and confirmed on 250 others; they made no product of either set slower by more than 1 %. docs/gemm.md has the
+figures. The numbers of algorithms, tiles and options are the library's own, so the rules apply only where they were
+measured, on GPUs of compute capability 9.0.
 
-"Waves" is how often an algorithm's blocks fill the GPU. For the kernels of `_HOPPER` and `_SIMT` that is said of one
-part of a sum over k, for those of `_IN_PLACE` and `_SIMT_SMALL` of all.
+"Waves" is how often an algorithm's blocks fill the GPU. If sums over k are split into parts, it counts the blocks of
+one part for the kernels `_HOPPER` and `_SIMT`, and the blocks of all parts for `_IN_PLACE` and `_SIMT_SMALL`.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from ..base.dtypes import dtype
 from .choices import Algorithm, Wrong
 from .products import Product
 
-#: Kernels of Hopper's tensor cores ("nvjet"), and those that stay on the GPU in clusters of blocks ("persistent").
+#: Kernels for Hopper's tensor cores ("nvjet"), and persistent kernels that stay on the GPU in clusters of blocks.
 _HOPPER, _PERSISTENT = 66, 39
-#: float32 without tensor cores: in tiles, in tiles for small matrices.
+#: Kernels for float32 without tensor cores: in tiles, and in tiles for small matrices.
 _SIMT, _SIMT_SMALL = 55, 20
-#: Sums over k in parts that are added up in D, in no order: not deterministic.
+#: Kernels that split sums over k and add the parts up in D, in no fixed order, so they are not deterministic.
 _IN_PLACE = 10
-#: A few columns ("gemmSN"), and one ("gemv").
+#: Kernels for a few columns ("gemmSN"), and for one ("gemv").
 _FEW_COLUMNS, _ONE_COLUMN = 11, 13
-#: Slower kernels that stand in where others lack an epilogue: of 16 bits, and of float64's older tensor cores.
+#: Slower kernels that stand in where others lack an epilogue: for 16 bits, and on float64's older tensor cores.
 _STAND_INS = {16, 41, 42, 56}
 _OLD_FLOAT64 = {11, 22}
 
-#: Options of `_ONE_COLUMN`: blocks of many rows, and of fewer. Options of `_FEW_COLUMNS`.
+#: Options of `_ONE_COLUMN`: blocks of many rows, and of fewer rows. Options of `_FEW_COLUMNS`: two variants.
 _MANY_ROWS, _FEWER_ROWS = 11, 73
 _FIRST_VARIANT, _SECOND_VARIANT = 0, 1
 
-#: cuBLASLt 13.1's kernels for one column, proposed for 16-bit products with BGRADB, give sums over k that have nothing
-#: to do with B.
+#: cuBLASLt 13.1's kernels for one column, which it proposes for 16-bit products with BGRADB, return sums over k that
+#: are unrelated to B.
 WRONG = (Wrong(_ONE_COLUMN, lambda product: product.epilogue.startswith("BGRAD"), seen=130100),)
 
 _MEASURED = (9, 0)
 
 
 class Told(NamedTuple):
-    """Properties of a proposal that cuBLASLt tells.
+    """Properties of a proposal that cuBLASLt reports.
 
     Attributes:
         waves: how often its blocks fill the GPU.
-        parts: into how many parts it splits sums over k; 1 where it does not, or the kernel itself decides.
-        cluster: the library's number of the shape of its clusters of blocks.
+        parts: number of parts of a sum over k; 1 if it does not split sums, or if the kernel itself decides.
+        cluster: the library's number for the shape of its clusters of blocks.
         option: the kernel's variant.
     """
 
@@ -65,13 +65,13 @@ def best(
     capability: tuple[int, int],
     multiprocessors: int,
 ) -> Algorithm | None:
-    """The proposal to take; None where there is none. Where the first is deterministic, so is it.
+    """Return the proposal to use; None if there is none. If the first is deterministic, so is the result.
 
     Args:
-        product: what is computed.
-        proposed: what the heuristics propose, best first.
-        again: asks them anew, for algorithms with at most so many bytes of scratch memory.
-        capability, multiprocessors: the GPU's.
+        product: the product to compute.
+        proposed: the heuristics' proposals, best first.
+        again: asks the heuristics again, for algorithms with at most this many bytes of scratch memory.
+        capability, multiprocessors: properties of the GPU.
     """
     if not proposed:
         return None
@@ -89,11 +89,11 @@ def best(
 def _busy_clusters(
     product: Product, proposed: Sequence[Algorithm], again: object, multiprocessors: int
 ) -> Algorithm | None:
-    """The first's twin whose clusters leave no multiprocessor idle.
+    """Return a variant of the first proposal whose clusters leave no multiprocessor idle.
 
-    Persistent kernels run as many blocks as the GPU holds. Where the first's clusters do not divide its
-    multiprocessors, and the same kernel is proposed with clusters that do, that one is faster: by 4 to 15 %, for DGELU
-    of large matrices.
+    Persistent kernels run as many blocks as the GPU holds. If the first proposal's clusters do not divide the number of
+    multiprocessors, and the same kernel is proposed with clusters that do, the latter is faster: by 4 to 15 %, for
+    DGELU of large matrices.
     """
     first = proposed[0]
     if first.told.waves > _ONE_WAVE:
@@ -106,10 +106,10 @@ _ONE_WAVE = 0.999
 
 
 def _filled(product: Product, proposed: Sequence[Algorithm], again: object, multiprocessors: int) -> Algorithm | None:
-    """For a sum in place that leaves two thirds of the GPU idle: more parts.
+    """Return a proposal with more parts for a sum in place that leaves two thirds of the GPU idle.
 
-    Best are parts that are added up in order (1.2 to 1.8 times as fast, and deterministic), or else more parts in
-    place (by 8 to 16 %).
+    Parts that are added up in order are best (1.2 to 1.8 times as fast, and deterministic). Otherwise more parts in
+    place help (by 8 to 16 %).
     """
     first = proposed[0]
     waves = first.told.waves
@@ -126,14 +126,14 @@ def _filled(product: Product, proposed: Sequence[Algorithm], again: object, mult
 
 
 _THIRD, _HALF = 1 / 3, 1 / 2
-#: From some 70 parts on, adding them up takes longer than was gained.
+#: From about 70 parts on, adding them up takes longer than the time gained.
 _MOST_PARTS = 33
 
 
 def _simt(
     product: Product, proposed: Sequence[Algorithm], again: Callable[[int], Sequence[Algorithm]], multiprocessors: int
 ) -> Algorithm | None:
-    """For float32 without tensor cores: the first of the rules below that has something to say."""
+    """Return the result of the first rule below that applies to float32 without tensor cores."""
     for rule in (_few_columns, _small_tiles, _even_tiles):
         found = rule(product, proposed, again, multiprocessors)
         if found is not None:
@@ -144,10 +144,10 @@ def _simt(
 def _few_columns(
     product: Product, proposed: Sequence[Algorithm], again: Callable[[int], Sequence[Algorithm]], multiprocessors: int
 ) -> Algorithm | None:
-    """For a few columns: the kernels made for them, instead of large tiles in parts.
+    """Return a kernel made for a few columns instead of large tiles in parts.
 
-    They add up all of k in one block, which is faster (1.3 to 1.9 times) than a second kernel that adds up parts, as
-    long as k is short and all blocks run at once.
+    These kernels add up all of k in one block. That is faster (1.3 to 1.9 times) than a second kernel that adds up
+    parts, as long as k is short and all blocks run at once.
     """
     if proposed[0].told.parts == 1 or min(product.d.rows, product.d.columns) > _FEW or _length(product) > _SHORT:
         return None
@@ -163,10 +163,10 @@ _FEW, _SHORT = 16, 2048
 def _small_tiles(
     product: Product, proposed: Sequence[Algorithm], again: Callable[[int], Sequence[Algorithm]], multiprocessors: int
 ) -> Algorithm | None:
-    """For few columns and long sums in tiles of 128 x 32 that leave the GPU idle: tiles of 32 x 32, in as many parts.
+    """Return tiles of 32 x 32 in as many parts, for few columns and long sums whose 128 x 32 tiles leave the GPU idle.
 
-    The heuristics propose them only where scratch memory is short. They take 0.71 to 0.92 of the time; where the larger
-    tiles keep a tenth of the GPU busy, more.
+    The heuristics propose them only with little scratch memory. They take 0.71 to 0.92 of the time, but more time if
+    the larger tiles keep a tenth of the GPU busy.
     """
     first = proposed[0]
     if first.kind != (_SIMT, _TILE_128_32) or first.told.parts == 1 or first.told.waves >= _TENTH:
@@ -175,7 +175,7 @@ def _small_tiles(
     return max(small, key=lambda each: each.told.waves, default=None)
 
 
-#: The library's numbers of tiles.
+#: The library's numbers for tiles.
 _TILE_32_32, _TILE_128_32, _TILE_128_128 = 11, 16, 20
 _TENTH, _LITTLE_SCRATCH = 0.1, 2**20
 
@@ -183,11 +183,11 @@ _TENTH, _LITTLE_SCRATCH = 0.1, 2**20
 def _even_tiles(
     product: Product, proposed: Sequence[Algorithm], again: Callable[[int], Sequence[Algorithm]], multiprocessors: int
 ) -> Algorithm | None:
-    """For large matrices: tiles of 128 x 128 and sums in one part, where these keep the GPU busy to the end.
+    """Return tiles of 128 x 128 with unsplit sums, for large matrices where they keep the GPU busy to the end.
 
-    That kernel is the fastest per tile, and the heuristics rarely propose it first. It takes 0.91 to 0.98 of the time
-    where nine tenths of the GPU are busy all the time (0.92 to 1.00 for B that is transposed), and up to four times as
-    long where few are.
+    This kernel is the fastest per tile, and the heuristics rarely propose it first. If nine tenths of the GPU are busy
+    all the time, it takes 0.91 to 0.98 of the time (0.92 to 1.00 for a transposed B). If few are busy, it takes up to
+    four times as long.
     """
     rows, columns, k = product.d.rows, product.d.columns, _length(product)
     if product.a.dtype != "float32" or product.batch > 1 or product.transpose_b or k < _LONG:
@@ -203,9 +203,9 @@ def _even_tiles(
 
 
 def _rounds(blocks: int, multiprocessors: int) -> int:
-    """How often a multiprocessor works off a block, where two share it, which takes each twice as long.
+    """Return how many block times a multiprocessor needs, when two blocks share it and each then takes twice as long.
 
-    At first blocks are spread; later those that are left go in pairs to whichever is free.
+    At first, blocks are spread over the multiprocessors. Later, the remaining ones go in pairs to the next free one.
     """
     pairs, left = divmod(blocks, 2 * multiprocessors)
     if not pairs:
@@ -217,12 +217,12 @@ _TILE, _BUSY = 128, 0.9
 
 
 def _spread(product: Product, proposed: Sequence[Algorithm], again: object, multiprocessors: int) -> Algorithm | None:
-    """For one column, or a few: smaller blocks where the first's leave the GPU idle.
+    """Return a proposal with smaller blocks, for one column or a few, if the first proposal leaves the GPU idle.
 
-    Where less than a twentieth of the GPU works at long sums, any proposal that uses a tenth is faster (1.6 to 2.8
-    times). Of float32's kernels for a few columns, the first variant is slower than the second where both are proposed
-    (by 3 to 36 %). Of those for one column, in float32 and float64, the variant that gives a block many rows is slower,
-    by 5 to 25 %, than the one that gives it fewer, but for matrices so large that either fills the GPU many times.
+    If less than a twentieth of the GPU works on long sums, any proposal that uses a tenth is faster (1.6 to 2.8 times).
+    Among float32's kernels for a few columns, the first variant is slower than the second if both are proposed (by 3 to
+    36 %). Among the kernels for one column, in float32 and float64, the variant with many rows in a block is 5 to 25 %
+    slower than the one with fewer. Matrices so large that both fill the GPU many times are an exception.
     """
     first = proposed[0]
     if first.told.waves < _IDLE and first.told.parts == 1 and _length(product) >= _LONG:
@@ -252,12 +252,12 @@ _IDLE, _LONG, _MANY_WAVES = 0.05, 256, 10
 def _undivided(
     product: Product, proposed: Sequence[Algorithm], again: Callable[[int], Sequence[Algorithm]], multiprocessors: int
 ) -> Algorithm | None:
-    """For long and narrow matrices: sums over k in one part.
+    """Return a proposal with unsplit sums over k for long and narrow matrices.
 
-    Parts put more multiprocessors to work at reading the matrices, at the price of a second kernel. Blocks of 64 rows
-    that cover 0.4 of the multiprocessors read as fast as the memory can, so that from 25 rows per multiprocessor on
-    nothing is gained: without parts such products take 0.84 to 1.01 of the time. Wide ones are no longer bound by
-    reading: there parts pay.
+    With parts, more multiprocessors read the matrices, at the price of a second kernel. But blocks of 64 rows that
+    cover 0.4 of the multiprocessors already saturate memory bandwidth, so nothing is gained from 25 rows per
+    multiprocessor on: without parts such products take 0.84 to 1.01 of the time. Wide products are not limited by
+    memory bandwidth, so parts pay there.
     """
     narrow, long = sorted((product.d.rows, product.d.columns))
     if proposed[0].told.parts == 1 or product.batch > 1 or long < _ROWS * multiprocessors or narrow > _NARROW:
@@ -280,11 +280,12 @@ _RULES = {
 
 
 def is_stand_in(product: Product, algorithm: Algorithm, capability: tuple[int, int]) -> bool:
-    """True where an algorithm is a slower kernel, so that the product without epilogue may have a faster one.
+    """Return True if an algorithm is a slower kernel, so that the product without epilogue may have a faster one.
 
-    Where rows of 16 bits are not aligned, GELU is on kernels without tensor cores, or on older ones: 1.1 to 4 times
-    slower than the plain product and a kernel for GELU. float64 with a bias is on the tensor cores' older kernels, up
-    to twice slower; of small products, unless they have long sums and few blocks, the kernel behind takes longer.
+    If 16-bit rows are not aligned, GELU uses kernels without tensor cores, or older ones: they are 1.1 to 4 times
+    slower than the plain product and a kernel for GELU. float64 with a bias uses older tensor-core kernels, which are
+    up to twice as slow. For small float64 products, the extra kernel takes longer than it saves, unless they have long
+    sums and few blocks.
     """
     if capability != _MEASURED:
         return False
@@ -303,5 +304,5 @@ _FIFTH, _LONG_SUMS = 0.2, 2000
 
 
 def _length(product: Product) -> int:
-    """How many products each element is the sum of."""
+    """Return how many products are added up for each element."""
     return product.a.rows if product.transpose_a else product.a.columns

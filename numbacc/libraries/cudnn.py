@@ -1,6 +1,6 @@
-"""Plans of cuDNN's on GPUs of this process: chosen once for a graph, kept on disk, run with the arrays' addresses.
+"""cuDNN's plans on GPUs of this process: chosen once for a graph, stored on disk, and run on arrays' addresses.
 
-A `Runner` belongs to the thread that made it, as its handle and its plan do; what was chosen is shared.
+A `Runner` belongs to the thread that made it, like its handle and its plan; choices are shared.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .handles import Handle, Handles
 
 _handles = Handles(cudnn, "cudnnCreate", "cudnnDestroy")
 version = cudnn_search.version
-#: How many plans whose kernels are compiled for the occasion are measured: each takes a second or more to build.
+#: How many plans with kernels compiled at run time are measured: each takes a second or more to build.
 _COMPILED = 2
 
 
 class _Words(NotCopied, threading.local):
-    """For each device the words (handle, stream that it works on) of the calling thread."""
+    """The calling thread's words (handle, stream it works on) for each device."""
 
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}
@@ -46,7 +46,7 @@ class _Words(NotCopied, threading.local):
     def get(self, handle: Handle) -> Any:
         found = self._made.get(handle.device)
         if found is None:
-            # No stream has the handle -1: the first call sets it.
+            # No stream has the number -1, so the first call sets the stream.
             found = self._made[handle.device] = (ctypes.c_int64 * 2)(handle.value, -1)
         return found
 
@@ -55,10 +55,10 @@ _words = _Words()
 
 
 class GraphChoice(NamedTuple):
-    """What a plan was chosen for: the key of `algorithms`.
+    """The problem that a plan was chosen for: the key of `algorithms`.
 
     Attributes:
-        others: what was measured beside the library's plans, and may have been chosen.
+        others: algorithms that were measured together with the library's plans, and may have been chosen.
     """
 
     graphs: tuple[CudnnGraph, ...]
@@ -76,17 +76,17 @@ def _choice(graphs: Sequence[CudnnGraph], wants: Wants | tuple[Wants, ...], devi
 
 
 def number_of(algorithm: Algorithm) -> int:
-    """Which of the graphs that `tune` was given a plan is of."""
+    """Return the index of a plan's graph among the graphs that `tune` was given."""
     return algorithm.kind[1] // 2
 
 
 class _Restored(NotCopied, threading.local):
-    """The plan that the calling thread has restored to see whether it can be: its executable is made next."""
+    """The plan that the calling thread has restored to check that it can be; the plan's executable is made next."""
 
     plan: tuple[bytes, int, cudnn_plans.Built] | None = None
 
     def taken(self, algorithm: Algorithm, device: int) -> cudnn_plans.Built:
-        """The plan, if it is this one, else a new one."""
+        """Return this plan if it is the one for the algorithm, else restore another."""
         kept, self.plan = self.plan, None
         if kept is not None and kept[:2] == (algorithm.data, device):
             return kept[2]
@@ -103,7 +103,7 @@ def _restore(algorithm: Algorithm, device: int) -> cudnn_plans.Built:
 
 
 def _usable(graphs: Sequence[CudnnGraph], device: int) -> Callable[[Algorithm], bool]:
-    """Whether a plan from disk may be taken: it may be known to be wrong now, or of another driver."""
+    """Return a check of plans from disk: they may be known to be wrong since, or belong to another driver."""
 
     def usable(algorithm: Algorithm) -> bool:
         graph = graphs[number_of(algorithm)]
@@ -119,12 +119,12 @@ def _usable(graphs: Sequence[CudnnGraph], device: int) -> Callable[[Algorithm], 
 
 
 def _find(graph: CudnnGraph, wants: Wants, device: int, many: bool = False) -> list[Algorithm]:
-    """The first plan that keeps to what is wanted, or, where many are, all that the heuristics propose.
+    """Return the first plan that meets the requirements, or with `many` all that the heuristics propose.
 
-    Of float32 that tensor cores must not shorten they propose few; then it is all that there are.
+    For float32 without tensor cores the heuristics propose few plans; then `many` includes all engines.
 
     Raises:
-        UnsupportedError: there is none, and why each engine is none.
+        UnsupportedError: there is no plan; the message says why each engine is unsuitable.
     """
     rejected: list[Rejected] = []
     found: list[Algorithm] = []
@@ -142,10 +142,12 @@ def _find(graph: CudnnGraph, wants: Wants, device: int, many: bool = False) -> l
 
 
 def choose(graph: CudnnGraph, wants: Wants, device: int) -> Algorithm:
-    """The first plan of cuDNN's heuristics that keeps to what is wanted, a precompiled one if there is one. Kept.
+    """Return the first plan of cuDNN's heuristics that meets the requirements, preferably a precompiled one.
+
+    The choice is stored.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: there is no plan.
     """
     refuse(graph, gpu_model(device).capability)
     kept = kept_to(graph, wants)
@@ -164,15 +166,15 @@ def tune(
     trial: Callable[[Algorithm], Callable[[], None]],
     others: Sequence[Algorithm] = (),
 ) -> Algorithm:
-    """The fastest plan of all that cuDNN's heuristics propose. Kept.
+    """Return the fastest plan of all that cuDNN's heuristics propose. The choice is stored.
 
     Args:
-        graphs: what is computed, in one or several ways; `number_of` tells which of them a plan is of.
-        wants: of each of them.
+        graphs: one or several equivalent graphs; `number_of` returns which of them a plan belongs to.
+        wants: requirements for each graph.
         device: as in `choose`.
-        stream, trial: `trial(algorithm)` gives a function that queues the work by a plan on the stream. The first time
-            this waits for the GPU.
-        others: what computes the same without the library, is measured, too, and tried by the same function.
+        stream, trial: `trial(algorithm)` returns a function that queues the work with a plan on the stream. The first
+            call waits for the GPU.
+        others: algorithms outside of the library with the same result, which are measured, too, by the same function.
 
     Raises:
         UnsupportedError: there is no plan.
@@ -188,7 +190,7 @@ def tune(
                 refuse(other, gpu_model(device).capability)
                 more = _find(other, wanted, device, many=True)
             except UnsupportedError:
-                continue  # this way has no engine; the first has
+                continue  # this graph has no engine, but the first one has
             found += [each._replace(kind=(each.kind[0], 2 * number + each.kind[1])) for each in more]
         return Proposals(found[0], [*found, *others])
 
@@ -208,7 +210,7 @@ def tune(
 
 
 def numbers_of(graph: CudnnGraph, values: Sequence[float]) -> Any:
-    """The numbers of a graph in memory, 8 bytes apart."""
+    """Return the host memory of a graph's scalars, 8 bytes apart."""
     found = (ctypes.c_int64 * max(len(graph.numbers), 1))()
     for k, (place, value) in enumerate(zip(graph.numbers, values, strict=True)):
         kind = {"float32": ctypes.c_float, "float64": ctypes.c_double, "int32": ctypes.c_int32}
@@ -220,16 +222,16 @@ class Runner(NotCopied):
     """A plan as an executable of the thread that made it.
 
     Args:
-        graph: what is computed.
-        algorithm: the plan, as it is kept.
+        graph: the graph to compute.
+        algorithm: the plan, as it is stored.
         device: the GPU.
-        operands: for each tensor of the graph that has memory, the number of the operand whose address it gets; by
-            default they come in the same order.
-        pairs: operands that must not share bytes, as `Operation._pairs` gives them.
-        values: of the graph's numbers; None for a plan that is only looked at.
+        operands: for each tensor of the graph with memory, the number of the operand whose address it gets; by default
+            they are in the same order.
+        pairs: operands that must not share memory, as `Operation._pairs` returns them.
+        values: the graph's scalars; None for a plan that is not run.
 
     Raises:
-        ShapeError: the graph has more tensors than a call takes.
+        ShapeError: the graph has more tensors than a call supports.
     """
 
     backend = "cudnn"
@@ -248,18 +250,18 @@ class Runner(NotCopied):
         self.algorithm = f"{algorithm.text}; {lost}" if lost else algorithm.text
         self.deterministic, self.workspace_bytes = algorithm.deterministic, algorithm.workspace_bytes
         self._pick = tuple(range(len(graph.memory)) if operands is None else operands)
-        #: Compiled code can look at what shares memory where each tensor is an operand. What is for any alignment is
-        #: not tried on arrays that have a better one.
+        #: Compiled code can check for shared memory if each tensor is an operand. A plan for any alignment must not be
+        #: launched first on arrays with a better alignment.
         aligned = all(graph.tensors[place].alignment >= ALIGNED for place in graph.memory)
         self.direct = aligned and self._pick == tuple(range(len(graph.memory)))
-        #: cuDNN reads numbers where they are on the host, when it is called.
+        #: cuDNN reads scalars from host memory when it is called.
         self._numbers = numbers_of(graph, (0,) * len(graph.numbers) if values is None else values)
         check_count(len(self._pick) + len(graph.numbers))
         self._handle = _handles.get(device)
         self._plan = _restored.taken(algorithm, device)
         self._template = self._filled(graph, device, pairs)
         kept = self._words, self._numbers, self._plan
-        #: As `Executable.launch`; scalars are none. No method: it is compiled code that is called.
+        #: As `Executable.launch`, without scalars. An attribute instead of a method, since it is compiled code.
         self.launch = bound_to_arrays(native_graphs.execute, self._template, kept)
         self._execute = bound_to_arrays(native_graphs.execute_unchecked, self._template, kept)
 
@@ -293,14 +295,14 @@ class Runner(NotCopied):
         return (ctypes.c_int64 * len(words))(*words)
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """The plan holds its kernels."""
+        """Do nothing: the plan holds its kernels."""
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Launch without checks; see `Executable.launch_unchecked`."""
         return self._execute(stream, scratch, [addresses[k] for k in self._pick], ())
 
     def check(self, status: int) -> None:
-        """Raise CudnnError of a launch's status."""
+        """Raise CudnnError if a launch's status is an error."""
         cudnn.check("cudnnBackendExecute", status)
 
     def __del__(self) -> None:
@@ -309,4 +311,4 @@ class Runner(NotCopied):
             try:
                 cudnn.cudnnBackendDestroyDescriptor(template[native_graphs.PACK])
             except Exception:
-                pass  # at interpreter exit the library may be gone
+                pass  # at interpreter exit the library may be unloaded

@@ -1,7 +1,7 @@
-"""Graphs as cuDNN's descriptors, and where they are planned for: a GPU of this process, or one by its properties.
+"""Graphs as cuDNN's descriptors, and the target of their plans: a GPU of this process, or one given by its properties.
 
-Each descriptor has one owner, and is destroyed with it. What a descriptor was made of must outlive it, so owners hold
-that, too.
+Each descriptor has one owner, and is destroyed with it. The descriptors that it was made from must outlive it, so
+owners keep references to them, too.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .handles import Handle
 
 
 class Descriptor(NotCopied):
-    """A descriptor of the backend, and what it was made of.
+    """A descriptor of cuDNN's backend, with the objects that it was made from.
 
     Args:
-        kind: which, if it is to be created.
-        value: the address of one that cuDNN has created for us.
+        kind: the kind of descriptor to create.
+        value: the address of an existing descriptor from cuDNN, if none is created.
     """
 
     __slots__ = ("_made_of", "value")
@@ -37,16 +37,16 @@ class Descriptor(NotCopied):
         self._made_of: list[Any] = []
 
     def hold(self, *others: Any) -> None:
-        """Let others live as long as this does."""
+        """Keep other objects alive as long as this one."""
         self._made_of += others
 
     def put(self, name: Name, *others: Descriptor) -> None:
-        """Set an attribute to other descriptors, which are held."""
+        """Set an attribute to other descriptors, and keep them alive."""
         api.set_descriptors(self.value, name, [other.value for other in others])
         self.hold(*others)
 
     def done(self) -> Descriptor:
-        """Finalize it."""
+        """Finalize the descriptor."""
         api.finalize(self.value)
         return self
 
@@ -55,15 +55,15 @@ class Descriptor(NotCopied):
             try:
                 cudnn.cudnnBackendDestroyDescriptor(self.value)
             except Exception:
-                pass  # at interpreter exit the library may be gone
+                pass  # at interpreter exit the library may be unloaded
 
 
 class Site:
-    """What graphs are planned for: the GPU of a handle, or one that need not be there.
+    """The target of plans: the GPU of a handle, or a GPU that this machine may lack.
 
     Args:
-        handle: of the calling thread; None to plan without a GPU.
-        gpu: the GPU's properties, where there is no handle.
+        handle: a handle of the calling thread; None to plan without a GPU.
+        gpu: the GPU's properties, if there is no handle.
     """
 
     def __init__(self, handle: Handle | None, gpu: Gpu | None = None):
@@ -76,7 +76,7 @@ class Site:
             self._properties.done()
 
     def tell(self, descriptor: Descriptor, handle: Name | None, properties: Name | None) -> None:
-        """Tell a descriptor by the attribute that it has for a handle, or for properties, if it has one."""
+        """Set the target in a descriptor, through its attribute for a handle or for properties, if it has one."""
         if self._properties is not None:
             if properties is not None:
                 descriptor.put(properties, self._properties)
@@ -87,7 +87,7 @@ class Site:
 
 
 def uid_of(place: int) -> int:
-    """The number that cuDNN knows a tensor of a graph by."""
+    """Return the number under which cuDNN knows a tensor of a graph."""
     return place + 1
 
 
@@ -124,10 +124,10 @@ def _operation(node: Node, tensors: Sequence[Descriptor]) -> Descriptor:
 
 
 def describe(graph: CudnnGraph, site: Site) -> Descriptor:
-    """The descriptor of a graph.
+    """Return the descriptor of a graph.
 
     Raises:
-        CudnnError: cuDNN knows no such operation, or its tensors do not fit.
+        CudnnError: cuDNN does not know an operation, or its tensors do not fit.
     """
     tensors: list[Descriptor] = []
     for place, tensor in enumerate(graph.tensors):

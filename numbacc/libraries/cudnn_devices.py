@@ -1,7 +1,7 @@
-"""GPUs by name, as cuDNN wants to know them to plan for one that is not there.
+"""GPU models by name, with the properties that cuDNN needs to make plans for a GPU that this machine lacks.
 
 The numbers are NVIDIA's (data sheets, and the table of compute capabilities in the CUDA programming guide). What cuDNN
-can run depends on the compute capability and on shared memory alone; its ranking of engines looks at the others, too.
+can run depends only on the compute capability and on shared memory; its ranking of engines also uses the others.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ..errors import unknown
 
 
 class Gpu(NamedTuple):
-    """A model of GPU.
+    """A GPU model.
 
     Attributes:
-        name: as its driver gives it.
+        name: as its driver reports it.
         capability: its compute capability.
-        multiprocessors: how many it has.
-        threads, blocks: at most resident on a multiprocessor.
-        shared: bytes of shared memory that a block may ask for.
+        multiprocessors: number of multiprocessors.
+        threads, blocks: the most that can be resident on a multiprocessor.
+        shared: the most bytes of shared memory that a block may request.
         l2: bytes of the L2 cache.
-        memory: bytes.
+        memory: bytes of memory.
         bus: bits of the memory's interface.
-        clock, memory_clock: kHz.
+        clock, memory_clock: in kHz.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Gpu(NamedTuple):
     memory_clock: int
 
     def to_json(self) -> str:
-        """What cuDNN takes for its CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION."""
+        """Return the properties in the form of cuDNN's CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION."""
         major, minor = self.capability
         properties = {
             "maxGridSize": [2**31 - 1, 65535, 65535],
@@ -78,7 +78,7 @@ class Gpu(NamedTuple):
 
 _MIB, _GIB = 2**20, 2**30
 
-#: The names that `gpu_named` knows.
+#: The names that `gpu_named` accepts.
 GPUS = {
     "T4": Gpu("Tesla T4", (7, 5), 40, 1024, 16, 65536, 4 * _MIB, 16 * _GIB, 256, 1590000, 5001000),
     "A100": Gpu("NVIDIA A100-SXM4-80GB", (8, 0), 108, 2048, 32, 166912, 40 * _MIB, 80 * _GIB, 5120, 1410000, 1593000),
@@ -99,10 +99,10 @@ GPUS = {
 
 
 def gpu_named(name: str) -> Gpu:
-    """A GPU by its name in `GPUS`, whatever its case, spaces and dashes.
+    """Return a GPU by its name in `GPUS`, ignoring case, spaces and dashes.
 
     Raises:
-        OptionError: there is none of that name.
+        OptionError: the name is unknown.
     """
     plain = {key.upper(): gpu for key, gpu in GPUS.items()}
     found = plain.get(str(name).upper().replace(" ", "").replace("-", "").replace("_", ""))
@@ -112,7 +112,7 @@ def gpu_named(name: str) -> Gpu:
 
 
 def gpu_here(device: int) -> Gpu:
-    """A GPU of this process, by its number."""
+    """Return a GPU of this process by its number."""
 
     def of(attribute: DeviceAttribute) -> int:
         found: int = runtime().device_attribute(attribute, device)

@@ -1,10 +1,11 @@
-"""Planning with cuDNN for a GPU that is not there, in a process of its own.
+"""Plans of cuDNN for a GPU that this machine lacks, made in a separate process.
 
-A process that has loaded the stand-in for the driver can use no GPU; and cuDNN crashes on some graphs. So a worker
-plans: it starts at the first question, answers one after the other, and ends with the process that asks. Each compute
-capability has a worker of its own: cuDNN 9.28 keeps what it has found of the first GPU for which it looked at kernels
-that are compiled at run time, and a process that was asked about 7.5 takes float32 for no tensor cores afterwards.
-Questions and answers are pickles behind their length, through the worker's standard input and output.
+A process that has loaded the stand-in for the driver cannot use a GPU, and cuDNN crashes on some graphs. So a worker
+process makes the plans. It starts at the first question, answers one question after the other, and ends with the
+process that asks. Each compute capability has a separate worker, since cuDNN 9.28 remembers facts about kernels that
+are compiled at run time from the first GPU it was asked about: after a question about 7.5, it rejects float32 on tensor
+cores for all GPUs. Questions and answers are pickles, each preceded by its length, on the worker's standard input and
+output.
 """
 
 from __future__ import annotations
@@ -33,25 +34,26 @@ from .cudnn_plans import Rejected
 from .cudnn_search import kept_to, none_left, refuse, search
 
 _LENGTH_BYTES = 8
-#: At most shown of what the worker wrote to its standard error.
+#: The most characters of the worker's standard error that an error message shows.
 _LOG = 2000
-#: Workers at most, of which each takes 200 MB: the one that was asked longest ago makes room for another.
+#: The most workers; each takes 200 MB. The least recently used one ends to make room for another.
 _WORKERS = 4
 
 
 class Support(NamedTuple):
-    """The answer to whether cuDNN builds a plan on a GPU: true or false, with the plan or the reason.
+    """The answer whether cuDNN builds a plan on a GPU: true or false, with the plan or the reason.
 
     Attributes:
-        device: the GPU's name, as its driver gives it.
-        engine: the plan's engine and its knobs, "" where there is no plan.
+        device: the GPU's name, as its driver reports it.
+        engine: the plan's engine and its knobs, "" without a plan.
         workspace_bytes: scratch memory that the plan needs.
         deterministic: whether the same inputs give the same bits.
-        compiled: whether its kernel was compiled for the occasion, which takes a second or more.
-        tried: how many configurations were looked at.
-        rejected: which of them were not taken, and why: pairs of an engine's number, None of the heuristics, and words.
-        reason: why there is no plan, "" where there is one.
-        then: of a convolution, what the plan leaves to a kernel of ours behind it, "" where it leaves nothing.
+        compiled: whether its kernel was compiled when the plan was built, which takes a second or more.
+        tried: how many configurations were checked.
+        rejected: the configurations that were rejected, as pairs of an engine's number (None for a heuristic) and the
+            reason.
+        reason: why there is no plan, "" if there is one.
+        then: the part of a convolution's epilogue that the plan leaves to numbacc's kernel after it, "" for none.
 
     Example:
         >>> found = numbacc.cudnn.Support("Tesla T4", reason="bfloat16 needs compute capability 8.0")
@@ -81,14 +83,17 @@ class Support(NamedTuple):
 
 
 def ask(graph: CudnnGraph, gpu: Gpu, wants: Wants) -> Support:
-    """What cuDNN makes of a graph on a GPU, which need not be there. The first of a compute capability takes a second.
+    """Ask cuDNN for a plan of a graph on a GPU that this machine may lack.
+
+    The first question for a compute capability takes a second.
 
     Raises:
-        UnsupportedError: cuDNN plans without a GPU on Linux alone; there is neither a driver nor a C compiler.
+        UnsupportedError: this is not Linux, the only system where cuDNN plans without a GPU; or there is neither a
+            driver nor a C compiler.
         CudnnError: cuDNN is missing or too old, or it has crashed.
     """
     if sys.platform != "linux":
-        raise UnsupportedError("cuDNN plans for a GPU that is not there on Linux alone")
+        raise UnsupportedError("cuDNN can plan for a GPU that this machine lacks only on Linux")
     found = _desk.ask(gpu.capability, (graph, gpu, wants))
     if isinstance(found, Exception):
         raise found
@@ -100,29 +105,29 @@ def ask(graph: CudnnGraph, gpu: Gpu, wants: Wants) -> Support:
 
 
 class _Worker(NotCopied):
-    """The process that plans."""
+    """The process that makes plans."""
 
     def __init__(self) -> None:
-        # What is imported there is what is imported here; the user's own program is not.
+        # The worker imports from the same paths as this process, but does not run the user's program.
         path = [each for each in sys.path if isinstance(each, str)]
         program = f"import sys; sys.path[:] = {path!r}; from {__name__} import serve; serve()"
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         try:
-            # Unbuffered: the child of a fork must have nothing left to write.
+            # Unbuffered, so that the child of a fork has nothing left to write.
             self._process = subprocess.Popen(
                 [sys.executable or "", "-c", program], bufsize=0, stdin=-1, stdout=-1, stderr=self._log
             )
         except OSError as error:
             self._log.close()
             raise UnsupportedError(
-                f"planning without a GPU starts a process, and {sys.executable!r}: {error}"
+                f"planning without a GPU starts a process, but {sys.executable!r} did not start: {error}"
             ) from None
 
     def ask(self, question: bytes) -> Any:
-        """The answer to a question, both pickled.
+        """Return the answer to a question, both pickled.
 
         Raises:
-            CudnnError: the worker ended over it.
+            CudnnError: the worker crashed on the question.
         """
         try:
             _write(self._process.stdin, question)
@@ -140,17 +145,17 @@ class _Worker(NotCopied):
             how = f"signal {-status} ({signal.Signals(-status).name})" if -status in {*signal.Signals} else how
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - _LOG))
         said = self._log.read().decode(errors="replace").strip()
-        return f"the process in which cuDNN made plans ended with {how}" + (f": {said}" if said else "")
+        return f"the process that made cuDNN's plans ended with {how}" + (f": {said}" if said else "")
 
     def end(self) -> None:
-        """Stop it now."""
+        """Stop the worker now."""
         self._process.kill()
         self._process.wait()
         self._close()
 
     def leave(self) -> None:
-        """In the child of a fork: it is the parent's, and must see its end when the parent ends."""
-        self._process.returncode = 0  # it is not this process's to wait for
+        """Close the pipes in the child of a fork: the worker belongs to the parent, and must notice when that ends."""
+        self._process.returncode = 0  # this process must not wait for it
         self._close()
 
     def _close(self) -> None:
@@ -160,15 +165,15 @@ class _Worker(NotCopied):
 
 
 class _Desk(NotCopied):
-    """Takes the questions of all threads, one after the other, to workers that are started when there is none."""
+    """Sends the questions of all threads to workers, one after the other, and starts workers as needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: What of -> its worker, the one that was asked last at the end.
+        #: Subject of the questions -> its worker, the most recently used last.
         self._workers: OrderedDict[Hashable, _Worker] = OrderedDict()
 
     def ask(self, subject: Hashable, question: Any) -> Any:
-        """The answer of the worker that has answered no questions but those of its subject."""
+        """Return the answer of the worker that only answers questions about this subject."""
         data = pickle.dumps(question)
         with self._lock:
             if subject not in self._workers:
@@ -179,22 +184,22 @@ class _Desk(NotCopied):
             try:
                 return self._workers[subject].ask(data)
             except BaseException:
-                # It has ended, or somebody interrupts: its answer would be taken for that to the next question.
+                # The worker has ended, or an interrupt came: a late answer would be mistaken for that to the next.
                 self._workers.pop(subject).end()
                 raise
 
     def end(self) -> None:
-        """Stop the workers, whatever they are doing."""
+        """Stop the workers, even if they are busy."""
         while self._workers:
             self._workers.popitem()[1].end()
 
     def finish(self) -> None:
-        """At the interpreter's end: no more questions. One of a daemon thread's is left alone, as the thread is."""
+        """Stop the workers at the interpreter's end, unless a daemon thread is still asking one."""
         if self._lock.acquire(blocking=False):
             self.end()
 
     def forked(self) -> None:
-        """In the child of a fork: no workers, and a lock that no thread holds."""
+        """Start without workers and with a free lock in the child of a fork."""
         workers = list(self._workers.values())
         self.__init__()  # type: ignore[misc]
         for worker in workers:
@@ -214,7 +219,7 @@ def _write(pipe: Any, data: bytes) -> None:
 
 
 def _read(pipe: Any) -> bytes | None:
-    """The next pickle; None where the other end was closed."""
+    """Return the next pickle; None if the other end was closed."""
     head = _read_bytes(pipe, _LENGTH_BYTES)
     return None if head is None else _read_bytes(pipe, int.from_bytes(head, "little"))
 
@@ -234,14 +239,14 @@ def _read_bytes(pipe: Any, count: int) -> bytes | None:
 
 def serve() -> None:
     """Answer questions until there are no more."""
-    # Ctrl-C is for the process that asks: it ends this one.
+    # Ctrl-C is for the process that asks, which ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     questions, answers = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)
-    # What the library prints must not get among the answers.
+    # Text that the library prints must not get between the answers.
     os.dup2(2, 1)
     while (question := _read(questions)) is not None:
         _write(answers, pickle.dumps(_answer(*pickle.loads(question))))
-    # The library's own end could crash on what the stand-in is not.
+    # The library's own shutdown could crash, since the stand-in is incomplete.
     os._exit(0)
 
 

@@ -1,6 +1,6 @@
-"""Graphs of cuDNN as plain data: tensors and the operations between them, which can be compared, kept and printed.
+"""cuDNN graphs as plain data: tensors and the operations between them, which can be compared, stored and printed.
 
-A `Drawing` is written as one writes the maths, and gives a `CudnnGraph`:
+A `Drawing` is written like a formula, and returns a `CudnnGraph`:
 
     draw = Drawing("float32")
     x = draw.tensor("float16", (64, 256, 56, 56), channels_last)
@@ -10,8 +10,8 @@ A `Drawing` is written as one writes the maths, and gives a `CudnnGraph`:
     draw.pointwise("RELU_FWD", draw.pointwise("ADD", sums, bias), out=y)
     graph = draw.graph()
 
-Results between operations have no memory (they are virtual) and the dtype of the arithmetic: cuDNN has few kernels for
-others. What cuDNN calls each thing is in `cudnn_nodes`; nothing here needs the library.
+Results between operations have no memory (they are virtual), and they have the dtype of the arithmetic: cuDNN has few
+kernels for others. `cudnn_nodes` maps these names to cuDNN's. Nothing here needs the library.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-#: The alignment for which cuDNN has most kernels, in bytes.
+#: The alignment in bytes that most of cuDNN's kernels support.
 ALIGNED = 16
 
-#: A tensor's place among its graph's: what operations have of it, and less one its number in cuDNN's variant packs.
+#: The index of a tensor in its graph. Operations refer to it; cuDNN's variant packs use the index plus one.
 Place = int
 
 
@@ -31,14 +31,14 @@ class Tensor(NamedTuple):
     """A tensor of a graph.
 
     Attributes:
-        dtype: its name.
-        shape: its lengths; images are (batch, channels, *pixels) whatever their layout, which is in the strides.
+        dtype: name of the dtype.
+        shape: lengths; images are (batch, channels, *pixels) for every layout, which the strides express.
         strides: in elements.
-        alignment: bytes that its address is a multiple of.
+        alignment: its address is a multiple of this many bytes.
         virtual: whether it is a result that only another operation of the graph reads.
-        by_value: whether it is one number, read on the host at the call.
-        offsets: the place of a tensor with the places where each of the batch starts, in elements; None where they
-            follow from the strides.
+        by_value: whether it is a scalar that is read from host memory at the call.
+        offsets: the index of a tensor with the start of each batch element, in elements; None if the strides determine
+            the starts.
     """
 
     dtype: str
@@ -54,9 +54,9 @@ class Node(NamedTuple):
     """An operation of a graph.
 
     Attributes:
-        kind: its name in `cudnn_nodes.KINDS`.
-        tensors: pairs of what a tensor is to it ("x", "y") and its place.
-        settings: pairs of what else there is to know and its value.
+        kind: name in `cudnn_nodes.KINDS`.
+        tensors: pairs of a tensor's role ("x", "y") and its index.
+        settings: pairs of a setting's name and its value.
     """
 
     kind: str
@@ -65,13 +65,13 @@ class Node(NamedTuple):
 
 
 class CudnnGraph(NamedTuple):
-    """Operations on tensors: all that decides what cuDNN computes.
+    """Operations on tensors: everything that determines what cuDNN computes.
 
     Attributes:
-        tensors: all of them.
+        tensors: all tensors.
         nodes: the operations.
-        memory: the places of those that have memory, in the order of a call's addresses.
-        numbers: the places of those that are one number on the host; a `Runner` is told which.
+        memory: the indices of tensors with memory, in the order of a call's addresses.
+        numbers: the indices of scalars in host memory; a `Runner` gets their values.
     """
 
     tensors: tuple[Tensor, ...]
@@ -80,7 +80,7 @@ class CudnnGraph(NamedTuple):
     numbers: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
-        """A line for each operation, `t3 = convolve(x=t0, w=t1, stride=(1, 1))`, behind one for each array."""
+        """Return a line for each array, then one for each operation, `t3 = convolve(x=t0, w=t1, stride=(1, 1))`."""
         lines = [
             f"t{place}: {self.tensors[place].dtype} {self.tensors[place].shape} strides {self.tensors[place].strides}"
             for place in self.memory
@@ -93,21 +93,23 @@ class CudnnGraph(NamedTuple):
         return "\n".join(lines)
 
 
-#: What operations call their results.
+#: The role names of operations' results.
 OUTPUTS = ("y",)
 
 
 class Wants(NamedTuple):
-    """What a plan must keep to.
+    """Requirements on a plan.
 
     Attributes:
         deterministic: whether the same inputs must give the same bits.
-        workspace_limit: bytes of scratch memory that it may use; None for any number.
-        inputs: "exact" where the inputs' float32 must not be shortened, not even for products (so no tensor cores), nor
-            transformed; "fft" where Fourier transforms of it may be multiplied; "tf32" where it may be shortened for
-            products, to 10 bits, but not transformed; "whole" where inputs are integers of 8 bits, whatever their
-            dtype, and sums must be those integers' own; "double" where they are float64 and must not be transformed;
-            "any" where they are of 16 bits.
+        workspace_limit: bytes of scratch memory that it may use; None for no limit.
+        inputs: how a plan may treat the inputs.
+            "exact": float32 that must not be rounded, not even for products (so no tensor cores), nor transformed;
+            "fft": like "exact", but Fourier transforms are allowed;
+            "tf32": float32 that may be rounded to 10 bits for products, but not transformed;
+            "whole": 8-bit integers, in any dtype, whose sums must be exact;
+            "double": float64 that must not be transformed;
+            "any": 16 bits.
     """
 
     deterministic: bool = False
@@ -116,12 +118,13 @@ class Wants(NamedTuple):
 
 
 class Spatial(NamedTuple):
-    """Where a convolution's window goes: a number per dimension of the image.
+    """The window of a convolution: one number for each dimension of the image.
 
     Attributes:
         stride, dilation: steps of the window, and between its elements.
         before, after: padding, in elements.
-        flip: whether the window is flipped, as a convolution's is; cuDNN's own default, a correlation, does not.
+        flip: whether the window is flipped, as in a mathematical convolution; cuDNN's default, a correlation, does not
+            flip it.
     """
 
     stride: tuple[int, ...]
@@ -132,7 +135,7 @@ class Spatial(NamedTuple):
 
 
 def packed(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of rows behind rows, in elements."""
+    """Return contiguous row-major strides, in elements."""
     strides, step = [], 1
     for length in reversed(shape):
         strides.append(step)
@@ -141,7 +144,7 @@ def packed(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 class Drawing:
-    """A graph being drawn.
+    """A builder of a graph.
 
     Args:
         math: dtype of the arithmetic, and of results between operations.
@@ -150,12 +153,12 @@ class Drawing:
     def __init__(self, math: str):
         self._math = math
         self._tensors: list[Tensor] = []
-        #: The numbers on the host, in the order of the graph's.
+        #: The values of the scalars, in the order of the graph's.
         self.values: list[float] = []
         self._nodes: list[Node] = []
 
     def number(self, value: float, dtype: str | None = None) -> Place:
-        """A number, which each call reads on the host: another needs no other plan."""
+        """Add a scalar that each call reads from host memory: another value needs no other plan."""
         self.values.append(value)
         return self._add(Tensor(dtype or self._math, (1, 1, 1, 1), (1, 1, 1, 1), by_value=True))
 
@@ -168,17 +171,17 @@ class Drawing:
         alignment: int = ALIGNED,
         offsets: Place | None = None,
     ) -> Place:
-        """A tensor with memory, packed unless strides are given."""
+        """Add a tensor with memory, contiguous unless strides are given."""
         steps = packed(shape) if strides is None else tuple(strides)
         return self._add(Tensor(dtype, tuple(shape), steps, alignment, offsets=offsets))
 
     def between(self, shape: Sequence[int], strides: Sequence[int] | None = None, dtype: str | None = None) -> Place:
-        """A tensor without memory."""
+        """Add a tensor without memory."""
         steps = packed(shape) if strides is None else tuple(strides)
         return self._add(Tensor(dtype or self._math, tuple(shape), steps, virtual=True))
 
     def like(self, place: Place) -> Place:
-        """A tensor without memory that is laid out as another."""
+        """Add a tensor without memory that has the layout of another."""
         other = self._tensors[place]
         return self.between(other.shape, other.strides)
 
@@ -193,14 +196,14 @@ class Drawing:
         alpha: float = 1.0,
         beta: float = 0.0,
     ) -> Place:
-        """alpha times a convolution, or its gradient, plus beta times what is in the result.
+        """Add alpha times a convolution, or its gradient, plus beta times the old values of the result.
 
         Args:
             direction: "forward" of a = x and b = w, "backward_data" of dy and w, "backward_filter" of x and dy.
             a, b: its two operands.
-            spatial: where the window goes.
+            spatial: the window.
             out: the result.
-            alpha, beta: numbers that the plan is made for.
+            alpha, beta: factors that the plan fixes.
         """
         first, second = {"forward": ("x", "w"), "backward_data": ("dy", "w"), "backward_filter": ("x", "dy")}[direction]
         settings = (*spatial._asdict().items(), ("math", self._math), ("alpha", alpha), ("beta", beta))
@@ -215,49 +218,49 @@ class Drawing:
         out: Place | None = None,
         **more: Any,
     ) -> Place:
-        """A function of each element: of x, of x and b, or x where t, else b. Lengths of 1 are broadcast.
+        """Add an elementwise function of x, of x and b, or "x if t else b". Lengths of 1 are broadcast.
 
         Args:
-            mode: its name, as cuDNN has it.
+            mode: cuDNN's name of the function.
             x, b, t: its operands.
             out: the result; by default one without memory, like x.
-            more: what else the function needs: `axis`, `slope`, `alpha1`, ...
+            more: further parameters of the function: `axis`, `slope`, `alpha1`, ...
         """
         reads = [(name, place) for name, place in (("x", x), ("b", b), ("t", t)) if place is not None]
         settings = (("mode", mode), ("math", more.pop("math", self._math)), *more.items())
         return self._apply("pointwise", reads, self.like(x) if out is None else out, settings)
 
     def reduce(self, mode: str, x: Place, out: Place) -> Place:
-        """Reduce x ("ADD", "MAX", "AMAX") to a result with lengths of 1 along what is reduced."""
+        """Reduce x ("ADD", "MAX", "AMAX") to a result with lengths of 1 along the reduced axes."""
         return self._apply("reduce", (("x", x),), out, (("mode", mode), ("math", self._math)))
 
     def matmul(self, a: Place, b: Place, out: Place, **lengths: Place | None) -> Place:
-        """a @ b, the leading lengths broadcast.
+        """Add a @ b, with leading lengths broadcast.
 
         Args:
             a, b, out: matrices m times k, k times n, and m times n.
-            lengths: `m`, `n` or `k`, tensors that say how many there really are, for each of the batch.
+            lengths: `m`, `n` or `k`: tensors with the actual length for each batch element.
         """
         reads = [("a", a), ("b", b), *((name, place) for name, place in lengths.items() if place is not None)]
-        # What lies behind these lengths counts as 0.
+        # Elements after these lengths count as 0.
         padding = (("padding", 0.0),) if len(reads) > 2 else ()
         return self._apply("matmul", reads, out, (("math", self._math), *padding))
 
     def reshape(self, x: Place, out: Place) -> Place:
-        """x as a tensor of other lengths or strides."""
+        """Add a view of x with other lengths or strides."""
         return self._apply("reshape", (("x", x),), out, ())
 
     def bernoulli(self, p: float, seed: Place, offset: Place, out: Place) -> Place:
-        """1 with probability p, else 0, of a random sequence that seed and offset, int64, tell."""
+        """Add 1 with probability p, else 0, from a random sequence given by seed and offset, both int64."""
         settings = (("distribution", "BERNOULLI"), ("p", p))
         return self._apply("bernoulli", (("seed", seed), ("offset", offset)), out, settings)
 
     def pages(self, container: Place, table: Place, lengths: Place, out: Place) -> Place:
-        """Sequences whose pages, numbered in a table, lie in a container."""
+        """Add sequences that are gathered from pages in a container, by the page numbers in a table."""
         return self._apply("pages", (("x", container), ("lengths", lengths), ("table", table)), out, ())
 
     def graph(self) -> CudnnGraph:
-        """The graph, whose arrays are the tensors with memory in the order that they were drawn in."""
+        """Return the graph, whose arrays are the tensors with memory in the order of their creation."""
         tensors = self._tensors
         memory = tuple(place for place, tensor in enumerate(tensors) if not (tensor.virtual or tensor.by_value))
         numbers = tuple(place for place, tensor in enumerate(tensors) if tensor.by_value)
@@ -276,20 +279,20 @@ class Drawing:
 
 # ---------------------------------------------------------------- plain convolutions
 
-#: The side of the tiles that are transformed, and their Fourier coefficients, half of which follow from the others.
+#: The side of a tile in Fourier transforms, and the number of its coefficients; symmetry gives the other half.
 _TILE, _COEFFICIENTS = 32, 32 * 17
-#: The side of the tiles of the products of coefficients: with fewer channels or image tiles most of one is empty.
+#: The side of a tile in products of coefficients: with fewer channels or image tiles most of it is empty.
 _PRODUCTS = 64
 
 
 class Plain(NamedTuple):
-    """A convolution of images of two dimensions with stride and dilation 1, in one group.
+    """A convolution of two-dimensional images with stride and dilation 1, in one group.
 
     Attributes:
         kind: "forward", "backward_data" or "backward_filter".
-        dtype: of its operands.
+        dtype: dtype of its operands.
         batch, channels, filters: N, C and K.
-        places, taps: lengths of what windows go over (outputs, in a gradient of images its inputs), and of kernels.
+        places, taps: spatial lengths that windows move over (outputs; inputs in a gradient of images), and of kernels.
     """
 
     kind: str
@@ -302,7 +305,7 @@ class Plain(NamedTuple):
 
 
 def plain(graph: CudnnGraph) -> Plain | None:
-    """A graph as a plain convolution; None where it is none, or not alone: engines then have other numbers."""
+    """Return a graph as a plain convolution; None if it is anything else, since engines then have other numbers."""
     node = graph.nodes[0]
     if len(graph.nodes) > 1 or not node.kind.startswith("convolve_"):
         return None
@@ -321,7 +324,7 @@ def plain(graph: CudnnGraph) -> Plain | None:
 
 
 def transforms_pay(what: Plain) -> bool:
-    """Whether Fourier transforms of tiles leave less than half of the products: 0.31 of them took 0.38 of the time."""
+    """Return whether tiled Fourier transforms save over half of the products: 0.31 of them took 0.38 of the time."""
     steps = [_TILE + 1 - n for n in what.taps]
     if min(steps) < _TILE // 2:
         return False

@@ -1,6 +1,6 @@
-"""What graphs need of cuDNN, of NVRTC and of the GPU, as far as it is known: said first where there is no engine.
+"""Known requirements of graphs on cuDNN, NVRTC and the GPU, which error messages list first if no engine fits.
 
-cuDNN's own reasons name conditions of its source (`is_bf16 && !hardware_bfloat16_supported`); these say what to do.
+cuDNN's own reasons quote conditions from its source (`is_bf16 && !hardware_bfloat16_supported`); these say what to do.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from .cudnn_graph import OUTPUTS, CudnnGraph, Node, Tensor
 
 
 class Need(NamedTuple):
-    """What some graphs need.
+    """A requirement of some graphs.
 
     Attributes:
-        case: whether a graph is one of them.
-        text: what of it needs something, or where no GPU has it, what to change.
-        capability: the compute capability from which on GPUs have it; None where none has.
+        case: whether a graph has this requirement.
+        text: the feature that needs something; or what to change, if no GPU supports it.
+        capability: the lowest compute capability that supports it; None if none does.
     """
 
     case: Callable[[CudnnGraph], bool]
@@ -35,7 +35,7 @@ def _of(graph: CudnnGraph, kind: str) -> list[Node]:
 
 
 def _tensors(graph: CudnnGraph, node: Node, inputs: bool = True) -> list[Tensor]:
-    """The tensors that an operation reads, or writes."""
+    """Return the tensors that an operation reads, or those that it writes."""
     return [graph.tensors[place] for name, place in node.tensors if (name in OUTPUTS) != inputs]
 
 
@@ -44,7 +44,7 @@ def _is_attention(graph: CudnnGraph) -> bool:
 
 
 def _fused(graph: CudnnGraph) -> list[Node]:
-    """The convolutions of a graph that does more than convolve."""
+    """Return the convolutions of a graph that also has other operations."""
     return _of(graph, "convolve") if len(graph.nodes) > 1 else []
 
 
@@ -54,7 +54,7 @@ def _is_scaled(graph: CudnnGraph) -> bool:
 
 
 def _is_channels_first(graph: CudnnGraph) -> bool:
-    """More than a bias and a ReLU behind a convolution whose channels are not the innermost."""
+    """Return whether more than a bias and a ReLU follow a convolution whose channels are not innermost."""
     settings = [dict(node.settings) for node in _of(graph, "pointwise")]
     modes = [each["mode"] for each in settings if "slope" not in each]
     usual = len(modes) == len(settings) and modes in (["ADD"], ["ADD", "RELU_FWD"], ["ADD", "ADD", "RELU_FWD"])
@@ -62,7 +62,7 @@ def _is_channels_first(graph: CudnnGraph) -> bool:
 
 
 def _is_unaligned(graph: CudnnGraph) -> bool:
-    """int8 at less than 4 bytes, and sums in 32 bits."""
+    """Return whether an int8 input is aligned to less than 4 bytes, with sums in 32 bits."""
     for node in _of(graph, "convolve"):
         reads, (result, *_) = _tensors(graph, node), _tensors(graph, node, inputs=False)
         if result.dtype in ("int32", "float32") and any(x.dtype == "int8" and x.alignment % 4 for x in reads):
@@ -71,7 +71,7 @@ def _is_unaligned(graph: CudnnGraph) -> bool:
 
 
 def _has_odd_heads(graph: CudnnGraph) -> bool:
-    """Attention with rows that are no multiples of 8 elements, as q @ k and p @ v have them."""
+    """Return whether attention has rows, in q @ k or p @ v, whose lengths are not multiples of 8 elements."""
     if not _is_attention(graph):
         return False
     first, last = _of(graph, "matmul")[0], _of(graph, "matmul")[-1]
@@ -79,13 +79,13 @@ def _has_odd_heads(graph: CudnnGraph) -> bool:
 
 
 def _has_one_narrow_query(graph: CudnnGraph) -> bool:
-    """Attention of float8 whose sequences have one query, as in decoding."""
+    """Return whether this is float8 attention with one query per sequence, as in decoding."""
     if not (_is_attention(graph) and _has("float8_e4m3fn", "float8_e5m2")(graph)):
         return False
     return _tensors(graph, _of(graph, "matmul")[0])[0].shape[2] == 1
 
 
-#: Measured on cuDNN 9.28, 9.19 and older; float8 from NVIDIA's table of cuDNN's data types.
+#: Measured on cuDNN 9.28, 9.19 and older; float8 is from NVIDIA's table of cuDNN's data types.
 NEEDS = (
     Need(_has("bfloat16"), "bfloat16", (8, 0)),
     Need(_is_attention, "fused attention", (8, 0)),
@@ -98,19 +98,19 @@ NEEDS = (
     Need(_has_one_narrow_query, "attention in float8 with one query", (10, 0)),
     Need(
         _is_channels_first,
-        "behind a convolution with channels first there is no more than a bias and relu: put the channels last",
+        "after a convolution with channels first cuDNN fuses only a bias and relu: put the channels last",
     ),
     Need(
         _is_scaled,
-        "a convolution with operations behind it has alpha 1 and beta 0: scale by the addition's alpha1 and alpha2",
+        "a convolution with fused operations must have alpha 1 and beta 0: scale by the addition's alpha1 and alpha2",
     ),
-    Need(_is_unaligned, "int8 with results of 32 bits needs addresses that are multiples of 4"),
-    Need(_has_odd_heads, "attention needs heads that are multiples of 8 elements long"),
+    Need(_is_unaligned, "int8 with 32-bit results needs addresses that are multiples of 4"),
+    Need(_has_odd_heads, "attention needs head lengths that are multiples of 8 elements"),
 )
 
 
 def unmet(graph: CudnnGraph, gpu: str, capability: tuple[int, int]) -> list[str]:
-    """The needs of a graph that a GPU of that name and compute capability, or any, does not meet."""
+    """Return the needs of a graph that a GPU of this name and compute capability does not meet."""
     found = []
     for need in NEEDS:
         if (need.capability is None or capability < need.capability) and need.case(graph):
@@ -121,7 +121,7 @@ def unmet(graph: CudnnGraph, gpu: str, capability: tuple[int, int]) -> list[str]
         installed.find("nvrtc")
     except (ImportError, RuntimeError):
         found.append(
-            'engines that compile their kernel need NVRTC, which was not found: pip install "numbacc[cu12]", or '
-            '"numbacc[cu13]", brings it'
+            'engines that compile their kernel need NVRTC, which was not found: pip install "numbacc[cu12]" or '
+            '"numbacc[cu13]" installs it'
         )
     return found

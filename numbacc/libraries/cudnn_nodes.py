@@ -1,4 +1,4 @@
-"""What cuDNN calls the operations of a graph: one row for each kind, and how their attributes are set."""
+"""cuDNN's names for the operations of a graph: one row for each kind, and functions that set their attributes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numbacc_bindings import cudnn as api
 from numbacc_bindings.cudnn import AttributeName as Name
 from numbacc_bindings.cudnn import AttributeType, DataType, DescriptorType
 
-#: Name of a dtype -> cuDNN's number of it.
+#: Name of a dtype -> cuDNN's number for it.
 DATA_TYPES = {
     "float32": DataType.FLOAT,
     "float64": DataType.DOUBLE,
@@ -25,17 +25,17 @@ DATA_TYPES = {
     "bool": DataType.BOOLEAN,
 }
 
-#: (descriptor, attribute, value): sets it.
+#: A function (descriptor, attribute, value) that sets an attribute.
 Put = Callable[[int, int, Any], None]
 
 
 def put_dtype(descriptor: int, name: int, dtype: str) -> None:
-    """Set an attribute that is a dtype."""
+    """Set an attribute to a dtype."""
     api.set_number(descriptor, name, AttributeType.DATA_TYPE, DATA_TYPES[dtype])
 
 
 def put_int64(descriptor: int, name: int, value: int) -> None:
-    """Set an attribute of one int64."""
+    """Set an attribute to one int64."""
     api.set_int64s(descriptor, name, (value,))
 
 
@@ -49,12 +49,12 @@ def _put_flip(descriptor: int, name: int, flip: bool) -> None:
 
 
 class Setting(NamedTuple):
-    """An attribute that holds a number of an operation.
+    """An attribute that holds a setting of an operation.
 
     Attributes:
-        name: of the attribute.
+        name: the attribute.
         put: sets it.
-        inner: whether it is of the descriptor that the operation holds, not of the operation itself.
+        inner: whether it belongs to the descriptor that the operation holds, instead of the operation itself.
     """
 
     name: Name
@@ -67,9 +67,9 @@ class NodeKind(NamedTuple):
 
     Attributes:
         operation: its descriptor.
-        tensors: the attributes that hold its tensors, by what a `Node` calls them.
-        inner: the descriptor of what it does, which the operation holds; None where there is none.
-        holder: the attribute that holds that.
+        tensors: the attributes that hold its tensors, by the role names of a `Node`.
+        inner: the descriptor of the computation, which the operation holds; None if there is none.
+        holder: the attribute that holds the inner descriptor.
         settings: the attributes that hold a node's settings.
     """
 

@@ -1,11 +1,13 @@
-"""Which engines are looked at first, unmeasured, where cuDNN's heuristics are known to order them badly.
+"""Corrections to the engine ranking of cuDNN's heuristics, for cases where it is known to be bad.
 
-They rank what is for tensor cores. Where float32 is not, the best of their list are left out, and the rest of it is
-hardly in an order; of float64 they do not know the best engine; what Fourier transforms save they do not see; and
-gradients of kernels of one column they often have computed by tiles most of which is empty. What stands here was
-measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3, and windows as channels
-(`numbacc.conv.windowed`). It is used for large convolutions of its kind alone, of two dimensions, with stride and
-dilation 1, in one group. What `reordered` knows of clusters of multiprocessors, seen over many layers, is used for all.
+The heuristics rank engines for tensor cores. For float32 without tensor cores, the top of their list is unusable, and
+the rest is hardly in any order. For float64 they do not know the best engine. They ignore the savings of Fourier
+transforms. And for gradients of kernels with one column they often propose tiles that are mostly empty.
+
+The corrections were measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3,
+and windows as channels (`numbacc.conv.windowed`). They apply only to large convolutions of this kind, in two
+dimensions, with stride and dilation 1, in one group. The corrections in `reordered`, about clusters of multiprocessors,
+were seen in many layers and apply to all.
 """
 
 from __future__ import annotations
@@ -20,41 +22,41 @@ from .cudnn_descriptors import Descriptor, Site
 from .cudnn_graph import CudnnGraph, Plain, Wants, plain, transforms_pay
 from .cudnn_plans import Configuration, all_engines, proposals
 
-#: Results from which on there are two tiles of 128 x 128 for each multiprocessor.
+#: From this many results on, each multiprocessor gets two tiles of 128 x 128.
 _LARGE = 2**22
-#: The direct engine that computes anything, 50 times as slowly as others.
+#: The direct engine that supports every convolution, 50 times slower than others.
 _GENERIC = 0
-#: The fastest direct engine of float32, forward, and the tile with which it is.
+#: The fastest direct engine for float32 in the forward pass, and its best tile.
 _TILED, _BEST_TILE = 70, (int(KnobType.TILE_SIZE), 4)
-#: Gradients of 16-bit kernels of one column: the engine for 64 to 128 kernels of 32 to 160 channels, with the number of
-#: its tile, and of its thread blocks that work together; the engine for fewer channels, or fewer kernels.
+#: For gradients of 16-bit kernels of one column: the engine for 64 to 128 kernels of 32 to 160 channels, with the
+#: numbers of its tile and of its clusters of thread blocks; and the engine for fewer channels, or fewer kernels.
 _MANY, _MANY_KNOBS = 65, {(int(KnobType.TILE_SIZE), 5), (int(KnobType.TILE_CGA_N), 5)}
 _FEW = 49
 _MANY_FILTERS, _MANY_CHANNELS, _MOST_FILTERS, _MOST_CHANNELS = 64, 32, 128, 160
-#: Terms of each sum from which on it is worth looking: one image of 112 x 112.
+#: The search pays from this many terms of each sum on: one image of 112 x 112.
 _TERMS = 112 * 112
-#: Engines of convolutions and gradients of images whose thread blocks work together in clusters.
+#: Engines of convolutions and gradients of images whose thread blocks form clusters.
 _CLUSTERED = (62, 67)
-#: (Tile, clusters) of these -> what took no longer wherever both were proposed, of ResNet-50's layers, 3 x 3 of 256
-#: channels in tf32 and 3 x 3 x 3 of 64. Two tiles of half the width are one of the whole.
+#: (Tile, clusters) of these engines -> one that was never slower if both were proposed, in ResNet-50's layers, 3 x 3
+#: with 256 channels in tf32 and 3 x 3 x 3 with 64. Two tiles of half the width equal one of full width.
 _BETTER = {(4, (1, 2)): (0, (1, 1)), (3, (1, 2)): (0, (1, 2))}
-#: Clusters of 7 fill 14 of the 16 or 18 multiprocessors that are together, those of 8 all 16: 0.84 to 1 of the time.
+#: Clusters of 7 fill 14 of the 16 or 18 multiprocessors in a group, clusters of 8 all 16: 0.84 to 1 of the time.
 _SEVENS, _EIGHTS = (7, 1), (8, 1)
 
 
 def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) -> Iterator[Configuration]:
-    """Configurations to be looked at before those that the heuristics rank first.
+    """Yield configurations to check before those that the heuristics rank first.
 
-    Milliseconds of a direct float32 convolution; as the heuristics have it, the tail of their list after all that is
-    for tensor cores; as here: forward 8.9, 5.7; gradient of images 7.0, 6.4; of kernels 8.6. By Fourier transforms,
-    which they rank behind or not at all: 2.2, 2.1, 4.1. The gradient of images in float64 takes 5.4 times as long by
-    the engine that they propose.
+    Times of direct float32 convolutions in milliseconds, with the heuristics' order (the end of their list, after all
+    engines for tensor cores) and with this one: forward 8.9 and 5.7; gradient of images 7.0 and 6.4; gradient of
+    kernels 8.6. With Fourier transforms, which the heuristics rank last or not at all: 2.2, 2.1 and 4.1. In float64,
+    the engine that they propose for the gradient of images takes 5.4 times as long.
     """
     what = plain(graph)
     if what is None:
         return
     if wants.inputs == "fft" and transforms_pay(what):
-        # The later numbers transform tiles, in two thirds of the time and a third of the memory.
+        # Engines with higher numbers transform tiles, in two thirds of the time and with a third of the memory.
         some = [each for each in all_engines(described, site) if NumericalNote.FFT in each.notes]
         yield from sorted(some, key=lambda each: -each.engine)
     if _is_gradient_of_columns(graph, what):
@@ -69,17 +71,18 @@ def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) ->
         if 2 * first < len(ranked):
             return
         if what.kind == "forward":
-            # Another heuristic ranks it first where it is, and cuDNN 9.19 proposes it behind its fallback.
+            # Where it is available, heuristic B ranks it first, and 9.19 also proposes it after its fallback engines.
             others = [each for mode in (HeurMode.FALLBACK, HeurMode.B) for each in proposals(described, site, mode)]
             yield from (each for each in others if each.engine == _TILED and _BEST_TILE in each.knobs)
         yield from _fallback(described, site)
 
 
 def reordered(graph: CudnnGraph, wants: Wants, proposed: Sequence[Configuration]) -> Sequence[Configuration]:
-    """What a heuristic proposes, with what is known to be faster than its first of these engines before that.
+    """Return a heuristic's proposals, preceded by one that is known to be faster than the first of them.
 
-    Milliseconds on an H200 with cuDNN 9.19: gradient of images, 64 of 64 channels at 56 x 56, 3 x 3 0.049, 0.044;
-    convolution of 128 channels there, stride 2, 0.037, 0.034; of 256 in tf32 0.60, 0.57.
+    Times in milliseconds on an H200 with cuDNN 9.19, before and after: gradient of images with 3 x 3 taps, 64 images of
+    64 channels at 56 x 56: 0.049 and 0.044; convolution of 128 channels of that size with stride 2: 0.037 and 0.034;
+    of 256 channels in tf32: 0.60 and 0.57.
     """
     node = graph.nodes[0]
     if len(graph.nodes) > 1 or node.kind not in ("convolve_forward", "convolve_backward_data"):
@@ -91,13 +94,13 @@ def reordered(graph: CudnnGraph, wants: Wants, proposed: Sequence[Configuration]
     better = (tile, _EIGHTS) if clusters == _SEVENS else _BETTER.get((tile, clusters))
     if better is None:
         return proposed
-    # The best of them comes first, whatever its other knobs.
+    # The best of these comes first, with any values of the other knobs.
     alike = [each for each in proposed if each.engine == first.engine and _shape(each) == (*better, depth)]
     return [*alike[:1], *proposed]
 
 
 def _shape(configuration: Configuration) -> tuple[int, tuple[int, int], int]:
-    """(number of the tile, multiprocessors of a cluster each way, number of the tile's depth); -1 where not told."""
+    """Return (tile number, (cluster sizes in both directions), number of the tile's depth); -1 where not reported."""
     kinds = KnobType.TILE_SIZE, KnobType.TILE_CGA_M, KnobType.TILE_CGA_N, KnobType.TILEK
     tile, down, across, depth = (dict(configuration.knobs).get(kind, -1) for kind in kinds)
     return tile, (down, across), depth
@@ -116,11 +119,12 @@ def _is_gradient_of_columns(graph: CudnnGraph, what: Plain) -> bool:
 
 
 def _of_columns(what: Plain, described: Descriptor, site: Site) -> Iterator[Configuration]:
-    """For gradients of 16-bit kernels of one column, of images with channels innermost, on GPUs like an H200.
+    """Yield configurations for gradients of 16-bit kernels of one column, on GPUs like an H200.
 
-    Milliseconds, of what is ranked first and of this: 64 kernels of 4 x 64 channels 0.212, 0.138; of 5 x 16 0.108,
-    0.083; of 3 x 16 0.182, 0.142; 3 of 7 x 24 1.23, 0.23; 1 of 9 x 16 6.16, 0.98; 32 of 2 x 24 0.098, 0.095. There the
-    other heuristic divides sums among all multiprocessors; on an A100, which has no engine 65, it does not at all.
+    The images have channels innermost. Times in milliseconds, of the first proposal and of this one: 64 kernels of 4 x
+    64 channels 0.212 and 0.138; of 5 x 16 0.108 and 0.083; of 3 x 16 0.182 and 0.142; 3 of 7 x 24 1.23 and 0.23; 1 of
+    9 x 16 6.16 and 0.98; 32 of 2 x 24 0.098 and 0.095. On an H200, the other heuristic divides sums among all
+    multiprocessors; on an A100, which lacks engine 65, it does not.
     """
     ranked = proposals(described, site, HeurMode.A)
     if not any(each.engine == _MANY for each in ranked):

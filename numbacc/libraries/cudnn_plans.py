@@ -1,8 +1,9 @@
-"""From a graph to a plan: what cuDNN's heuristics propose, which of that may be taken, and the plan that is built.
+"""From a graph to a plan: the proposals of cuDNN's heuristics, the ones that may be used, and the plan that is built.
 
-An engine is a kernel or a family of kernels; a configuration is an engine with its knobs. The heuristics rank those
-that may fit; whether one does shows when its plan is built. Plans are kept as the JSON that cuDNN writes of them: with
-it another thread, or another process, has the plan in a millisecond, where the engine's kernel took seconds to compile.
+An engine is a kernel or a family of kernels; a configuration is an engine with its knobs. The heuristics rank
+configurations that may fit; whether one does is only known when its plan is built. Plans are stored as JSON that cuDNN
+writes. From it another thread or process restores the plan in a millisecond, while compiling the engine's kernel takes
+seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .choices import Algorithm
 from .cudnn_descriptors import Descriptor, Site
 from .cudnn_graph import Wants
 
-#: More than any graph has configurations, any engine knobs, and either notes.
+#: Upper bounds for the configurations of a graph, the knobs of an engine, and either kind of notes.
 _CONFIGURATIONS, _KNOBS, _NOTES = 512, 64, 32
 
 
@@ -34,10 +35,10 @@ class Configuration:
     """An engine and its knobs, as proposed for a graph.
 
     Attributes:
-        engine: its number among those for this kind of graph.
+        engine: its number among the engines for this kind of graph.
         knobs: pairs of a `KnobType` and a value.
-        notes: what is told of its numbers, of `NumericalNote`.
-        behavior: what is told of it besides, of `BehaviorNote`.
+        notes: its numerical properties, of `NumericalNote`.
+        behavior: its other properties, of `BehaviorNote`.
     """
 
     def __init__(self, descriptor: Descriptor):
@@ -61,21 +62,21 @@ class Configuration:
         return NumericalNote.NONDETERMINISTIC not in self.notes
 
     def unwanted(self, wants: Wants) -> str:
-        """Why it may not be taken, "" where it may."""
+        """Return why the configuration may not be used, "" if it may."""
         has = self.notes.__contains__
         if wants.deterministic and not self.deterministic:
             return "not deterministic"
         if has(NumericalNote.REDUCED_PRECISION_REDUCTION):
             return "adds up in the inputs' precision"
         if wants.inputs != "any" and has(NumericalNote.DOWN_CONVERT_INPUTS):
-            return "shortens float32 to 16 bits"
+            return "rounds float32 to 16 bits"
         if wants.inputs in ("exact", "fft") and has(NumericalNote.TENSOR_CORE):
-            return "shortens float32 for tensor cores"
+            return "rounds float32 for tensor cores"
         transforms = has(NumericalNote.WINOGRAD) or has(NumericalNote.FFT)
         if transforms and wants.inputs in ("exact", "tf32", "whole", "double"):
-            return "transforms what it adds up"
+            return "uses Winograd or Fourier transforms"
         if wants.inputs == "fft" and has(NumericalNote.WINOGRAD):
-            return "is Winograd's, whose errors are larger"
+            return "uses Winograd transforms, whose errors are larger"
         return ""
 
     def __str__(self) -> str:
@@ -84,7 +85,7 @@ class Configuration:
 
 
 def _name(enum: Any, number: int) -> str:
-    """The name of an enum's member, or the number where a newer library has more members."""
+    """Return the name of an enum's member, or the number if a newer library has more members."""
     try:
         return str(enum(number).name).lower()
     except ValueError:
@@ -101,7 +102,7 @@ def _knob(choice: Descriptor) -> tuple[int, int]:
 
 
 def proposals(graph: Descriptor, site: Site, mode: HeurMode) -> list[Configuration]:
-    """What the heuristics propose for a graph, best first; nothing where they know nothing."""
+    """Return the heuristics' proposals for a graph, best first; an empty list if there are none."""
     asked = Descriptor(DescriptorType.ENGINEHEUR_DESCRIPTOR)
     asked.put(Name.ENGINEHEUR_OPERATION_GRAPH, graph)
     api.set_number(asked.value, Name.ENGINEHEUR_MODE, AttributeType.HEUR_MODE, mode)
@@ -119,7 +120,7 @@ def proposals(graph: Descriptor, site: Site, mode: HeurMode) -> list[Configurati
 
 
 def all_engines(graph: Descriptor, site: Site) -> Iterator[Configuration]:
-    """Every engine that knows this kind of graph, its knobs as by default: those that no heuristic proposes, too."""
+    """Yield every engine that supports this kind of graph with its default knobs, even if no heuristic proposes it."""
     for number in range(api.get_int64(graph.value, Name.OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)):
         engine = Descriptor(DescriptorType.ENGINE_DESCRIPTOR)
         engine.put(Name.ENGINE_OPERATION_GRAPH, graph)
@@ -130,7 +131,7 @@ def all_engines(graph: Descriptor, site: Site) -> Iterator[Configuration]:
             configuration.put(Name.ENGINECFG_ENGINE, engine.done())
             yield Configuration(configuration.done())
         except CudnnError:
-            continue  # not for these tensors
+            continue  # the engine does not support these tensors
 
 
 class Built(NamedTuple):
@@ -146,10 +147,10 @@ class Built(NamedTuple):
 
 
 def build(configuration: Configuration, site: Site) -> Built:
-    """The plan of a configuration.
+    """Build the plan of a configuration.
 
     Raises:
-        CudnnError: the engine does not take this graph after all, or its kernel cannot be compiled.
+        CudnnError: the engine does not support this graph after all, or its kernel cannot be compiled.
     """
     plan = _plan(site)
     plan.put(Name.EXECUTION_PLAN_ENGINE_CONFIG, configuration.descriptor)
@@ -157,10 +158,10 @@ def build(configuration: Configuration, site: Site) -> Built:
 
 
 def restore(data: bytes, site: Site) -> Built:
-    """The plan that `keep` wrote.
+    """Restore the plan that `keep` wrote.
 
     Raises:
-        CudnnError: another version of cuDNN wrote it, or for another GPU.
+        CudnnError: another version of cuDNN wrote it, or it was written for another GPU.
     """
     plan = _plan(site)
     api.set_text(plan.value, Name.EXECUTION_PLAN_JSON_REPRESENTATION, data)
@@ -169,7 +170,7 @@ def restore(data: bytes, site: Site) -> Built:
 
 def _plan(site: Site) -> Descriptor:
     made = Descriptor(DescriptorType.EXECUTION_PLAN_DESCRIPTOR)
-    # First: cuDNN 9.28 crashes on a text that comes before it.
+    # This must come first: cuDNN 9.28 crashes if the text is set before it.
     site.tell(made, Name.EXECUTION_PLAN_HANDLE, Name.EXECUTION_PLAN_DEVICEPROP)
     return made
 
@@ -180,25 +181,25 @@ def _finished(plan: Descriptor) -> Built:
 
 
 def keep(configuration: Configuration, built: Built) -> Algorithm:
-    """A plan as it is kept, in memory and on disk."""
+    """Return a plan in the form that is stored in memory and on disk."""
     data = api.get_text(built.descriptor.value, Name.EXECUTION_PLAN_JSON_REPRESENTATION)
     kind = (configuration.engine, int(configuration.compiled_late))
     return Algorithm(data, built.workspace_bytes, str(configuration), kind, configuration.deterministic)
 
 
 class Rejected(NamedTuple):
-    """A configuration that was not taken, and why.
+    """A configuration that was rejected, and the reason.
 
     Attributes:
-        engine: its number; None of what a heuristic that proposes nothing says.
-        reason: cuDNN's words, or ours.
+        engine: its number; None for the reason of a heuristic that proposes nothing.
+        reason: a text from cuDNN or numbacc.
     """
 
     engine: int | None
     reason: str
 
 
-#: How reasons begin that name no more than the function that had one (C++ of cuDNN's), or another heuristic.
+#: The beginnings of reasons that only name a function which passed on another reason (cuDNN's C++), or a heuristic.
 _PASSED_ON = (
     "check_",
     "!isValid",
@@ -207,7 +208,7 @@ _PASSED_ON = (
     "The specified engine with",
     "CUDNN_HEUR_MODE",
 )
-#: How many reasons of a heuristic are kept: it says why for each family of engines.
+#: How many reasons of a heuristic are kept: it gives one for each family of engines.
 _TOLD = 6
 
 
@@ -226,16 +227,16 @@ def candidates(
     order: Callable[[Sequence[Configuration]], Sequence[Configuration]] = tuple,
     every: bool = False,
 ) -> Iterator[tuple[Configuration, Built]]:
-    """Configurations that keep to what is wanted, with their plans: precompiled ones first, each kind best first.
+    """Yield configurations that meet the requirements, with their plans: precompiled ones first, each kind best first.
 
     Args:
-        graph, site, wants: what for.
+        graph, site, wants: the graph, its GPU, and the requirements.
         wrong: numbers of engines known to be wrong here.
-        rejected: receives those that were not taken.
-        modes: of the heuristics, in the order in which they are asked.
-        ahead: what is looked at before all that they propose.
-        order: puts what a heuristic proposes in another order.
-        every: whether precompiled engines follow that no heuristic proposes, with their knobs as by default.
+        rejected: receives the rejected configurations.
+        modes: the heuristics to ask, in this order.
+        ahead: configurations to check before all that the heuristics propose.
+        order: reorders the proposals of a heuristic.
+        every: whether to continue with precompiled engines that no heuristic proposes, with their default knobs.
     """
     late: list[Configuration] = []
     seen: set[Any] = set()
@@ -283,7 +284,7 @@ def candidates(
 
 
 def describe_rejected(rejected: Sequence[Rejected]) -> str:
-    """What to say of the configurations that were not taken: each reason once, with the engines that it concerns."""
+    """Return a text about rejected configurations: each reason once, with the engines that it concerns."""
     engines: dict[str, set[int]] = {}
     for engine, reason in rejected:
         engines.setdefault(reason, set()).update(() if engine is None else (engine,))

@@ -1,4 +1,4 @@
-"""The search for a plan, of a process with a GPU and of one without, and what is said where there is none."""
+"""The search for a plan, in a process with a GPU or without one, and the message if there is none."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .cudnn_order import ahead, reordered
 from .cudnn_plans import Built, Configuration, Rejected, candidates, describe_rejected
 from .cudnn_rules import NEWEST, WRONG, refusal, shortens_wrongly
 
-#: Choices made. Some hold a compiled kernel of 150 KB.
+#: The choices made so far. Some hold a compiled kernel of 150 KB.
 algorithms = Choices("cudnn", WRONG, size=512)
 
-#: The heuristics, in the order in which they are asked: the fastest, what nearly always works, the slowest.
+#: The heuristics to ask, in this order: the fastest, the one that nearly always works, the slowest.
 _MODES = (HeurMode.A, HeurMode.FALLBACK, HeurMode.B)
 
 
 def version() -> int:
-    """The version of cuDNN that makes plans; where there is none, one that is newer than all."""
+    """Return the version of cuDNN that makes plans; without cuDNN, a version above all existing ones."""
     try:
         return cudnn.version()
     except CudnnError:
@@ -32,33 +32,33 @@ def version() -> int:
 
 
 def refuse(graph: CudnnGraph, capability: tuple[int, int]) -> None:
-    """Raise UnsupportedError where no engine of the loaded version is to be trusted on such a GPU."""
+    """Raise UnsupportedError if no engine of the loaded version can be trusted on such a GPU."""
     reason = refusal(graph, cudnn.version(), capability)
     if reason:
         raise UnsupportedError(reason)
 
 
 def kept_to(graph: CudnnGraph, wants: Wants) -> Wants:
-    """What a plan must keep to with the loaded version: no tensor cores where these are not to be trusted."""
+    """Return the requirements on a plan with the loaded version: no tensor cores where they cannot be trusted."""
     if wants.inputs == "tf32" and shortens_wrongly(graph, cudnn.version()):
         return wants._replace(inputs="exact")
     return wants
 
 
 def is_trusted(algorithm: Algorithm, graph: CudnnGraph) -> bool:
-    """Whether a plan that was kept may be taken by what is known now."""
+    """Return whether a stored plan may still be used, given the known faults."""
     return bool(algorithms.right([algorithm], graph, cudnn.version()))
 
 
 def search(
     graph: CudnnGraph, site: Site, wants: Wants, rejected: list[Rejected], every: bool = False
 ) -> Iterator[tuple[Configuration, Built]]:
-    """Configurations that keep to what is wanted and are not known to be wrong, as `candidates` gives them.
+    """Yield the configurations of `candidates` that meet the requirements and are not known to be wrong.
 
-    Where every one is asked for they are to be measured, and their order does not count.
+    With `every`, they are going to be measured, so their order does not matter.
 
     Raises:
-        CudnnError: cuDNN knows no such operation, or its tensors do not fit.
+        CudnnError: cuDNN does not know an operation, or its tensors do not fit.
     """
     wrong = frozenset(algorithms.wrong(graph, cudnn.version()))
     described = describe(graph, site)
@@ -68,6 +68,6 @@ def search(
 
 
 def none_left(graph: CudnnGraph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:
-    """What to say where a search on a GPU found nothing: the needs that it does not meet, then cuDNN's reasons."""
+    """Return a message for a search without a result: the needs that the GPU does not meet, then cuDNN's reasons."""
     reasons = [*unmet(graph, gpu, capability), describe_rejected(rejected) or "its heuristics propose none"]
     return f"cuDNN {cudnn.version()} has no engine for this on {gpu}: " + "; ".join(reasons)

@@ -1,4 +1,4 @@
-"""Whether cuDNN has a plan for a request, on any GPU: without that GPU, or without any."""
+"""A check whether cuDNN has a plan for a request, on any GPU, including those that this machine lacks."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .cudnn_graph import CudnnGraph, Wants
 
 
 class GraphRequest(Protocol):
-    """What is asked of cuDNN."""
+    """A request for a computation by cuDNN."""
 
     @property
     def wants(self) -> Wants:
-        """What a plan must keep to."""
+        """The requirements on a plan."""
 
     def graphs(self) -> Sequence[CudnnGraph]:
-        """The ways to compute it, best first.
+        """Return equivalent graphs, best first.
 
         Raises:
-            UnsupportedError: cuDNN is not asked for it; the message says why.
+            UnsupportedError: numbacc does not use cuDNN for it; the message says why.
         """
 
 
 def devices() -> list[str]:
-    """The names of GPUs that `supports` knows.
+    """Return the names of GPUs that `supports` knows.
 
     Example:
         >>> "H200" in numbacc.cudnn.devices()
@@ -47,37 +47,37 @@ def supports(
     deterministic: bool = False,
     workspace_limit: int | None = None,
 ) -> Support:
-    """Whether the cuDNN that is installed here builds a plan for a request on a GPU, and if not, why not.
+    """Return whether the installed cuDNN builds a plan for a request on a GPU, and if not, why.
 
-    It builds the plan, for a GPU that need not be there. So much is certain; that the plan's results are right, or how
-    long they take, is not: that takes the GPU. A plan on a GPU's driver older than the installed cuDNN asks for, and
-    one with more workspace than the GPU has memory free, fails there. Of what numbacc knows to be wrong in cuDNN it
-    says no plan.
+    It builds the plan, for a GPU that this machine may lack. It does not check that the plan's results are right, or
+    how long they take: that needs the GPU. A plan can still fail there, if the GPU's driver is too old for the
+    installed cuDNN, or if the workspace exceeds its free memory. For cases where cuDNN is known to be wrong, the answer
+    is that there is no plan.
 
-    Processes of their own make the plans, one at a time: that of a compute capability starts at its first question, in
-    a second or two, and at most four are kept, which end with this one. A plan takes some milliseconds; where its
-    kernel must be compiled, seconds.
+    Separate processes make the plans, one at a time. The process for a compute capability starts at its first question,
+    in a second or two. At most four are kept, and they end with this process. A plan takes some milliseconds, or
+    seconds if its kernel must be compiled.
 
     Args:
-        request: what is asked of cuDNN; or graphs of operations that compute the same thing, of which the first with a
-            plan counts.
-        device: the name of a GPU, one of `devices()`, in whatever case; or one of this process: a number, or "cuda:0".
-        deterministic: True to take no engine that may give other bits another time.
-        workspace_limit: bytes of scratch memory that the plan may use; None for what the request allows.
+        request: a request; or equivalent graphs of operations: the first one with a plan counts.
+        device: the name of a GPU, one of `devices()`, in upper or lower case; or one of this process: a number, or
+            "cuda:0".
+        deterministic: True to exclude engines that may give other bits another time.
+        workspace_limit: bytes of scratch memory that the plan may use; None for the limit of the request.
 
     Returns:
-        A `Support`: true if there is a plan, with its `engine`, `workspace_bytes`, whether it is `deterministic`, and
-        whether its kernel is `compiled` when it is made, and `then`, what of a convolution's factor, bias and
-        activation it leaves to a kernel of ours; false with the `reason` otherwise: first the needs that are known not
-        to be met, then what cuDNN says of its engines; or that numbacc computes it without cuDNN.
+        A `Support`. It is true if there is a plan, with its `engine`, `workspace_bytes`, whether it is `deterministic`,
+        whether its kernel is `compiled` when it is made, and `then`: the parts of a convolution's factor, bias and
+        activation that are left to numbacc's kernel. Otherwise it is false, with the `reason`: first the known needs
+        that are not met, then cuDNN's reasons for each engine; or that numbacc computes it without cuDNN.
 
     Raises:
-        OptionError: no GPU of that name is known; deterministic or workspace_limit.
-        DTypeError: request is none.
-        DeviceError: there is no GPU of that number.
-        UnsupportedError: this is not Linux, the only system on which cuDNN plans without a GPU; or there is neither
-            NVIDIA's driver nor a C compiler, which makes a stand-in for it.
-        CudnnError: cuDNN is not installed, or older than 9.8, or it crashed over the request.
+        OptionError: the name of the GPU is unknown; deterministic or workspace_limit.
+        DTypeError: request is not a request.
+        DeviceError: the number of the GPU is out of range.
+        UnsupportedError: this is not Linux, the only system where cuDNN plans without a GPU; or there is neither
+            NVIDIA's driver nor a C compiler, which builds a stand-in for it.
+        CudnnError: cuDNN is not installed, or older than 9.8, or it crashed on the request.
 
     Example:
         >>> from numbacc.libraries.cudnn_graph import Drawing
@@ -114,17 +114,19 @@ def _asked(request: Any) -> tuple[Sequence[CudnnGraph], Wants]:
     else:
         graphs, wants = request, Wants()
     if not (isinstance(graphs, Sequence) and graphs and all(isinstance(each, CudnnGraph) for each in graphs)):
-        raise DTypeError(f"request is a {type(request).__name__}; it must have graphs, or be one, or a list of them")
+        raise DTypeError(
+            f"request is a {type(request).__name__}; it must be a request, a cuDNN graph, or a list of graphs"
+        )
     return graphs, wants
 
 
 def _left(request: Any, graph: CudnnGraph) -> str:
-    """What a graph of a convolution leaves to our kernel; "" of other requests, and of graphs alone."""
+    """Return what a convolution's graph leaves to numbacc's kernel; "" for other requests, and for bare graphs."""
     problem: Any = getattr(request, "problem", None)
     if not hasattr(problem, "left"):
         return ""
     modes = [dict(node.settings)["mode"] for node in graph.nodes[1:]]
-    # Of a fused graph the first sum is with what beta is the factor of; a convolution alone does that itself.
+    # In a fused graph the first sum adds beta times the old values; a convolution without an epilogue does that itself.
     found: str = problem.left(modes.count("ADD") > bool(problem.call.beta), modes[-1:] not in ([], ["ADD"]))
     return found
 
@@ -133,7 +135,7 @@ def _gpu(device: int | str) -> Gpu:
     if not isinstance(device, int) and not str(device).startswith("cuda"):
         return gpu_named(device)
     if simulated():
-        raise UnsupportedError(f"device={device!r} is simulated; cuDNN plans for one of {', '.join(GPUS)}")
+        raise UnsupportedError(f"device={device!r} is simulated; pass the name of a GPU to plan for: {', '.join(GPUS)}")
     return gpu_here(target_of(device))
 
 
@@ -146,15 +148,15 @@ def asked(
     shapes: str,
     example: str,
 ) -> None:
-    """Give a public function its `request` and `supports`: of the parameters of `request`, and its own options.
+    """Add the functions `request` and `supports` to a public function, with the parameters of `request` and its own.
 
     Args:
         function: the public function.
         request: (direction, options by name, its own parameters) -> a request.
-        options: names of options, which count where the function has them.
-        without: a parameter of `request` that is not for this function.
-        shapes: of an example, as an argument list.
-        example: the text that the request of the example prints.
+        options: names of options; those that the function has are used.
+        without: a parameter of `request` that this function does not have.
+        shapes: the shapes of an example, as an argument list.
+        example: the text that the example's request prints.
     """
     name, family, asks = function.__name__, function.__module__.split(".")[1], Parameters(request)  # type: ignore[arg-type]
     has = Parameters(function.__wrapped__)
@@ -188,8 +190,8 @@ def asked(
 _ASKING = {
     "request": """Return a request: `{name}` of contiguous arrays of these shapes, for `numbacc.cudnn.supports`.
 
-    Shapes are in the order of `layout`, `dtype` is that of the arrays; the options are those of `{name}`.
-    Errors are those of `{name}`.
+    Shapes are in the order of `layout`, and `dtype` is the arrays' dtype. Options and errors are the same as in
+    `{name}`.
 
     Example:
         >>> {name}.request({shapes})
@@ -197,8 +199,9 @@ _ASKING = {
     """,
     "supports": """Return whether cuDNN has a plan for `{name}` of contiguous arrays of these shapes on a GPU.
 
-    The result is that of `numbacc.cudnn.supports`, of `{name}.request` and device: the name of a GPU that need
-    not be there, or one of this process. Arguments and errors are those of the two.
+    The result is that of `numbacc.cudnn.supports({name}.request(...), device)`.
+    `device` is the name of a GPU, which this machine may lack, or a GPU of this process. Arguments and errors are the
+    same as in these two functions.
 
     Example:
         >>> {name}.supports({shapes}, device="H200")

@@ -1,7 +1,7 @@
 """Plans of cuFFT, made and run through its bindings.
 
-A plan belongs to the thread that made it, works on one stream at a time, and holds tables of its own, but no work
-area: that is lent to it for each call.
+A plan belongs to the thread that made it, and works on one stream at a time. It holds its own tables, but no work area:
+each call provides one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Transform:
     """A plan of cuFFT: transforms of one layout in one direction, on one GPU, in the thread that made it.
 
     Attributes:
-        work_bytes: size of the work area that it must be lent.
-        stream: the stream that it works on now.
-        execute: (stream, address of input, address of output, direction) -> 0, or a number of `codes` or cuFFT's.
-            Compiled. The stream is the one set.
+        work_bytes: size of the work area that it needs.
+        stream: the stream that it currently works on.
+        execute: (stream, address of input, address of output, direction) -> 0, or an error of `codes` or cuFFT. This is
+            compiled code. The stream must be the one that is set.
     """
 
     backend = "cufft"
@@ -45,7 +45,7 @@ class Transform:
         gpu = runtime.gpu(device)
         function, is_capturing = cufft.address(self._function), driver.address("cuStreamIsCapturing")
         self.execute: Any = partial(native.execute, gpu.get_current, gpu.context, is_capturing, function, handle)
-        #: `execute` without a check of capture, for streams that have been checked.
+        #: `execute` without a check for graph capture, for streams that have been checked.
         self.execute_unchecked: Any = partial(native.execute, gpu.get_current, gpu.context, 0, function, handle)
 
     def set_stream(self, stream: int) -> None:
@@ -55,7 +55,7 @@ class Transform:
         self.stream = stream
 
     def set_area(self, address: int) -> None:
-        """Lend a work area of `work_bytes`, until another is lent."""
+        """Set the work area of `work_bytes`, which is used until another is set."""
         if address != self._area:
             cufft.cufftSetWorkArea(self._handle.value, address)
             self._area = address
@@ -66,7 +66,7 @@ class Transform:
 
 
 def _plan(layout: AdvancedLayout, device: int) -> tuple[Handle, int]:
-    """(a new plan, bytes of its work area). The device's context is current."""
+    """Return a new plan, and the bytes of its work area. The device's context must be current."""
     made = Handle(cufft.cufftCreate, cufft.cufftDestroy, device)
     words = [ctypes.c_longlong * layout.rank] * 3
     lengths, in_embed, out_embed = (

@@ -1,8 +1,8 @@
-"""cuRAND's generators: which there are, where their sequences may be entered, and one that is kept at a position.
+"""cuRAND's generators: their kinds, the positions where their sequences can start, and a generator with its position.
 
-A generator's outputs are numbered from 0. cuRAND's `curandGenerate` returns them in that order however they are asked
-for in pieces. What it makes from several outputs, such as normals in pairs, it makes in rounds: only where a round
-starts do its functions agree on how many outputs are behind them, so that is where each call begins (`rounds`).
+A generator's outputs are numbered from 0. cuRAND's `curandGenerate` returns them in that order, in any number of calls.
+Values that need several outputs, such as pairs of normals, are made in rounds. cuRAND's functions agree on the number
+of consumed outputs only at the start of a round, so each call begins there (`rounds`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from .handles import Handle
 
 
 class GeneratorKind(NamedTuple):
-    """One of cuRAND's generators.
+    """A kind of cuRAND's generators.
 
     Attributes:
-        name: what numbacc calls it.
-        type: what cuRAND calls it.
-        orderings: name -> cuRAND's number, of those that CPU and GPU share.
+        name: numbacc's name for it.
+        type: cuRAND's name for it.
+        orderings: name -> cuRAND's number, for the orderings that CPU and GPU share.
         bits: bits of an output.
-        quasi: True where the outputs are the coordinates of points that fill space evenly.
-        seeds: seeds are 0 to this number, itself excluded.
-        outputs: how many outputs there are; for quasi-random kinds, points.
-        host_outputs: how many of them cuRAND's host generator has right.
+        quasi: True if the outputs are the coordinates of points that fill space evenly.
+        seeds: seeds must be less than this number.
+        outputs: number of outputs; for quasi-random kinds, of points.
+        host_outputs: number of outputs that cuRAND's host generator computes correctly.
+        skips: whether cuRAND can start anywhere in the sequence.
         skips: whether cuRAND can enter the sequence anywhere.
     """
 
@@ -62,35 +63,35 @@ KINDS = {
         GeneratorKind("xorwow", RngType.PSEUDO_XORWOW, _SEEDED),
         GeneratorKind("mrg32k3a", RngType.PSEUDO_MRG32K3A, _BEST),
         GeneratorKind("mtgp32", RngType.PSEUDO_MTGP32, _BEST, skips=False),
-        # cuRAND reads the low half of this one's seed only.
+        # cuRAND reads only the low half of this kind's seed.
         GeneratorKind("mt19937", RngType.PSEUDO_MT19937, _PSEUDO, seeds=2**32, skips=False),
         GeneratorKind("sobol32", RngType.QUASI_SOBOL32, _QUASI, 32, True, 1, 2**32),
         GeneratorKind("scrambled_sobol32", RngType.QUASI_SCRAMBLED_SOBOL32, _QUASI, 32, True, 1, 2**32),
         GeneratorKind("sobol64", RngType.QUASI_SOBOL64, _QUASI, 64, True, 1),
-        # Point i is the sum, bit by bit, of the direction vectors that the Gray code of i names. From 2^32 on cuRAND's
-        # host generator (10.3) takes vector 31 for all higher ones; sobol64's is right, and so is the device code.
+        # Point i is the XOR of the direction vectors that the Gray code of i selects. From 2^32 on, cuRAND's host
+        # generator (10.3) uses vector 31 for all higher ones; sobol64's is right, and so is the device code.
         GeneratorKind("scrambled_sobol64", RngType.QUASI_SCRAMBLED_SOBOL64, _QUASI, 64, True, 1, host_outputs=2**32),
     )
 }
 
-#: The most dimensions of a quasi-random kind, and the largest mean of Poisson numbers, that cuRAND takes.
+#: cuRAND's limits for the dimensions of a quasi-random kind, and for the mean of Poisson values.
 MAX_DIMENSIONS = 20_000
 MAX_POISSON_MEAN = 400_000
 
-#: Up to so many outputs are generated and thrown away rather than skipped, which makes cuRAND start all its threads'
-#: states anew: 10 ms for philox and 900 ms for mrg32k3a on a CPU.
+#: Up to this many outputs are generated and discarded instead of skipped. A skip makes cuRAND initialize the states of
+#: all its threads again: 10 ms for philox and 900 ms for mrg32k3a on a CPU.
 CHEAP = 1 << 18
 
-#: How far a kind that cannot skip is taken by generating all before it: some 100 s for mtgp32 on a CPU.
+#: The farthest position of a kind that cannot skip, since all earlier outputs are generated: 100 s for mtgp32 on a CPU.
 FAR = 1 << 34
 
-#: Philox's words that NumPy makes in the time in which cuRAND's host generator starts.
+#: Number of Philox words that NumPy computes in the time that cuRAND's host generator takes to start.
 STARTING = 1 << 20
 
 
 @lru_cache(maxsize=1)
 def installed() -> bool:
-    """Whether cuRAND is there, and young enough."""
+    """Return whether cuRAND is installed in a supported version."""
     try:
         curand.load()
     except LibraryError:
@@ -99,7 +100,7 @@ def installed() -> bool:
 
 
 class SequenceKind(NamedTuple):
-    """All that decides how a generator makes numbers, but its position: see `State`, and its GPU, or CPU."""
+    """Everything that a generator's values depend on, except its position (see `State`): also its GPU, or CPU."""
 
     kind: str
     ordering: str
@@ -108,17 +109,17 @@ class SequenceKind(NamedTuple):
 
     @property
     def row(self) -> GeneratorKind:
-        """The kind's row of `KINDS`."""
+        """The kind's row in `KINDS`."""
         return KINDS[self.kind]
 
 
 class State(NamedTuple):
-    """Everything that a `Generator`'s next numbers follow from; `Generator.state` gives and takes it.
+    """Everything that a `Generator`'s next values depend on. `Generator.state` returns and accepts it.
 
     Attributes:
-        kind, seed, offset, dimensions, ordering: as the generator was made.
-        position: the next output's number in the sequence; for quasi-random kinds, the next point's.
-        spawned: how many children `spawn` has made.
+        kind, seed, offset, dimensions, ordering: the arguments of the generator.
+        position: index of the next output in the sequence; for quasi-random kinds, of the next point.
+        spawned: number of children that `spawn` has made.
 
     Example:
         >>> g = numbacc.random.Generator(42, device="cpu")
@@ -138,14 +139,14 @@ class State(NamedTuple):
 
     @property
     def row(self) -> GeneratorKind:
-        """The kind's row of `KINDS`."""
+        """The kind's row in `KINDS`."""
         return KINDS[self.kind]
 
     def checked(self) -> State:
-        """The same state with its numbers as integers.
+        """Return the same state with its numbers as integers.
 
         Raises:
-            OptionError: a field is of the wrong type or out of range.
+            OptionError: a field has the wrong type or is out of range.
         """
         if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise unknown("kind", self.kind, KINDS, f"the kinds are {', '.join(KINDS)}")
@@ -170,10 +171,10 @@ def check_reach(state: State, device: int, engine: Engine | None) -> None:
     """Raise an error unless a state's position can be reached on a device.
 
     Args:
-        engine: a generator of the state's sequence, which need not start from the beginning; or None.
+        engine: a generator of the state's sequence, at any position; or None.
 
     Raises:
-        OptionError: it would take too long. UnsupportedError: cuRAND has no such outputs there.
+        OptionError: reaching it would take too long. UnsupportedError: cuRAND does not compute such outputs there.
     """
     kind, position = state.row, state.position
     name = "offset" if position == state.offset else "position"
@@ -181,35 +182,35 @@ def check_reach(state: State, device: int, engine: Engine | None) -> None:
     at = 0 if engine is None or engine.at is None or engine.at > position else engine.at
     if not kind.skips and position - at > FAR:
         raise OptionError(
-            f"{name}={position} is too far: {kind.name} gets there by generating all before it, which is done for at "
-            f"most {FAR}; philox, xorwow and mrg32k3a begin anywhere"
+            f"{name}={position} is too far: {kind.name} must generate all outputs before it, at most {FAR}; philox, "
+            "xorwow and mrg32k3a can start anywhere"
         )
 
 
 def check_outputs(kind: GeneratorKind, end: int, device: int, what: str) -> None:
-    """Raise UnsupportedError where `what`, which ends at output (or point) `end`, is beyond what a device has right."""
+    """Raise UnsupportedError if `what`, which ends at output (or point) `end`, exceeds what a device computes right."""
     if end > kind.host_outputs and (device < 0 or simulated()):
         raise UnsupportedError(
-            f"{what} is beyond the {kind.host_outputs} points of {kind.name} that cuRAND has right on the CPU: "
-            "use a GPU, or sobol64"
+            f"{what} is beyond the {kind.host_outputs} points of {kind.name} that cuRAND computes correctly on the "
+            "CPU: use a GPU, or sobol64"
         )
 
 
 class Rounds(NamedTuple):
-    """How values are made from outputs: in rounds of `values`, `outputs` to each value."""
+    """How values are made from outputs: in rounds of `values` values, with `outputs` outputs for each value."""
 
     values: int
     outputs: int
 
 
 def rounds(sequence: SequenceKind, double: bool) -> Rounds:
-    """The rounds of normals and Poisson numbers; `double` for normals in float64.
+    """Return the rounds of normals and Poisson values; `double` is for normals in float64.
 
-    As found by generating, then looking where the next outputs lie in the sequence, on the CPU with cuRAND 10.3.
-    xorwow and mrg32k3a run a fixed number of threads, each of which makes two normals from outputs that lie that
-    number apart; for doubles xorwow takes twice as many. Philox makes floats from neighbouring outputs, and doubles
-    in 65536 threads, four of each from 8 outputs. The Mersenne twisters and Sobol's sequences make each value from
-    one output, by the inverse of the distribution.
+    They were found by generating values and comparing the outputs that follow, on the CPU with cuRAND 10.3. xorwow and
+    mrg32k3a run a fixed number of threads. Each thread makes two normals from outputs that are that number apart; for
+    doubles xorwow uses twice as many. Philox makes floats from neighbouring outputs, and doubles in 65536 threads, four
+    in each from 8 outputs. The Mersenne twisters and Sobol's sequences make each value from one output, with the
+    inverse of the distribution.
     """
     if sequence.kind == "philox":
         return Rounds(4 * 65536, 2) if double else Rounds(2, 1)
@@ -221,10 +222,10 @@ def rounds(sequence: SequenceKind, double: bool) -> Rounds:
 
 
 class Engine:
-    """A live cuRAND generator, on the CPU or a GPU, and the position that it is at. One thread at a time may use it.
+    """A live cuRAND generator, on the CPU or a GPU, and its position. Only one thread at a time may use it.
 
     Args:
-        state: what generator; the position is of no meaning here.
+        state: which generator; its position is ignored.
         device: the GPU, or CPU. In the simulator the CPU's generator writes to the simulated device's memory.
     """
 
@@ -237,7 +238,7 @@ class Engine:
         self._start()
 
     def _start(self) -> None:
-        """A new generator, at position 0."""
+        """Create a generator at position 0."""
         kind = self._kind
         create = curand.curandCreateGeneratorHost if self._device < 0 else curand.curandCreateGenerator
         self._handle = Handle(create, curand.curandDestroyGenerator, self._device, kind.type)
@@ -250,7 +251,7 @@ class Engine:
                 curand.curandSetPseudoRandomGeneratorSeed(value, self._state.seed)
             if self._stream:
                 curand.curandSetStream(value, self._stream)
-        #: Where the next output comes from; None where that cannot be said.
+        #: The position of the next output; None if it is unknown.
         self.at: int | None = 0
         self._failed = False
 
@@ -258,7 +259,7 @@ class Engine:
         return nullcontext() if self._device < 0 else runtime().on_device(self._device)
 
     def makes(self, state: State) -> bool:
-        """True if this generator's sequence is that of a state, wherever in it."""
+        """Return True if this generator has a state's sequence, at any position."""
         same = self._state._replace(offset=0, position=0, spawned=0)
         return same == state._replace(offset=0, position=0, spawned=0)
 
@@ -272,12 +273,12 @@ class Engine:
         end: int | None,
         stream: int,
     ) -> None:
-        """Queue `function(generator, address, count, *parameters)`, its first output that of a position.
+        """Queue `function(generator, address, count, *parameters)`, whose first output is at a position.
 
         Args:
-            function: name of a function of cuRAND's.
-            end: the position behind the last output; None where the function ends within a round.
-            stream: where the work is queued; the generator's earlier work on other streams is waited for there.
+            function: name of a function of cuRAND.
+            end: the position after the last output; None if the function ends within a round.
+            stream: where the work is queued; it waits for the generator's earlier work on other streams.
         """
 
         def draw() -> None:
@@ -285,12 +286,12 @@ class Engine:
                 self._start()
             self._use(stream)
             self._seek(position, stream)
-            self._failed = True  # until it has not
+            self._failed = True  # until the call succeeds
             getattr(curand, function)(self._handle.value, address, count, *parameters)
             self.at, self._failed = end, False
 
         with self._context():
-            # cuRAND allocates its state when it first draws, and wherever it has to begin anew.
+            # cuRAND allocates its state at the first draw, and when it restarts the sequence.
             if self._device < 0:
                 draw()
             else:
@@ -300,8 +301,8 @@ class Engine:
         if stream != self._stream and self._device >= 0:
             if runtime().is_capturing(self._stream):
                 raise UnsupportedError(
-                    f"stream {self._stream:#x}, on which this generator drew last, is being captured into a graph: "
-                    "draw before the capture, or use another generator"
+                    f"stream {self._stream:#x}, where this generator drew last, is being captured into a graph: draw "
+                    "before the capture, or use another generator"
                 )
             runtime().wait(stream, self._stream, self._device)
             curand.curandSetStream(self._handle.value, stream)
@@ -322,7 +323,7 @@ class Engine:
         self.at = position
 
     def _discard(self, outputs: int, stream: int) -> None:
-        """Generate outputs that nobody will see."""
+        """Generate outputs and discard them."""
         nbytes = 4 * min(outputs, CHEAP)
 
         def generate(address: int) -> None:

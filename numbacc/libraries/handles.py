@@ -14,7 +14,7 @@ from ..runtime.contexts import call, on_device, relaxed
 
 @contextmanager
 def _current(device: int) -> Iterator[None]:
-    """The device's context, and leave to do what captures forbid: with their handles, libraries allocate and free."""
+    """Make the device's context current, and allow libraries to allocate and free memory during captures."""
     if device < 0:
         yield
         return
@@ -23,7 +23,7 @@ def _current(device: int) -> Iterator[None]:
 
 
 class Handle(NotCopied):
-    """A handle, or a descriptor: an address that a library gave and takes back. Its device may be CPU."""
+    """A handle or a descriptor: an address that a library created and destroys. Its device may be CPU."""
 
     __slots__ = ("_destroy", "device", "value")
 
@@ -45,7 +45,7 @@ class Handle(NotCopied):
                 with _current(self.device):
                     self._destroy(self.value)
             except Exception:
-                pass  # at interpreter exit the library may be gone, and its handles with it
+                pass  # at interpreter exit the library may be unloaded, and its handles with it
 
 
 class Handles(NotCopied, threading.local):
@@ -54,7 +54,7 @@ class Handles(NotCopied, threading.local):
     Args:
         library: the bindings.
         create: name of the function that makes a handle; its first parameter receives it.
-        destroy: name of the function that takes it back.
+        destroy: name of the function that destroys it.
     """
 
     def __init__(self, library: Any, create: str, destroy: str):
@@ -63,7 +63,7 @@ class Handles(NotCopied, threading.local):
         self._made: dict[int, Handle] = {}
 
     def get(self, device: int) -> Handle:
-        """This thread's handle on a device. Keep the object, not the number: the thread's end destroys it."""
+        """Return this thread's handle on a device. Keep the object, not the number: the thread's end destroys it."""
         found = self._made.get(device)
         if found is None:
             create, destroy = (getattr(self._library, name) for name in self._names)

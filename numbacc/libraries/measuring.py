@@ -1,4 +1,4 @@
-"""Which of several works is the fastest: measured on the GPU, in turns, the L2 cache flushed before each."""
+"""A benchmark that finds the fastest of several works, run in turns on the GPU with a flushed L2 cache."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numbacc_bindings.errors import LibraryError
 from ..base.dispatch import runtime
 from ..errors import DeviceError
 
-#: Rounds over all works, rounds over the best, and how many those are.
+#: Rounds over all works, rounds over the best works, and the number of the latter.
 _FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 5, 41, 6
-#: Milliseconds for either rounds, of which there are fewer where works take long; the least that tells something.
+#: Milliseconds for each set of rounds, which has fewer rounds if works take long; and the fewest useful rounds.
 _BUDGET_MS, _LEAST_ROUNDS = 1000.0, 3
-#: What takes so many times the fastest's time, and milliseconds that the first use of a kernel may cost, is dropped.
+#: A work is dropped if it takes this many times the fastest's time, plus milliseconds for the first use of a kernel.
 _HOPELESS, _FIRST_USE_MS = 3.0, 20.0
-#: What a work must gain over the first to replace it, of its time and in milliseconds: more than two measurements
-#: of the same differ by.
+#: A work must be this much faster than the first to replace it, as a fraction and in milliseconds. This exceeds the
+#: difference between two measurements of the same work.
 _GAIN, _GAIN_MS = 0.015, 0.0004
 
 Launch = Callable[[], None]
@@ -27,11 +27,11 @@ Work = TypeVar("Work", bound=Hashable)
 
 
 def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int) -> Work:
-    """The fastest of these; `first` where none is clearly faster, or none can be queued. This waits for the GPU.
+    """Return the fastest work; `first` if none is clearly faster, or none can be queued. This waits for the GPU.
 
     Args:
-        works: name -> what queues it on `stream`.
-        first: the one to be taken unmeasured.
+        works: name -> function that queues the work on `stream`.
+        first: the one to use without a measurement.
         device, stream: where they are queued.
     """
     tried = {}
@@ -39,7 +39,7 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
         try:
             tried[work] = _timed(launch, device, stream)
         except LibraryError:
-            pass  # proposed, but refused when it came to it
+            pass  # the library proposed it, but cannot run it
     if not tried:
         return first
     hopeless = _HOPELESS * min(tried.values()) + _FIRST_USE_MS
@@ -58,7 +58,7 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
 
 
 def _timed(launch: Launch, device: int, stream: int) -> float:
-    """Milliseconds of a work on the GPU, the first time."""
+    """Return the milliseconds of a work on the GPU when it runs for the first time."""
     start, end = (runtime().Event(device, EventFlag.DEFAULT) for _ in range(2))
     start.record(stream)
     launch()
@@ -69,21 +69,21 @@ def _timed(launch: Launch, device: int, stream: int) -> float:
 
 
 def _rounds(most: int, times: Sequence[float]) -> int:
-    """How many rounds over works that take so long."""
+    """Return the number of rounds over works with these times."""
     return min(most, max(_LEAST_ROUNDS, int(_BUDGET_MS / max(sum(times), 1e-3))))
 
 
 def _flush(device: int, stream: int) -> Launch:
-    """Make a launch that overwrites the L2 cache.
+    """Return a launch that overwrites the L2 cache.
 
-    In use, operands do not wait there, for other work came in between. And while the GPU is at it, the host gets
-    ahead, so that a short work is not measured with the time that it takes to be queued.
+    In real use, operands are not in the cache, since other work ran in between. While the GPU flushes, the host gets
+    ahead, so the measurement of a short work does not include the time to queue it.
     """
     nbytes = 2 * runtime().device_attribute(DeviceAttribute.L2_CACHE_SIZE, device)
     try:
         block: Any = runtime().allocate(nbytes, device, stream)
     except DeviceError:
-        return lambda: None  # no memory left: better measured so than not at all
+        return lambda: None  # no memory left: measure without a flush
 
     def flush() -> None:
         for _ in range(2):
@@ -93,7 +93,7 @@ def _flush(device: int, stream: int) -> Launch:
 
 
 def _measure(works: Mapping[Work, Launch], rounds: int, flush: Launch, device: int, stream: int) -> dict[Work, float]:
-    """Median milliseconds of each, over rounds in which they take turns."""
+    """Return the median milliseconds of each work, over rounds in which they take turns."""
     spans: dict[Work, list[float]] = {work: [] for work in works}
     # The first round warms up.
     for number in range(rounds + 1):

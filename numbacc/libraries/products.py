@@ -1,4 +1,4 @@
-"""Matrix products as cuBLASLt sees them: what its descriptors say, as plain data that can be compared and kept."""
+"""Matrix products in cuBLASLt's form: the contents of its descriptors as plain data that can be compared and stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Matrix(NamedTuple):
         dtype: name of the dtype.
         rows, columns: its shape.
         pitch: elements from one column to the next ("leading dimension").
-        batch_stride: elements from one matrix of the batch to the next; 0 where all are the same.
+        batch_stride: elements from one matrix of the batch to the next; 0 if all are the same.
     """
 
     dtype: str
@@ -26,21 +26,21 @@ class Matrix(NamedTuple):
 
 
 class Product(NamedTuple):
-    """D = epilogue(alpha op(A) op(B) + beta C), all column-major.
+    """The product D = epilogue(alpha op(A) op(B) + beta C), all column-major.
 
     Attributes:
-        a, b, c, d: the matrices, as they lie in memory.
+        a, b, c, d: the matrices, as they are stored.
         transpose_a, transpose_b: whether op transposes.
-        first: which array is A: 0 or 1; B is the other. (A row-major product is the column-major one of the
-            transposes, in which the two are swapped.)
-        batch: how many products.
+        first: which of numbacc's arrays is A: 0 or 1; B is the other. (A row-major product is the column-major product
+            of the transposes, with the two swapped.)
+        batch: number of products.
         compute: "float32", "tf32", "float64" or "int32".
         epilogue: name of a cublasLtEpilogue_t.
-        bias_dtype, bias_stride: dtype of bias or bias_grad, "" where there is none, and elements from one of the
-            batch to the next.
+        bias_dtype, bias_stride: dtype of bias or bias_grad, "" without one, and the step in elements between
+            neighbouring matrices of the batch.
         aux_dtype, aux_pitch, aux_stride: likewise; for ReLU's bits the dtype is "" and an element is a bit.
-        scales: for a, b, c, d: "", "scalar" or "vector" (a number per row of A, or per column of B).
-        amax: whether the largest |D| is wanted.
+        scales: for a, b, c, d: "", "scalar" or "vector" (one element per row of A, or per column of B).
+        amax: whether to compute the largest |D|.
         fast: whether float8 products may be accumulated with fewer bits.
     """
 
@@ -66,6 +66,6 @@ class Product(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def bits(value: float, dtype: str) -> int:
-    """The bits of a number of the scale type, as a word: how alpha and beta are passed."""
+    """Return the bits of a number of the scale type as a word, which is how alpha and beta are passed."""
     with np.errstate(over="ignore"):
         return int.from_bytes(np.asarray(value, dtype).tobytes(), "little", signed=True)

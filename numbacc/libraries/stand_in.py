@@ -1,8 +1,8 @@
-"""A stand-in for NVIDIA's driver library: enough of libcuda for cuDNN to make plans, not to run them.
+"""A stand-in for NVIDIA's driver library: enough of libcuda for cuDNN to make plans, but not to run them.
 
-cuDNN builds plans for a GPU that is not there, but loads libcuda.so.1 to do so, and lets it load the kernels that it
-compiles. The stand-in takes every kernel and keeps none. A process that has loaded it can use no GPU, so only processes
-that do nothing else load it (`cudnn_elsewhere`).
+cuDNN can build plans for a GPU that the machine lacks, but it loads libcuda.so.1 to do so, and passes the kernels that
+it compiles to that library. The stand-in accepts every kernel and stores none. A process that has loaded it cannot use
+a GPU, so only processes that do nothing else load it (`cudnn_elsewhere`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 from ..errors import UnsupportedError
 from ..runtime import disk_cache
 
-#: What is asked for a handle writes an address that is not 0; what is asked for a number writes one.
+#: Functions that return a handle write an address that is not 0; functions that return a number write 0.
 _HANDLES = "cuLibraryLoadData cuLibraryLoadFromFile cuLibraryGetKernel cuKernelGetFunction cuModuleLoadData "
 _HANDLES += "cuModuleGetFunction"
 _ZEROS = "cuKernelGetAttribute"
 _DONE = "cuKernelSetAttribute cuLibraryUnload cuModuleUnload cuLinkDestroy"
-#: What need only be there, and answers CUDA_ERROR_NO_DEVICE.
+#: Functions that only need to exist; they return CUDA_ERROR_NO_DEVICE.
 _ABSENT = "cuCtxGetCurrent cuCtxGetLimit cuCtxPopCurrent cuCtxPushCurrent cuDeviceGet cuDeviceGetCount cuGetErrorName "
 _ABSENT += "cuGetErrorString cuLaunchCooperativeKernel cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete "
 _ABSENT += (
@@ -32,7 +32,7 @@ _ABSENT += (
 
 
 def source() -> str:
-    """The stand-in in C. Parameters that nobody looks at are left out, as C's calling conventions let one."""
+    """Return the stand-in's C source. It omits unused parameters, which C's calling conventions allow."""
     lines = ["int cuDriverGetVersion(int *version) { *version = 13000; return 0; }"]
     lines += [f"int {name}(void **made) {{ *made = (void *)4096; return 0; }}" for name in _HANDLES.split()]
     lines += [f"int {name}(int *value) {{ *value = 0; return 0; }}" for name in _ZEROS.split()]
@@ -42,7 +42,7 @@ def source() -> str:
 
 
 def load() -> None:
-    """Load the driver's library into this process, or where there is none, the stand-in.
+    """Load the driver's library into this process, or the stand-in if there is no driver.
 
     Raises:
         UnsupportedError: there is neither a driver nor a C compiler.
@@ -54,7 +54,7 @@ def load() -> None:
 
 
 def _built() -> Path:
-    """The stand-in's file, compiled once and kept."""
+    """Return the stand-in's file, which is compiled once and kept."""
     text = source()
     name = f"libcuda-{hashlib.sha256((text + os.uname().machine).encode()).hexdigest()[:16]}.so"
     try:
@@ -64,7 +64,7 @@ def _built() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         return _compile(text, folder, name)
     except OSError:
-        # Nothing can be kept: the file is this process's own.
+        # Nothing can be stored: this process uses a private file.
         return _compile(text, Path(tempfile.mkdtemp(prefix="numbacc-")), name)
 
 
@@ -72,8 +72,8 @@ def _compile(text: str, folder: Path, name: str) -> Path:
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", "cc"), "cc", "gcc", "clang"))), None)
     if compiler is None:
         raise UnsupportedError(
-            "planning for a GPU that is not there needs NVIDIA's driver (libcuda.so.1) or a C compiler, which makes a "
-            "stand-in for it: install gcc or clang"
+            "planning for a GPU that this machine lacks needs NVIDIA's driver (libcuda.so.1) or a C compiler to build "
+            "a stand-in for it: install gcc or clang"
         )
     with tempfile.TemporaryDirectory(dir=folder) as aside:
         made = Path(aside) / name
@@ -92,6 +92,6 @@ def _compile(text: str, folder: Path, name: str) -> Path:
         ]
         run = subprocess.run(arguments, input=text, capture_output=True, text=True)
         if run.returncode:
-            raise UnsupportedError(f"{compiler} could not make a stand-in for NVIDIA's driver: {run.stderr.strip()}")
-        # Written aside and renamed: other processes find it whole, or not at all.
+            raise UnsupportedError(f"{compiler} could not build a stand-in for NVIDIA's driver: {run.stderr.strip()}")
+        # Compiled in another folder, then renamed: other processes never see an incomplete file.
         return made.replace(folder / name)

@@ -1,1 +1,1 @@
-"""Plans: what is decided once for given layouts and options, and kept."""
+"""Plans: decisions for given layouts and options, made once and cached."""

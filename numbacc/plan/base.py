@@ -1,8 +1,8 @@
-"""Plans: what follows from shapes, strides, dtypes and options, decided once and kept.
+"""Plans: decisions that follow from shapes, strides, dtypes and options, made once and cached.
 
-`Plan` is the plan of every operation: whether arguments fit, whether they may be written, empty results, overlap, order
-and streams, allocation, NumPy, `info`. A family brings what `Operation` asks for, the choice of an executable by where
-arrays start, and what it means in NumPy.
+`Plan` is the base of every operation's plan. It handles the checks of arguments and writability, empty results,
+overlap, streams and their order, allocation, NumPy, and `info`. A family adds the methods that `Operation` requires,
+the choice of an executable by the arrays' addresses, and the meaning in NumPy.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class PlanInfo:
     Attributes:
         op: the operation.
         dtypes: dtype name of each argument, inputs first.
-        backend: "numpy", "kernel" or "simulator"; or the library, "cublasLt", "cufft", "cuRAND", "+kernel" where
-            ours help.
+        backend: "numpy", "kernel" or "simulator"; or the library, "cublasLt", "cufft", "cuRAND", with "+kernel" if
+            numbacc's kernels do part of the work.
         algorithm: which kernel, and how it is launched; or the library's algorithm.
-        workspace_bytes: memory used beside arguments and results.
+        workspace_bytes: scratch memory in addition to arguments and results.
         math_dtype: dtype of the arithmetic.
-        accumulator_dtype: dtype of sums; None where nothing is summed.
+        accumulator_dtype: dtype of sums; None if nothing is summed.
         deterministic: True if the same inputs give the same bits on every run on one GPU model.
     """
 
@@ -47,14 +47,14 @@ class PlanInfo:
 
 
 class Plan(Operation):
-    """A planned operation. Call it with arrays laid out as those it was made for.
+    """A planned operation. Call it with arrays of the layouts that it was made for.
 
     Attributes:
         out_given: True if results are written to the user's arrays, False if each call allocates them.
-        backend: what runs it, as long as that follows from no address.
+        backend: the backend that runs it, if that does not depend on addresses.
         math_dtype, accumulator_dtype: as in `PlanInfo`.
-        used: when it was used last, by the clock of its cache.
-        cache: what holds it, None where nothing does.
+        used: when it was last used, by the clock of its cache.
+        cache: the cache that holds it, or None.
     """
 
     out_given = False
@@ -64,14 +64,14 @@ class Plan(Operation):
     used = 0
     cache: Any = None
 
-    # ------------------------------------------------------------ what a family brings, beside what is in Operation
+    # ------------------------------------------------------------ what a family defines, in addition to `Operation`
 
     def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        """The results in NumPy: in `outs`, or where that has None, new arrays."""
+        """Return the results in NumPy: written to `outs`, or in new arrays where `outs` has None."""
         raise NotImplementedError
 
     def _targets(self, outs: Sequence[Any]) -> list[Any]:
-        """NumPy arrays for the results: those in `outs`, new ones where that has None."""
+        """Return NumPy arrays for the results: those in `outs`, and new ones where `outs` has None."""
         pairs = zip(self.outputs, outs, strict=True)
         return [operands.empty_layout(made) if out is None else out for made, out in pairs]
 
@@ -81,17 +81,20 @@ class Plan(Operation):
         if self.cache is not None:
             self.cache.trim()
 
-    # ------------------------------------------------------------ what it decided
+    # ------------------------------------------------------------ its decisions
 
     def prepare(self, inputs: Sequence[Any], outs: Sequence[Any] | None = None) -> None:
-        """Compile, load and make what a run on these arrays needs, in this thread, so that the run only launches."""
+        """Compile, load and create everything that a run on these arrays needs, so that the run itself only launches.
+
+        This prepares runs in the current thread.
+        """
         if self.device >= 0:
             given = [*inputs, *(outs or ())]
             self.ready([0 if array is None else array._address for array in given])
 
     @property
     def info(self) -> PlanInfo:
-        """The plan's decisions; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
+        """The plan's decisions; before its first run on a GPU, for arrays that start at multiples of 256 bytes."""
         name, algorithm, nbytes, deterministic = "numpy", "reference", 0, True
         if self.device >= 0:
             name, algorithm = self.backend, "no launch: the result is empty"
@@ -126,18 +129,18 @@ class Plan(Operation):
     # ------------------------------------------------------------ calling it
 
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
-        """Run on arrays laid out as those that the plan was made for.
+        """Run on arrays with the layouts that the plan was made for.
 
         Args:
-            arguments: as the function that made the plan takes them.
-            out: where to write, if the plan was made with `out`.
-            stream: as everywhere; the default stream if None.
+            arguments: the arguments of the function that made the plan.
+            out: the output, if the plan was made with `out`.
+            stream: the stream to run on; the default stream if None.
 
         Returns:
-            the result, `out` if given; a tuple where there are several.
+            the result, or `out` if given; a tuple if there are several.
 
         Raises:
-            LayoutError: an array is laid out otherwise.
+            LayoutError: an array has a different layout.
         """
         handle = handle_of(stream)
         if (out is not None) != self.out_given:
@@ -152,19 +155,19 @@ class Plan(Operation):
         return self.run(arrays, outs, out, handle, scalars)
 
     def _are_own(self, inputs: Sequence[Any], outs: Sequence[Any] | None) -> bool:
-        """Whether these are device arrays with the plan's own layouts: the short way, without a look at each."""
+        """Return whether these are device arrays with exactly the plan's layouts, by one fast comparison."""
         try:
             found = [array._numbacc_layout for array in (inputs if outs is None else (*inputs, *outs))]
-        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+        except Exception:  # NumPy arrays have no such layout, and attributes of foreign arrays may raise anything
             return False
         return found == [*self.inputs, *(() if outs is None else self.outputs)]
 
     def _split(self, arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        """(the arrays, the scalars as `run` takes them) of a call."""
+        """Return (the arrays, the scalars for `run`) of a call's arguments."""
         return arguments, ()
 
     def _arrays(self, arguments: Sequence[Any], handle: int) -> list[Any]:
-        """Arguments as arrays, pairs opened where the plan has their arrays' names: (dy, (a, b)) is dy, x[0], x[1]."""
+        """Return arguments as arrays; pairs are flattened if the plan's names are such as dy, x[0], x[1]."""
         names = self.names[: len(self.inputs)]
         flat: list[Any] = []
         for argument in arguments:
@@ -177,7 +180,7 @@ class Plan(Operation):
         return [operands.as_input(array, name, handle) for array, name in zip(flat, names, strict=True)]
 
     def _check_fit(self, inputs: Sequence[Any], outs: Sequence[Any] | None) -> None:
-        """Raise LayoutError unless arrays are laid out as the plan was made for."""
+        """Raise LayoutError unless arrays have the layouts that the plan was made for."""
         found = [operands.layout_of(array) for array in (*inputs, *(outs or ()))]
         wanted = [*self.inputs, *(self.outputs if outs else ())]
         if len(found) != len(wanted) or not all(map(same_layout, found, wanted)):
@@ -197,8 +200,8 @@ class Plan(Operation):
                 if not array.flags.writeable:
                     raise read_only(self.names[len(inputs) + number])
                 if not (inputs or number):
-                    continue  # it is alone
-                # Arrays that are apart, as nearly all are, are told so by their bounds.
+                    continue  # it is the only array
+                # Nearly all arrays are disjoint, which their bounds show.
                 others = (*inputs, *[other for other in outs[:number] if other is not None])
                 if any(np.may_share_memory(array, other) for other in others):
                     self.check_overlap([None if each is None else each.ctypes.data for each in (*inputs, *outs)])
@@ -211,7 +214,7 @@ class Plan(Operation):
 
 
 def outs_of(out: Any, handle: int) -> list[Any] | None:
-    """`out` as arrays: of a pair out[0] and out[1]; None where it is None."""
+    """Return `out` as a list of arrays, with the names out[0] and out[1] for a pair; None if it is None."""
     if isinstance(out, (tuple, list)):
         return [operands.as_array(a, f"out[{k}]", handle) for k, a in enumerate(out)]
     return None if out is None else [operands.as_array(out, "out", handle)]

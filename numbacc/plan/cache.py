@@ -1,4 +1,4 @@
-"""Plans by what decides them: one bounded cache per operation family, the same for all."""
+"""Caches of plans: one bounded cache for each family of operations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..base import checks
 
 
 class CacheInfo(NamedTuple):
-    """The state of a cache of plans; the first four as `functools.lru_cache` names them.
+    """The state of a cache of plans; the first four fields are named as in `functools.lru_cache`.
 
     Attributes:
-        hits, misses: calls that found their plan, and that did not: those that were refused, too.
-        maxsize, currsize: plans, at most and now.
-        maxbytes, currbytes: of what libraries hold, or ask for, for the plans; None where that is not limited.
+        hits, misses: calls that found their plan, and those that did not, including calls that raised an error.
+        maxsize, currsize: the most plans, and the current number.
+        maxbytes, currbytes: bytes that libraries hold or request for the plans; maxbytes is None if there is no limit.
     """
 
     hits: int
@@ -27,20 +27,20 @@ class CacheInfo(NamedTuple):
 
 
 class PlanCache:
-    """Plans by what decides them; the one used longest ago is dropped first. Threads may share it.
+    """A bounded cache of plans; the least recently used plan is dropped first. Threads may share it.
 
-    A plan that is dropped while it runs lives until it is done, and one that was captured as long as its graph.
+    A plan that is dropped while it runs lives until it is done; a captured plan lives as long as its graph.
 
     Args:
-        make: makes the plan of a key's parts; or returns None, or raises, where there is none: nothing is kept then.
-        count: how many plans are kept at most.
-        nbytes: how many `library_bytes` of all plans together; None for any number.
-        forget: forgets what else `cache_clear` is to forget.
+        make: makes the plan from a key's parts. If it returns None or raises an error, nothing is kept.
+        count: the most plans to keep.
+        nbytes: the most `library_bytes` of all plans together; None for no limit.
+        forget: clears other things that `cache_clear` should clear.
 
     Attributes:
         known: the plans by their keys.
-        hits: how many calls found theirs. It is the clock that tells which plan was used longest ago: nothing is moved,
-            no lock is taken.
+        hits: number of calls that found their plan. It also serves as the clock that orders plans by last use, so that
+            no entry is moved and no lock is needed.
     """
 
     def __init__(
@@ -53,14 +53,15 @@ class PlanCache:
         self._make, self._forget = make, forget
         self._count, self._nbytes = count, nbytes
         self.known: dict[Hashable, Any] = {}
-        #: Reentrant: what is dropped under it is finalized there, and may come back here.
+        #: Reentrant: objects that are dropped under the lock run their finalizers there, which may call this class
+        #: again.
         self._lock = threading.RLock()
         self.hits = self._misses = 0
-        #: How often all plans were forgotten: one that was being made then is not kept.
+        #: How often the cache was cleared: a plan whose creation started before a clear is not kept.
         self._cleared = 0
 
     def hit(self, key: tuple[Any, ...]) -> Any:
-        """The plan of a key if it is there, else None.
+        """Return the plan of a key if it exists, else None.
 
         Raises:
             TypeError: a part of the key cannot be hashed.
@@ -71,15 +72,15 @@ class PlanCache:
         return plan
 
     def find(self, key: tuple[Any, ...]) -> Any:
-        """The plan of a key, found or made."""
+        """Return the plan of a key, found or made."""
         try:
             plan = self.known.get(key)
         except TypeError:
-            # An option that cannot be hashed is not one that we know, and is named where it is checked.
+            # An option that cannot be hashed is invalid; the check of the options names it.
             return self._make(*key)
         if plan is None:
             return self._add(key)
-        self.hits = plan.used = self.hits + 1  # as `hit`, which would be one more call
+        self.hits = plan.used = self.hits + 1  # inlined from `hit`, to save a call
         return plan
 
     def _add(self, key: tuple[Any, ...]) -> Any:
@@ -91,33 +92,33 @@ class PlanCache:
         with self._lock:
             if self._cleared != before:
                 return plan
-            # Another thread may have made it meanwhile.
+            # Another thread may have made it in the meantime.
             plan = self.known.setdefault(key, plan)
             plan.used, plan.cache = self.hits, self
             self.trim()
         return plan
 
     def trim(self) -> None:
-        """Drop what is too much."""
+        """Drop plans until the limits are met."""
         with self._lock:
             plans = self.known
             used = self._bytes()
             while len(plans) > self._count or (self._nbytes is not None and plans and used > self._nbytes):
-                # Of plans used at the same time the one made first; a dictionary keeps them in that order.
+                # Among plans with the same last use, drop the one made first; a dict keeps them in that order.
                 oldest = min(plans, key=lambda key: plans[key].used)
                 used -= plans.pop(oldest).library_bytes
 
     def _bytes(self) -> int:
-        # A library's plans may be made, and so known, in one thread while another looks here.
+        # A library's plans may be created in one thread while another thread runs this.
         return 0 if self._nbytes is None else sum(plan.library_bytes for plan in self.known.values())
 
     def info(self) -> CacheInfo:
-        """The cache's counts and bytes."""
+        """Return the cache's counts and bytes."""
         with self._lock:
             return CacheInfo(self.hits, self._misses, self._count, len(self.known), self._nbytes, self._bytes())
 
     def clear(self) -> None:
-        """Forget all plans, and count anew."""
+        """Drop all plans and reset the counts."""
         with self._lock:
             self.known.clear()
             self.hits = self._misses = 0
@@ -126,7 +127,7 @@ class PlanCache:
             self._forget()
 
     def limit(self, count: int | None, nbytes: int | None) -> tuple[int, int | None]:
-        """Set limits where they are given, and return both."""
+        """Set the given limits, and return both."""
         with self._lock:
             self._count = self._count if count is None else count
             self._nbytes = self._nbytes if nbytes is None else nbytes
@@ -137,11 +138,11 @@ class PlanCache:
 def functions_of(
     cache: PlanCache, module: str
 ) -> tuple[Callable[[], CacheInfo], Callable[[], None], Callable[..., tuple[int, int | None]]]:
-    """The public functions of a family's cache: `cache_info`, `cache_clear`, `cache_limit`, for the family's module."""
+    """Return `cache_info`, `cache_clear` and `cache_limit` of a family's cache, for the family's module."""
     family = module.split(".")[1]
 
     def cache_info() -> CacheInfo:
-        """Hits, misses, the limit and the number of plans, as `functools.lru_cache` names them; and bytes.
+        """Return hits, misses, limit and number of plans, named as in `functools.lru_cache`, and bytes.
 
         Example:
             >>> FAMILY.cache_clear()
@@ -152,7 +153,7 @@ def functions_of(
         return cache.info()
 
     def cache_clear() -> None:
-        """Forget all plans, and what libraries hold for them. Compiled kernels and everything on disk stay.
+        """Drop all plans and the resources that libraries hold for them. Compiled kernels and files on disk stay.
 
         Example:
             >>> FAMILY.cache_clear()
@@ -162,17 +163,16 @@ def functions_of(
         cache.clear()
 
     def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]:
-        """How many plans are kept at most, and of how many bytes; the least recently used are dropped first.
+        """Set or return the cache's limits of plans and bytes. The least recently used plans are dropped first.
 
-        Plans hold no scratch memory: it is lent to each call, and shared. A library's plan counts as large as
-        the scratch memory that it asks for. Where the family's libraries hold nothing that would count, the limit in
-        bytes is None.
+        Plans hold no scratch memory: calls borrow it and share it. A library's plan counts with the bytes of scratch
+        memory that it requests. If the family's libraries hold nothing that counts, the limit in bytes is None.
 
         Args:
-            count, nbytes: the new limits; None leaves one as it is.
+            count, nbytes: the new limits; None leaves a limit unchanged.
 
         Returns:
-            (count, nbytes), as they are now.
+            the current limits (count, nbytes).
 
         Raises:
             OptionError: a limit is negative or not an integer.

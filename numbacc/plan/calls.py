@@ -1,7 +1,7 @@
-"""Public functions that are made of one signature: the call, its short path through the cache, and `function.plan`.
+"""Public functions generated from one signature: the call, its fast path through the cache, and `function.plan`.
 
-A family writes the signature, the docstring, and how arguments become a plan and arrays (a `PlannedCall`). `planned`
-makes the rest of these. What it makes are plain functions: `help`, `inspect.signature` and `pickle` treat them as such.
+A family defines the signature, the docstring, and how arguments become a plan and arrays (a `PlannedCall`). `planned`
+generates the rest. It generates plain functions, so `help`, `inspect.signature` and `pickle` work as usual.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .saved import Saved, check_kept, saves
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
-#: How an option is annotated -> the test of its type that lets a call take the short path. Keys of a cache take 1.0 and
-#: True for 1.
+#: An option's annotation -> the type test that a call must pass for the fast path. A test is needed because 1.0, True
+#: and 1 are equal as keys of a cache.
 _USUAL = {
     "bool": "({0} is False or {0} is True)",
     "int": "type({0}) is int",
@@ -35,10 +35,10 @@ _USUAL = {
 }
 
 
-#: A call whose plan is known: the plan, its inputs, its outputs or None where it makes them, the stream's handle, and
-#: the scalars that `Plan.run` takes. A plain tuple, which is made in less time than anything with names.
+#: A call whose plan is known: the plan, its inputs, its outputs (None if it allocates them), the stream's handle, and
+#: the scalars for `Plan.run`. It is a plain tuple because that is fastest to create.
 PlannedCall = tuple[Any, Sequence[Any], "Sequence[Any] | None", int, Sequence[Any]]
-#: The same of options with a test of their own.
+#: The test of options with a guard.
 _GUARDED = "({0} is default_{0} or type({0}) is int or is_usual_{0}({0}))"
 
 
@@ -47,9 +47,9 @@ class PlannedFunction(Protocol[P, R]):
 
     Attributes:
         plan: the function that returns the plan of a call.
-        request, supports: make a request of a call of cuDNN, and ask whether cuDNN has a plan for it.
-        backward, backward_data, backward_filter: its gradients, as far as it has them.
-        py_func: what it is of numbers, where kernels of one's own may call it.
+        request, supports: functions that make a cuDNN request from a call, and check whether cuDNN has a plan for it.
+        backward, backward_data, backward_filter: its gradients, if it has them.
+        py_func: the equivalent function of scalars, if user-defined kernels may call it.
     """
 
     __name__: str
@@ -67,7 +67,7 @@ class PlannedFunction(Protocol[P, R]):
 
 
 class Decorator(Protocol):
-    """What `planned` returns."""
+    """The decorator that `planned` returns."""
 
     def __call__(self, body: Callable[P, R], /) -> PlannedFunction[P, R]:
         """Make the public function."""
@@ -97,43 +97,44 @@ def planned(
     of: Any = None,
     short: bool = True,
 ) -> Decorator:
-    """Make a public function and its `plan` of a function that returns a `PlannedCall`: a decorator.
+    """Return a decorator that makes a public function and its `plan` from a function that returns a `PlannedCall`.
 
-    The short path looks for a plan under the key (`make`, function's name, options in order, layout of out or None,
-    layouts of the optional arrays if the function has any, layouts of the arrays). It is taken for arrays that have a
-    layout, and for options of the types that their annotations name. The decorated function checks everything else, and
+    The fast path looks for a plan under the key (`make`, function's name, options in order, layout of out or None,
+    layouts of the optional arrays if the function has any, layouts of the arrays). It handles arrays that have a
+    layout, and options of the types that their annotations name. The decorated function checks everything else, and
     must look for the plan under the same key.
 
     Args:
-        cache: where its plans are.
+        cache: the cache of its plans.
         plan: the class of its plans, by name.
-        arrays, optional: names of parameters, separated by blanks. They are all arrays but `out`. An optional one
-            needs those before it.
-        example: the lines of the example of `plan`; NAME stands for the function's name. By default the plan of the
+        arrays, optional: names of parameters, separated by blanks: all arrays except `out`. An optional array requires
+            those before it.
+        example: the lines of the example of `plan`; NAME stands for the function's name. By default, the plan of the
             function's own example, and its op.
-        make: the function that keys begin with, of a cache that calls it with the other parts. Or a tuple of all parts
-            that stand before the options, in the place of the name.
+        make: the first part of keys: the function that a cache calls with the other parts. Or a tuple of all parts
+            before the options, which replaces the name.
         call: how the plan is called; by default with the arrays.
-        note: more about `plan`.
-        defaults: parameters that must have their defaults on the short path; they are in no key.
+        note: more text about `plan`.
+        defaults: parameters that must have their defaults on the fast path; they are in no key.
         calls_only: parameters that `plan` does not have, besides stream and return_saved.
-        extras: names of optional arrays of which each may be missing. The key has a tuple of their layouts, None where
-            all are missing. With extras, the key has a tuple of the layouts of `out`, too.
+        extras: names of optional arrays; each may be missing. The key has a tuple of their layouts, or None if
+            all are missing. With extras, the key also has a tuple of the layouts of `out`.
         passes: (parameters, function): numbers that are in no key, and (plan, numbers) -> the scalars of the plan's
-            run. One of them may be among the extras: it is an array or an integer.
-        guards: options -> whether a value that is neither the default nor an integer is usual, where the annotation
-            does not tell.
-        pair: whether plans may have a second result, which has no `out`.
-        opens: names of what a saved object holds, in its order; users may pass the object as the first of them. Or
-            (parameter, function): if the parameter is a saved object, the function is called with the defaults of all
-            parameters and with all arguments by name, and returns the arguments that the call has instead.
-        keep: names of what the saved object holds: parameters, arrays first; a name that is no parameter stands for the
-            result. Or a function that is called with the arguments of a call with return_saved=True, but that one, and
-            returns what the call returns.
-        run, prepare: run the plan, or make it ready and return it, where the decorated function returns something else
-            than a `PlannedCall`: what it returns are their arguments.
-        of: the function whose gradient this is.
-        short: False if there is no short path.
+            run. One of them may be among the extras: it is then an array or an integer.
+        guards: options -> a test whether a value that is neither the default nor an integer is usual, for options whose
+            annotation does not define a test.
+        pair: True if plans may have a second result, which has no `out`.
+        opens: names of a saved object's contents, in order; users may pass the object as the first of them. Or
+            (parameter,
+            function): if the parameter is a saved object, the function is called with the defaults of all parameters
+            and with all arguments by name, and returns the arguments to use instead.
+        keep: names of the saved object's contents: parameters, arrays first; a name that is no parameter stands for the
+            result. Or a function that is called with the arguments of a call with return_saved=True (but without
+            return_saved), and returns the call's result.
+        run, prepare: functions that run the plan, or prepare and return it, if the decorated function does not return a
+            `PlannedCall`; its results are their arguments.
+        of: the function that this is the gradient of.
+        short: False to omit the fast path.
     """
 
     def decorate(body: Callable[P, R]) -> PlannedFunction[P, R]:
@@ -154,7 +155,7 @@ def planned(
         forward = name.removesuffix("_backward") if of is None else of.__name__
 
         def opened(called: str, names: Sequence[str]) -> list[str]:
-            """Lines that take the arguments of a call from a saved object."""
+            """Return lines that replace the arguments of a call by the contents of a saved object."""
             if opens is None:
                 return []
             if isinstance(opens, str):
@@ -228,12 +229,12 @@ _DOC = """Return the plan that `{name}` runs for these arguments, ready to run.
 
 
 def _named(names: Sequence[str], without: str = "") -> str:
-    """Text of arguments that are passed by name."""
+    """Return the text of arguments that are passed by name."""
     return ", ".join(f"{each}={each}" for each in names if each != without)
 
 
 def _keeping(name: str, family: str, held: list[str], arrays: list[str], parameters: Parameters) -> list[str]:
-    """Lines that make the result of a call and a saved object that holds what has these names, in this order."""
+    """Return lines that compute a call's result and a saved object with these contents, in this order."""
     given = _named(parameters.names, "return_saved")
     kept = [each for each in held if each in arrays]
     own = [each for each in held if each in kept or each not in parameters.names]
@@ -252,7 +253,7 @@ def _keeping(name: str, family: str, held: list[str], arrays: list[str], paramet
 
 
 def _returns(name: str, held: list[str], arrays: list[str], names: list[str]) -> str:
-    """The docstring's text on `return_saved`."""
+    """Return the docstring's text on `return_saved`."""
     fixed, result = [each for each in held if each in arrays], "the result"
     more = f" Do not change {_listed(fixed)} before that call, nor pass an `out` that shares their memory."
     more = more.replace("their", "its") if len(fixed) == 1 else more if fixed else ""
@@ -266,9 +267,10 @@ def _listed(names: list[str]) -> str:
 
 
 def opening(of: str, held: Sequence[str]) -> str:
-    """Return the text that replaces arguments by what a saved object of the function `of` holds.
+    """Return the text that replaces arguments by the contents of a saved object of the function `of`.
 
-    Users may pass the object as the first of these arguments. The text needs `Saved` and `defaults`, of the others.
+    Users may pass the object as the first of these arguments. The text needs `Saved`, and `defaults` of the other
+    arguments.
     """
     given = ", ".join([f"{each!r}: {each}" for each in held[1:]])
     taken = f"{', '.join(held)} = {held[0]}.opened({of!r}, {{{given}}}, defaults)"
@@ -276,7 +278,7 @@ def opening(of: str, held: Sequence[str]) -> str:
 
 
 def _example(name: str, family: str, text: str | None) -> str:
-    """The lines of the example of `plan`: the function's own up to its call, of which the plan is made."""
+    """Return the lines of `plan`'s example: the function's own example, with a plan instead of the call."""
     call = f"{family}.{name}("
     lines = [line.strip() for line in (text or "").rpartition("Example:")[2].split("\n")]
     last = next(k for k, line in enumerate(lines) if call in line)
@@ -295,10 +297,10 @@ def _short(
     first: list[str], parameters: Parameters, arrays: list[str], optional: list[str], defaults: list[str],
     guards: Mapping[str, Any], forms: Mapping[str, Any], pair: bool, extras: list[str], passes: list[str],
 ) -> list[str]:  # fmt: skip
-    """Lines of the short path, for device arrays. All else, and all that is wrong, is left to the function."""
+    """Return the lines of the fast path, for device arrays. The function handles all other calls and all errors."""
     apart = {"out", "stream", "return_saved", *arrays, *optional, *defaults, *extras, *passes}
     options = [each for each in parameters.names if each not in apart]
-    # NumPy arrays have no layout, and the AttributeError would take longer than this test.
+    # NumPy arrays have no layout, but catching the AttributeError would take longer than this test.
     tests = [f"type({arrays[0]}) is not ndarray", *(_is_default(each, parameters) for each in defaults)]
     for each in options:
         test = _GUARDED if each in guards else _USUAL.get(parameters.annotations[each], "")
@@ -338,7 +340,7 @@ def _short(
     lines = [
         f"    if {' and '.join(tests)}:",
         "        given = out",
-        # What is wrong is found again, and told, by the function: the same as for NumPy arrays.
+        # The function finds any error again and reports it, in the same way as for NumPy arrays.
         "        try:",
         "            handle = handle_of(stream)",
         f"            if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",

@@ -1,4 +1,4 @@
-"""The plans of operations that normalize rows; of gradients, with the sums over all rows that weights have."""
+"""The plans of operations that normalize rows, and of their gradients, including the weights' sums over all rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .tasks import TaskPlan
 
 
 class RowPlan(TaskPlan, RowExecutable):
-    """A planned operation on rows, of a `RowTask`. Call it with arrays laid out as those it was made for."""
+    """A planned operation on rows, of a `RowTask`. Call it with arrays of the layouts that it was made for."""
 
 
 class GradientPlan(TaskPlan):
-    """A planned gradient: of rows, and by sums over all of them of weights.
+    """A planned gradient of rows and, by sums over all rows, of weights.
 
     Args:
-        task: the gradient of rows; `reference` returns all results. Behind its output come those that have one element
-            a row, in scratch memory.
-        reduction: the sums, of the first two inputs and of these.
-        sums: the same as `row_sums.RowSums` has it.
-        scalars: as of `TaskPlan`, for the former.
+        task: the gradient of rows; `reference` returns all results. After its output come outputs with one element per
+            row, in scratch memory.
+        reduction: the sums, over the first two inputs and these outputs.
+        sums: the same sums in the form of `launch.RowSums`.
+        scalars: the scalars of `task`, as in `TaskPlan`.
     """
 
     task: RowTask
@@ -43,7 +43,7 @@ class GradientPlan(TaskPlan):
         )
         alone = task.replace(outputs=task.outputs[:1], writes=task.writes[:1], stats=0)
         self._together = RowSums(alone, sums, reduction.outputs)
-        # Without rows sums of nothing are still to be written.
+        # Without rows, the sums, which are 0, must still be written.
         self.empty = self._sums.empty
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:

@@ -18,9 +18,9 @@ class Saved(NamedTuple):
 
     Attributes:
         op: the name of the forward function.
-        arrays: name in the signature of the gradients -> array. They must not change until then.
+        arrays: argument name of the gradients -> array. They must not change until the gradients are computed.
         options: name -> value.
-        maker: the user's kernel or reduction that made the object, and its gradient at that time; None of other
+        maker: the user-defined kernel or reduction that made the object, and its gradient at that time; None for other
             functions.
     """
 
@@ -34,11 +34,11 @@ class Saved(NamedTuple):
         return f"<saved by {self.op}: {', '.join([*self.arrays, *options])}>"
 
     def check(self, op: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        """Raise unless a call of the gradients repeats nothing, or the same.
+        """Raise an error unless a call of the gradients repeats no argument, or repeats it with the same value.
 
         Args:
             op: the forward function of these gradients.
-            given: arguments of the call that the object has, too.
+            given: arguments of the call that the object holds, too.
             defaults: name -> the value of an argument that is not given.
 
         Raises:
@@ -54,13 +54,13 @@ class Saved(NamedTuple):
                 raise OptionError(f"{name} is given, and saved has another {name} from {op}: leave {name} out")
 
     def opened(self, op: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arrays and options in order; arguments and errors as of `check`."""
+        """Return the arrays and options in order; arguments and errors are those of `check`."""
         self.check(op, given, defaults)
         return (*self.arrays.values(), *self.options.values())
 
 
 def saves(return_saved: Any) -> bool:
-    """Whether a forward function returns a saved object. Call it before anything is written.
+    """Return whether a forward function returns a saved object. Call it before anything is written.
 
     Raises:
         OptionError: return_saved is neither True nor False.
@@ -69,7 +69,7 @@ def saves(return_saved: Any) -> bool:
 
 
 def check_kept(names: Sequence[str], arrays: Sequence[Any], out: Any, handle: int) -> None:
-    """Raise LayoutError where writing to `out` would change arrays that the gradients need. Some may be None."""
+    """Raise LayoutError if writing to `out` would change arrays that the gradients need. Some arrays may be None."""
     for target in outs_of(out, handle) or ():
         for name, array in zip(names, arrays, strict=True):
             if array is not None and operands.overlap(operands.as_array(array, name, handle), target):
@@ -77,7 +77,7 @@ def check_kept(names: Sequence[str], arrays: Sequence[Any], out: Any, handle: in
 
 
 def _is(value: Any, other: Any) -> bool:
-    """Whether two arguments are equal. Arrays are compared by identity."""
+    """Return whether two arguments are equal. Arrays are compared by identity."""
     if value is other:
         return True
     plain = (bool, int, float, str, np.number)

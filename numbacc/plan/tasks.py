@@ -1,8 +1,8 @@
 """The plan of a task: it checks arguments and runs the kernels, or the reference in NumPy.
 
-A module of functions decides which views of its arguments are operands (two halves of one array, say), and which
-formula and reference they need. The plan of each kind of kernels inherits from `TaskPlan` and from the operation that
-makes the kernels. `MapPlan` is the plan of elementwise tasks and of other tasks with one kernel.
+A module of functions decides which views of its arguments are operands (such as two halves of one array), and which
+formula and reference they need. The plan of each kind of kernel inherits from `TaskPlan` and from the operation that
+builds the kernels. `MapPlan` is the plan of elementwise tasks and of other single-kernel tasks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .base import Plan
 
 
 class TaskPlan(Plan, TaskOperation):
-    """A planned task. Call it with arrays laid out as those it was made for.
+    """A planned task. Call it with arrays of the layouts that it was made for.
 
     Args:
-        task: what it is.
-        scalars: the scalar arguments of all runs, as words; the reference knows them. Empty if each run has others.
+        task: the task.
+        scalars: the scalar arguments of all runs, as words; the reference knows them. Empty if each run has its own.
     """
 
     def __init__(self, task: Any, scalars: Sequence[int] = ()):
@@ -62,7 +62,7 @@ class TaskPlan(Plan, TaskOperation):
 
     @staticmethod
     def _is_new(result: Any, made: Layout, seen: Sequence[Any]) -> bool:
-        """True if a result is an array of its own, laid out as it is to be, so that it need not be copied."""
+        """Return True if a result is a new array with the wanted layout, so that it need not be copied."""
         return (
             type(result) is np.ndarray
             and result.base is None
@@ -72,11 +72,11 @@ class TaskPlan(Plan, TaskOperation):
 
 
 class MapPlan(TaskPlan, MapExecutable):
-    """A planned elementwise operation, of a `MapTask`. Call it with arrays laid out as those it was made for."""
+    """A planned elementwise operation, of a `MapTask`. Call it with arrays of the layouts that it was made for."""
 
 
 def _viewer(task: Any, part: View, array: Layout, shape: tuple[int, ...]) -> Callable[[Any], Any] | None:
-    """Return a function that takes an operand's part of a NumPy array; None where it is all of it."""
+    """Return a function that returns an operand's part of a NumPy array; None if the operand is the whole array."""
     shape = shape if part.shape is None else part.shape
     if task.as_bits and info(array.dtype).is_scaled:
         return lambda whole: numpy_view(whole, part.offset, shape, part.strides, np.dtype(np.uint8))
@@ -85,6 +85,6 @@ def _viewer(task: Any, part: View, array: Layout, shape: tuple[int, ...]) -> Cal
     ):
         return None
     if array.dtype.isbuiltin == 1 and array.strides == row_major_strides(array.shape, array.itemsize) and array.size:
-        # NumPy's constructor takes a third of the time, but only memory without gaps, of its own dtypes.
+        # NumPy's constructor takes a third of the time, but supports only contiguous memory and NumPy's own dtypes.
         return lambda whole: np.ndarray(shape, array.dtype, whole, part.offset, part.strides)
     return lambda whole: numpy_view(whole, part.offset, shape, part.strides)

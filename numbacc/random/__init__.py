@@ -1,4 +1,4 @@
-"""cuRAND's random numbers, pseudo- and quasi-random: the same on the CPU and on GPUs.
+"""cuRAND's pseudo-random and quasi-random numbers, the same on the CPU and on GPUs.
 
     >>> g = numbacc.random.Generator("philox", seed=7, device="cpu")  # or on the current GPU, without device=
     >>> g.random(3, dtype="float64")
@@ -14,33 +14,33 @@
     >>> [child.state.seed != g.state.seed for child in g.spawn(2)]
     [True, True]
 
-A generator is a sequence of random outputs and a position in it. Every method takes a number of outputs that follows
-from its name, the dtype and how many values are asked for, never from the values or the device:
+A generator is a sequence of random outputs, and a position in it. How far a call advances the position depends only on
+the method, the dtype and the number of values, never on the drawn values or the device:
 
 | method | outputs per value |
 |---|---|
 | bits, random, uniform | 1; for uint64 and float64 two |
 | dropout_mask | 1 |
 | integers | 2; 4 where high - low > 2^32 |
-| normal, lognormal, poisson | 1; in float64 of philox and xorwow 2; in whole rounds, see `Generator.normal` |
+| normal, lognormal, poisson | 1; 2 in float64 of philox and xorwow; in whole rounds, see `Generator.normal` |
 
-An output has 32 bits; a value of several begins at a multiple of as many. Of the quasi-random kinds every method takes
-one output per value, of 32 or 64 bits.
+An output has 32 bits. A value made of several outputs begins at a multiple of their number. With quasi-random kinds,
+every method takes one output of 32 or 64 bits per value.
 
-Without `dtype=` floats are float32, integers int64. Everything but normal, lognormal and poisson is the same to the
-last bit on every device; those are cuRAND's formulas, and what that promises is said with them.
+Without `dtype=`, floats are float32 and integers are int64. All methods but normal, lognormal and poisson give the same
+bits on every device. These three use cuRAND's algorithms; their docstrings describe the accuracy.
 
-On the CPU kind "philox" needs NumPy only, but for poisson. All else there comes from cuRAND's host generators: without
-cuRAND it raises LibraryError, which says what to install.
+On the CPU, kind "philox" needs only NumPy, except for poisson. Everything else on the CPU uses cuRAND's host
+generators. Without cuRAND it raises LibraryError, which says what to install.
 
-Graphs that `numbacc.graph` and others capture can draw all of kind "philox" but poisson and single numbers. Each launch
-draws new numbers: launch k has the numbers of call k. For this the first captured draw moves the generator's position
-to the GPU; the capture itself draws nothing. All else goes through cuRAND's state on the GPU and raises
-UnsupportedError in a capture: use kind "philox", or draw before, and into the same array (`out=`) between launches.
-docs/random.md says more.
+CUDA graphs, captured by `numbacc.graph` or another library, can contain draws of kind "philox", but not poisson and not
+single numbers. Each launch draws new numbers: launch k draws the numbers of call k. For this, the first captured draw
+moves the generator's position to the GPU; the capture itself draws nothing. All other draws use cuRAND's state on the
+GPU, and raise UnsupportedError in a capture. Use kind "philox", or draw before the capture, and into the same array
+(`out=`) between launches. docs/random.md has details.
 
-What follows from a call's arguments and the layout of its result is decided once and kept: `cache_info` counts these
-plans, of which `cache_limit` keeps 1024 unless it is told otherwise.
+A plan holds everything that follows from a call's arguments and the layout of its result. `cache_info` counts the
+cached plans. The cache keeps 1024 of them by default; change that with `cache_limit`.
 """
 
 from ..base.keywords import explain_methods

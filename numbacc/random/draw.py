@@ -1,4 +1,4 @@
-"""Draws: which function of cuRAND's, and which formula behind it, for how many outputs of the sequence."""
+"""Draws: the function of cuRAND, the formula that is applied to its output, and the number of outputs used."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from ..libraries.curand import CHEAP, SequenceKind, rounds
 
 
 class Draw(NamedTuple):
-    """A draw, but for its size and its target.
+    """A draw, without its size and its target.
 
     Attributes:
-        formula: what makes values of memory: a key of `kernels.random.draws.FORMULAS` and `reference.random.FORMULAS`.
+        formula: the formula that turns memory into values: a key of `kernels.random.draws.FORMULAS` and
+            `reference.random.FORMULAS`.
         function: cuRAND's function that fills the memory.
         arguments: its last arguments.
         words: 32-bit words of memory per value.
-        makes: elements that `function` makes for a value.
-        round: values that are made together; a draw begins and ends with a round.
+        makes: elements that `function` makes per value.
+        round: number of values that are made together; a draw begins and ends with a whole round.
         outputs: outputs of the sequence per value.
         parameters: (u, v, a, b) of the formula.
-        direct: the dtype in which `function` itself writes the values, if it does.
-        own: a formula of `reference.random` and `kernels.random.draws` that makes the values of Philox's words; ""
-            where there is none.
-        in_turns: whether it takes the words in the order of cuRAND's float64 normals.
-        whole: True where memory must be filled by one call: quasi-random points, dimension by dimension.
+        direct: the dtype of the values that `function` itself writes, or "".
+        own: the formula of `reference.random` and `kernels.random.draws` that makes the values from Philox's words; ""
+            if there is none.
+        in_turns: whether it uses the words in the order of cuRAND's float64 normals.
+        whole: True if one call must fill the memory: quasi-random points, which are stored by dimension.
     """
 
     formula: str
@@ -44,15 +45,15 @@ class Draw(NamedTuple):
 
     @property
     def pads(self) -> bool:
-        """True where the last round is made to its end, since that is cheaper than to enter the sequence again."""
+        """True if it is cheaper to generate the whole last round than to enter the sequence again."""
         return self.round * self.outputs <= CHEAP
 
     def start(self, position: int) -> int:
-        """The first position from `position` on at which a round starts."""
+        """Return the first position at or after `position` at which a round starts."""
         return round_up(position, self.round * self.outputs)
 
     def length(self, count: int) -> int:
-        """Outputs of the sequence that `count` values take."""
+        """Return the number of the sequence's outputs that `count` values use."""
         return round_up(count, self.round) * self.outputs
 
 
@@ -63,7 +64,7 @@ def of_words(
     dtype: np.dtype[Any],
     parameters: tuple[int, int, float, float] = (0, 0, 0.0, 0.0),
 ) -> Draw:
-    """Values that `formula` makes of random words: of so many each, or of one output of a quasi-random kind."""
+    """Describe values that `formula` makes of `words` random words each, or of one output of a quasi-random kind."""
     kind = sequence.row
     outputs = 1 if kind.quasi else words
     memory = kind.bits // 32 if kind.quasi else words
@@ -84,7 +85,7 @@ def of_words(
 
 
 def of_values(sequence: SequenceKind, function: str, arguments: tuple[float, ...], native: str, own: str) -> Draw:
-    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same."""
+    """Describe values that cuRAND makes in dtype `native`; for philox, the formula `own` makes the same values."""
     double = native == "float64"
     each = rounds(sequence, double)
     own = own if sequence.kind == "philox" else ""
@@ -105,5 +106,5 @@ def of_values(sequence: SequenceKind, function: str, arguments: tuple[float, ...
 
 
 def in_order(made: Layout) -> bool:
-    """Whether an array's elements lie in memory in C order, without gaps."""
+    """Return whether an array's elements are contiguous in C order."""
     return made.size <= 1 or made.strides == row_major_strides(made.shape, made.itemsize)

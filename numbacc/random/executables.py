@@ -1,7 +1,6 @@
-"""Executables that write random numbers into device arrays: kernels of Philox's words, or cuRAND, then a kernel.
+"""Executables that write random numbers into device arrays: kernels that compute Philox, or cuRAND and a kernel.
 
-Each is an `Executable` of one draw into arrays of one layout; what differs from call to call are its scalars, as
-`DrawPlan` has them.
+Each is an `Executable` for one draw into arrays of one layout. The scalars differ from call to call; see `DrawPlan`.
 """
 
 from __future__ import annotations
@@ -22,15 +21,16 @@ from ..kernels.random.spec import DRAW_WORDS, AdvanceSpec, DrawSpec, groups_of
 from ..runtime.launch_order import MAX_THREADS, LaunchOrder
 from .draw import Draw, in_order
 
-#: Values that go through scratch memory at a time, where the sequence can be had in pieces.
+#: Number of values that go through scratch memory at a time, if the sequence can be generated in pieces.
 PIECE = 1 << 24
 _LOW = 0xFFFFFFFF
 
 
 class KernelDraw:
-    """Kernels that make values of Philox's words, for arrays that start anywhere.
+    """Kernels that make values from Philox's words, for arrays at any address.
 
-    There is one for each alignment of the array and each position of the first word in its group of four: 64 at most.
+    There is one kernel for each alignment of the array and each position of the first word in its group of four: at
+    most 64.
     """
 
     workspace_bytes = library_bytes = 0
@@ -40,16 +40,16 @@ class KernelDraw:
         source = "philox in turns" if draw.in_turns else "philox"
         self._kernel, self._size = _Kernel(draw, made, source, draw.own), made.size
         self.backend = "simulator" if simulated() else "kernel"
-        #: What was loaded last, in words.
+        #: Describes the kernel that was loaded last.
         self.algorithm = _described(self._kernel.order(0, 0, 0, made.size))
         self._launchers: list[Any] = [None] * 64
-        #: What is called of these.
+        #: The functions that launch these.
         self._launches: list[Any] = [_unknown] * 64
-        #: All that were made: two threads may make one, and call either.
+        #: All launchers: two threads may each make the same one, and call either.
         self._made: list[Any] = []
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """Compile and load what a new generator's first draw needs."""
+        """Compile and load the kernel for a new generator's first draw."""
         self._launcher(addresses[0], 0)
 
     def _launcher(self, address: int, first: int) -> Any:
@@ -64,13 +64,13 @@ class KernelDraw:
         return found
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
-        """As `Executable.launch`."""
+        """Do what `Executable.launch` does."""
         seed, first, _, _ = scalars
         address = addresses[0]
         return self._launches[(address & 15) << 2 | first & 3](stream, scratch, addresses, (seed, first >> 2))
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
-        """As `Executable.launch_unchecked`."""
+        """Do what `Executable.launch_unchecked` does."""
         (address,), (seed, first, _, _) = addresses, scalars
         return self._launcher(address, first).launch_unchecked(stream, scratch, addresses, (seed, first >> 2))
 
@@ -80,7 +80,7 @@ class KernelDraw:
 
 
 class PositionedDraw:
-    """`KernelDraw` from a position on the GPU: a kernel moves it to the draw, the next one makes the values.
+    """A `KernelDraw` whose position is on the GPU: one kernel advances the position, the next makes the values.
 
     Its arrays are the result and the position. There is a kernel for each alignment of the result.
     """
@@ -93,7 +93,7 @@ class PositionedDraw:
         self._kernel, self._size = _Kernel(draw, made, source, draw.own, positioned=True), made.size
         self.backend = "simulator" if simulated() else "kernel"
         span = draw.round * draw.outputs
-        #: Words of a group that may come before the draw's first.
+        #: The most words of a group that may precede the draw's first word.
         self._most_skipped = 4 - math.gcd(4, span)
         self._advance = launcher_class()(_advance(made.device, span, draw.length(made.size)))
         self._launchers: dict[int, Any] = {}
@@ -103,7 +103,7 @@ class PositionedDraw:
         return self._kernel.order(aligned, self._most_skipped, 0, self._size)
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """As `Executable.ready`."""
+        """Do what `Executable.ready` does."""
         self._launcher(addresses[0] & 15, None)
 
     def _launcher(self, aligned: int, stream: int | None) -> Any:
@@ -111,7 +111,7 @@ class PositionedDraw:
         if found is None:
             order, others = self._order(aligned), list(self._launchers.values())
             if others and stream is not None and runtime().is_capturing(stream):
-                # Nothing is compiled in a capture that need not be.
+                # In a capture, avoid unnecessary compilation.
                 if not launcher_class().is_loaded(order.kernel, order.device):
                     order = for_any_alignment(order._replace(kernel=others[0].order.kernel), order.alignment)
                 return launcher_class()(order)
@@ -120,20 +120,20 @@ class PositionedDraw:
         return found
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
-        """As `Executable.launch_unchecked`."""
+        """Do what `Executable.launch_unchecked` does."""
         address, position = addresses
-        # Made before anything is queued.
+        # Made before any work is queued.
         launcher = self._launcher(address & 15, stream)
         status = self._advance.launch_unchecked(stream, 0, (position,), ())
         return status or launcher.launch_unchecked(stream, 0, (address,), (position, 0))
 
     def check(self, status: int) -> None:
-        """As `KernelDraw.check`."""
+        """Do what `KernelDraw.check` does."""
         runtime().check_launch(status)
 
 
 def _advance(device: int, span: int, length: int) -> LaunchOrder:
-    """The launch that moves a position to the next multiple of `span` outputs, for a draw of `length` outputs."""
+    """Return the launch that moves a position to the next multiple of `span`, and past a draw of `length` outputs."""
     return LaunchOrder(
         kernel=AdvanceSpec(),
         device=device,
@@ -147,14 +147,14 @@ def _advance(device: int, span: int, length: int) -> LaunchOrder:
 
 
 def _unknown(stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-    """The answer where there is no kernel for such an array and position in a group yet."""
+    """Report that there is no kernel yet for this alignment and position in a group."""
     return WRONG_ALIGNMENT
 
 
 class LibraryDraw:
-    """A function of cuRAND's, which writes the array itself, or scratch memory that a kernel makes values of.
+    """A function of cuRAND that writes the array itself, or writes scratch memory that a kernel turns into values.
 
-    It is launched behind a look at everything else: cuRAND works in the current context, and in no capture.
+    It runs only after all other checks: cuRAND works in the current context, and not in a capture.
     """
 
     library_bytes = 0
@@ -163,7 +163,8 @@ class LibraryDraw:
     def __init__(self, draw: Draw, made: Layout, aligned: int):
         self._draw, self._size, self._aligned = draw, made.size, aligned
         self._kernel = _Kernel(draw, made, "memory", draw.formula)
-        #: How many values cuRAND writes into the array, where it may: it may store several at once.
+        #: How many values cuRAND writes directly into the array; 0 if it cannot, since it may store several values at
+        #: once.
         self._done = 0
         if in_order(made) and draw.direct == info(made.dtype).name and not aligned:
             self._done = made.size if draw.whole or not draw.pads else made.size // draw.round * draw.round
@@ -173,11 +174,11 @@ class LibraryDraw:
         self.backend = "simulator" if simulated() else "cuRAND"
         behind = f", {_described(self._kernel.order(aligned, 0, self._done, rest))}" if rest else ""
         self.algorithm = draw.function + behind
-        #: The number of a piece's first value -> what makes its values of scratch memory.
+        #: Number of a piece's first value -> the launcher of the kernel that turns scratch memory into the piece.
         self._launchers: dict[int, Any] = {}
 
     def _made(self, values: int) -> int:
-        """How many values cuRAND makes where so many are wanted."""
+        """Return how many values cuRAND generates to provide `values` of them."""
         return round_up(values, self._draw.round) if self._draw.pads else values
 
     def ready(self, addresses: Sequence[int]) -> None:
@@ -193,7 +194,7 @@ class LibraryDraw:
         return found
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> int:
-        """As `Executable.launch_unchecked`: write the array, piece by piece, in the order of its memory."""
+        """Write the array piece by piece, in memory order; see `Executable.launch_unchecked`."""
         (address,), (_, first, _, generator) = addresses, scalars
         draw, engine = self._draw, generator._live()
         if self._done:
@@ -207,23 +208,23 @@ class LibraryDraw:
         return 0
 
     def check(self, status: int) -> None:
-        """Raise DriverError of a kernel's status; what fails of cuRAND has raised its error."""
+        """Raise DriverError for a kernel's status; cuRAND's failures have raised their errors already."""
         runtime().check_launch(status)
 
 
 def generate(draw: Draw, engine: Any, address: int, position: int, start: int, values: int, stream: int) -> None:
-    """cuRAND's values from number `start` on, at an address; value 0 is that of a position."""
+    """Generate cuRAND's values from number `start` on, at an address; value 0 is at `position`."""
     first = position + start * draw.outputs
-    # Points are counted, not their coordinates: what is generated at once then tells no position by itself.
+    # cuRAND counts points, not coordinates, so a call for all coordinates does not determine the next position.
     end = None if draw.whole or values % draw.round else first + values * draw.outputs
     engine.generate(draw.function, address, values * draw.makes, draw.arguments, first, end, stream)
 
 
 class _Kernel(NamedTuple):
-    """The kernel that makes values of groups of words, by the part of an array that it writes.
+    """The kernel that makes values from groups of words, for each part of an array.
 
     Attributes:
-        draw, made: what is drawn, and the array's layout.
+        draw, made: the draw, and the array's layout.
         source, formula, positioned: as in `DrawSpec`.
     """
 
@@ -234,19 +235,20 @@ class _Kernel(NamedTuple):
     positioned: bool = False
 
     def order(self, aligned: int, skipped: int, start: int, count: int) -> LaunchOrder:
-        """The launch for `count` values from number `start` on, the first of a group's word number `skipped`.
+        """Return the launch for `count` values from number `start` on.
 
-        `aligned` is the array's address modulo 16. Where the kernel reads its position, `skipped` is the most.
+        The first value begins at word `skipped` of a group. If the kernel reads its position, `skipped` is the largest
+        possible value. `aligned` is the array's address modulo 16.
         """
         draw, made = self.draw, self.made
         row, words, itemsize = info(made.dtype), draw.words, made.itemsize
         index = start if self.positioned else start - skipped // words
-        # Integers are stored as unsigned ones, since all that matters is their bits; so are booleans.
+        # Integers are stored as unsigned integers, since only the bits matter; booleans, too.
         dtype = row.name if row.compute in ("float32", "float64") else f"uint{row.bits}"
         shape, steps = made.shape or (1,), tuple(step // itemsize for step in made.strides) or (1,)
         if in_order(made):
             shape, steps = (made.size,), (1,)
-        # `accessors` stores integers narrower than a word in accesses of 2 bytes at most, or as words.
+        # `accessors` stores integers narrower than a word in accesses of at most 2 bytes, or in whole words.
         widest = 2 if row.bits < 32 and dtype.startswith("uint") else 16
         access = math.gcd(widest, 4 // words * itemsize, (aligned + index * itemsize) % 16)
         groups = -(-(skipped + count * words) // 4)
@@ -279,13 +281,13 @@ class _Kernel(NamedTuple):
 
 
 def _described(order: LaunchOrder) -> str:
-    """A kernel and its launch, to be read."""
+    """Describe a kernel and its launch in words."""
     spec: Any = order.kernel
     return f"{spec.source}, {spec.formula}, {8 * spec.access_bytes}-bit stores, grid {order.grid[0]}"
 
 
 def _bits_of_single(number: float) -> int:
-    """The bits of a number as float32 has it; infinite where it is beyond."""
+    """Return the bits of a number in float32; values out of range become infinite."""
     with np.errstate(over="ignore"):
         return int(np.float32(number).view(np.uint32))
 

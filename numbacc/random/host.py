@@ -1,4 +1,4 @@
-"""Random numbers in NumPy arrays: by NumPy itself, of Philox's words, or by cuRAND's host generators."""
+"""Random numbers in NumPy arrays, from Philox's words in NumPy, or from cuRAND's host generators."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..reference.random import FORMULAS, philox, uniforms, uniforms_for_doubles
 from .draw import Draw, in_order
 from .executables import generate
 
-#: Values that NumPy makes at a time, an even number: what it works on stays in the cache.
+#: Number of values that NumPy makes at a time, so that intermediate results stay in the cache. It is even.
 _CHUNK = 1 << 15
-#: Values of cuRAND's at a time that go through memory of their own.
+#: Number of cuRAND's values that go through a temporary array at a time.
 PIECE = 1 << 20
-#: Words from which on a call of cuRAND's host generator is cheap.
+#: Number of words from which on a call of cuRAND's host generator is cheap.
 _MANY = 1 << 14
 
 
@@ -38,8 +38,7 @@ class HostDraw:
         self._size, self._of_words = made.size, draw.formula == draw.own
         self._arguments = (draw.words, self._row, *draw.parameters)
         self._own = FORMULAS[draw.own] if draw.own else None
-        # Normals are NumPy's in any case, since they need not be the same to the last bit; in float32 they take it
-        # less time.
+        # NumPy always makes normals, which need not be equal to the last bit. In float32 it is faster than cuRAND.
         self._may_be_curands = not draw.own or (self._of_words and made.size * draw.words >= _MANY)
 
     def run(self, array: Any, scalars: Sequence[Any]) -> None:
@@ -62,16 +61,16 @@ class HostDraw:
             array[...] = flat.reshape(self._layout.shape)
 
     def _curand_is_faster(self, drawn: int) -> bool:
-        """Whether cuRAND's host generator, where it is installed, should make Philox's words: the same to the last bit.
+        """Return whether cuRAND's host generator, if installed, makes Philox's words faster; they are the same.
 
-        It makes one in 4 ns and NumPy in 10, but begins with 10 ms of starting its threads' states, and each call with
-        0.1. `drawn` is how many outputs were drawn before.
+        cuRAND makes a word in 4 ns, NumPy in 10 ns. But cuRAND takes 10 ms to start its threads' states, and 0.1 ms per
+        call. `drawn` is the number of outputs that were drawn before.
         """
         draw = self._draw
         return not draw.own or (drawn + self._size * draw.words > STARTING and installed())
 
     def _made(self, seed: int, position: int, start: int, count: int) -> Any:
-        """The words or uniforms of which the reference makes `count` values, from number `start` on."""
+        """Return the words or uniforms from which the reference makes `count` values, from number `start` on."""
         if self._of_words:
             words = self._draw.words
             return philox(seed, position + start * words, count * words)
@@ -82,7 +81,7 @@ class HostDraw:
     def _by_curand(self, flat: Any, engine: Any, position: int) -> None:
         draw, size = self._draw, self._size
         done = 0
-        # cuRAND stores float64 normals 16 bytes at a time, and ends the process where memory is not aligned for that.
+        # cuRAND stores float64 normals 16 bytes at a time, and crashes the process if memory is not aligned for that.
         if draw.direct == self._row.name and flat.ctypes.data % 16 == 0:
             done = size if draw.whole or not draw.pads else size // draw.round * draw.round
             if done:
@@ -105,9 +104,9 @@ class HostDraw:
 
 
 def _is_quiet(draw: Draw, row: DTypeInfo) -> bool:
-    """True if no value can overflow, so that NumPy has nothing to warn of."""
+    """Return True if no value can overflow, so that NumPy emits no warnings."""
     if row.compute not in ("float32", "float64"):
         return True
     _, _, a, b = draw.parameters
-    # A normal number is below 9 in float64.
+    # The absolute value of a standard normal number is below 9 in float64.
     return row.name == row.compute and draw.own != "lognormal" and abs(a) + 9 * abs(b) < float(np.finfo(row.name).max)

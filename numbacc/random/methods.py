@@ -1,4 +1,4 @@
-"""The draws of a generator's methods: their arguments checked, and what follows from them."""
+"""The draws of a generator's methods, after their arguments have been checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .draw import Draw, of_values, of_words
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
 
-#: Method -> the dtypes it supports, the usual one first.
+#: Method -> the supported dtypes, the default first.
 DTYPES = {
     "bits": ("uint32", "uint64"),
     "random": FLOATS,
@@ -87,7 +87,7 @@ def _poisson(sequence: SequenceKind, dtype: Dtype, lam: float) -> Draw:
     return of_values(sequence, "curandGeneratePoisson", (mean,), "uint32", "")
 
 
-#: Method -> (sequence, dtype, the method's own arguments) -> what is drawn.
+#: Method -> a function of (sequence, dtype, the method's own arguments) that returns the draw.
 DRAWS: dict[str, Callable[..., Draw]] = {
     "bits": _bits,
     "random": _random,
@@ -108,7 +108,7 @@ def _words(
     parameters: tuple[int, int, float, float] = (0, 0, 0.0, 0.0),
     bits: int = 0,
 ) -> Draw:
-    """Values that a formula makes of `words` outputs each, or of one of a quasi-random kind if it has the bits."""
+    """Describe values that a formula makes of `words` outputs each, or of one output of a quasi-random kind."""
     kind = sequence.row
     if kind.quasi and kind.bits < bits:
         raise UnsupportedError(f"{kind.name} has outputs of 32 bits, not of {bits}: use sobol64")
@@ -117,7 +117,7 @@ def _words(
 
 def _normals(sequence: SequenceKind, name: str, function: str, mean: float, deviation: float, dtype: Dtype) -> Draw:
     double = dtype == np.float64
-    # Zero has one sign, since plans for 0.0 and -0.0 are one.
+    # Adding 0.0 turns -0.0 into 0.0, since they share a plan.
     arguments = mean + 0.0, deviation + 0.0
     native = "float64" if double else "float32"
     return of_values(sequence, function + "Double" * double, arguments, native, name)

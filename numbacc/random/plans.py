@@ -1,4 +1,4 @@
-"""Plans of draws: what follows from a method, its arguments, the result's layout and the kind of generator."""
+"""Plans of draws: all that follows from a method, its arguments, the result's layout and the generator's kind."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from .position import Position
 
 
 class DrawingGenerator(Protocol):
-    """A generator, as plans see it."""
+    """The part of a generator that plans use."""
 
     def _live(self) -> Any:
-        """cuRAND's generator of the sequence."""
+        """Return cuRAND's generator of the sequence."""
 
     def _positioned(self, capture: Any) -> Position:
-        """The generator's position on the GPU, where it is from now on; `capture` records the first draw from it."""
+        """Move the generator's position to the GPU and return it; `capture` records the first draw from it."""
 
 
 class DrawPlan(Plan):
     """A planned draw into arrays of one layout.
 
-    A generator's method runs it, with these scalars: the generator's seed, on a GPU as a signed 64-bit word; the number
-    of the draw's first output, or point; that of the generator's own first one; and the generator, a
-    `DrawingGenerator`. It owns cuRAND's generator of the sequence, and the position on the GPU that captured draws
-    move.
+    A generator's method runs it with four scalars: the generator's seed (on a GPU as a signed 64-bit word); the number
+    of the draw's first output or point; the number of the generator's own first one; and the generator, a
+    `DrawingGenerator`. The generator owns cuRAND's generator of the sequence, and the position on the GPU that captured
+    draws move.
 
     Attributes:
-        round, length: the draw begins at a multiple of `round` outputs and takes `length`.
+        round, length: the draw begins at a multiple of `round` outputs and uses `length` outputs.
         reach: a draw that ends at a later output must be checked by `check`.
-        scalar: True where one number is asked for, not an array.
+        scalar: True if the user asked for one number, not an array.
     """
 
     def __init__(self, op: str, draw: Draw, sequence: SequenceKind, made: Layout, out_given: bool, scalar: bool):
@@ -63,8 +63,8 @@ class DrawPlan(Plan):
         self._draw, self._kind = draw, sequence.row
         self.round = 1 if self.empty else draw.round * draw.outputs
         self.length = draw.length(made.size) // sequence.dimensions
-        # What is wrong on some devices, or inside captures, is checked by each call; but most draws are right
-        # everywhere.
+        # Each call checks for errors that occur only on some devices or inside captures. Most draws have no such
+        # errors.
         self._captures = host or (bool(draw.own) and not scalar)
         outputs = self._kind.host_outputs if host or simulated() else self._kind.outputs
         self.reach = min(outputs, self._kind.outputs) if self._captures else -1
@@ -83,7 +83,8 @@ class DrawPlan(Plan):
         return replace(found, backend=self._host.backend, algorithm=self._host.algorithm)
 
     def _key(self, addresses: Sequence[int]) -> int:
-        # Kernels of all alignments are one executable, so that arrays of several take the short way in turn.
+        # One executable holds the kernels of all alignments, so that arrays of different alignments all use the fast
+        # path.
         return 0 if self._draw.own else addresses[0] % 16
 
     def _make(self, key: int, trial: Any) -> Any:
@@ -94,12 +95,12 @@ class DrawPlan(Plan):
         if capture is None:
             super()._queue(stream, addresses, scalars, capture)
             return
-        # Every launch of the graph draws other numbers, which the host cannot tell it.
+        # Every launch of the graph draws other numbers, and the host cannot pass it the position.
         position = scalars[3]._positioned(capture)
         self._queue_at(position, stream, addresses[0], capture)
 
     def run_at(self, position: Position, array: Any, stream: int) -> Any:
-        """Draw from a position on the GPU, into `array` or new memory, which is returned; captured, at every launch."""
+        """Draw from a position on the GPU into `array` or new memory, and return it; in a graph, at every launch."""
         self.check_capture(stream)
         (made,) = self._complete((array,), stream)
         if not self.empty:
@@ -119,14 +120,14 @@ class DrawPlan(Plan):
 
     @property
     def drawing_from_gpu(self) -> PositionedDraw:
-        """The executable that draws from a position on the GPU, made when first needed."""
+        """The executable that draws from a position on the GPU, made when it is first needed."""
         if self._positioned is None:
             self._positioned = PositionedDraw(self._draw, self.outputs[0])
         return self._positioned
 
     @property
     def has_kernel(self) -> bool:
-        """Whether no cuRAND is needed, so that the position may be on the GPU."""
+        """Whether the draw needs no cuRAND, so that the position may be on the GPU."""
         return bool(self._draw.own) or self.empty
 
     def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
@@ -143,8 +144,9 @@ class DrawPlan(Plan):
         """Raise an error unless a generator at a position can draw up to output (or point) `end` on a stream.
 
         Raises:
-            OptionError: the sequence ends before. UnsupportedError: so does the part that cuRAND has right; or the
-            stream is being captured, and the draw cannot be part of a graph.
+            OptionError: the sequence ends before.
+            UnsupportedError: the part of the sequence that cuRAND generates correctly ends before; or the stream is
+                being captured, and the draw cannot be part of a graph.
         """
         kind, count = self._kind, self.outputs[0].size
         if end > kind.outputs:
@@ -156,23 +158,23 @@ class DrawPlan(Plan):
         self.check_capture(stream)
 
     def check_capture(self, stream: int) -> None:
-        """Raise UnsupportedError where a stream is being captured, and a graph cannot hold the draw.
+        """Raise UnsupportedError if a stream is being captured and a graph cannot contain the draw.
 
-        A graph would step cuRAND's state at every launch, and nobody would know where its sequence then is.
+        A graph would advance cuRAND's state at every launch, so its position in the sequence would be unknown.
         """
         if self._captures or not runtime().is_capturing(stream):
             return
         if self.scalar:
             raise UnsupportedError(
-                "a draw of one number inside a graph's capture, where it has no value yet: pass size=() for an array "
-                "of it"
+                "a draw of one number inside a graph's capture, where it has no value yet: pass size=() to draw it "
+                "into an array"
             )
         kind, what = self._kind.name, self.op.removeprefix("random.")
-        instead = "draw before the capture into an array that the graph reads, and anew between launches"
+        instead = "draw before the capture into an array that the graph reads, and again between launches"
         if kind != "philox":
-            instead = f'make the generator of kind "philox", whose position lies on the GPU, or {instead}'
+            instead = f'make the generator of kind "philox", whose position can be on the GPU, or {instead}'
         raise UnsupportedError(
-            f"{what} of kind {kind!r} inside a graph's capture: the draw goes through cuRAND, whose state a graph "
+            f"{what} of kind {kind!r} inside a graph's capture: the draw uses cuRAND's state, which a graph "
             f"cannot hold. Instead, {instead}"
         )
 
@@ -180,16 +182,16 @@ class DrawPlan(Plan):
 def _plan(
     method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, out: Layout | None, sequence: SequenceKind
 ) -> DrawPlan:
-    """The plan of a method's call.
+    """Make the plan of a method's call.
 
     Args:
-        arguments: the method's own.
-        size, dtype: as given, but for a sequence of lengths, which is a tuple.
+        arguments: the method's own arguments.
+        size, dtype: as given by the user, but a sequence of lengths is a tuple.
         out: the layout of `out`, if it is given.
-        sequence: what kind of generator.
+        sequence: the kind of the generator.
 
     Raises:
-        what the methods say.
+        the errors that the methods document.
     """
     shape, found = _shape_and_dtype(size, dtype, out, DTYPES[method])
     draw = DRAWS[method](sequence, found, *arguments)
@@ -206,17 +208,18 @@ def _plan(
 
 
 def planned(method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, sequence: SequenceKind) -> DrawPlan:
-    """A plan for a generator that need not exist, in no cache."""
+    """Make a plan without a generator and without the cache."""
     return _plan(method, arguments, size, dtype, None, sequence)
 
 
 def _shape_and_dtype(
     size: Any, dtype: Any, out: Layout | None, supported: Sequence[str]
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of a result: those given, else those of `out`, else () and the first supported.
+    """Return shape and dtype of a result: as given, else those of `out`, else () and the first supported dtype.
 
     Raises:
-        ShapeError: size is not a shape, or not that of out. DTypeError: dtype is not supported, or not that of out.
+        ShapeError: size is not a shape, or not out's shape.
+        DTypeError: dtype is not supported, or not out's dtype.
     """
     asked = supported[0] if dtype is None and out is None else dtype
     found = out.dtype if asked is None and out is not None else dtypes.dtype(asked)

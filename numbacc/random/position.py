@@ -1,4 +1,4 @@
-"""The position of a generator on a GPU, where the launches of graphs move it."""
+"""The position of a generator on a GPU, where launches of graphs move it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..base.ownership import NotCopied
 from ..errors import UnsupportedError
 from ..kernels.random.spec import NEXT, POSITION_WORDS, SEED
 
-#: Graphs draw from positions up to here. From there on a program would draw for months until it is at the end.
+#: Graphs draw from positions up to this one. From there, a program would draw for months before the end.
 FARTHEST = 2**63
 
 
 class Position(NotCopied):
-    """Hold a generator's seed and position on a GPU. Captured draws and later calls read and move it, in order.
+    """A generator's seed and position on a GPU. Captured draws and later calls read and move it, in order.
 
     Args:
-        seed, position: where it begins.
+        seed, position: the initial values.
         device: the GPU.
-        lock: held by whoever draws. Launches of graphs hold it, too: of two threads, one must wait for the other's
-            draw on the GPU.
+        lock: a lock that each draw holds. Launches of graphs hold it, too: if two threads draw, one must wait for the
+            other's draw on the GPU.
         capture: the capture that records the first draw.
 
     Attributes:
@@ -43,7 +43,7 @@ class Position(NotCopied):
             runtime().synchronize(self._home, device)
 
     def use(self, stream: int, capture: Any) -> None:
-        """Let a capture keep the position for the draws that it records on a stream."""
+        """Make a capture keep the position, for the draws that it records on a stream."""
         capture.use(self.storage, True, stream)
         capture.hold(self._lock)
 
@@ -65,7 +65,7 @@ class Position(NotCopied):
 
 
 def check(position: int) -> None:
-    """Raise UnsupportedError where a position is too close to the end of the sequence for draws of graphs."""
+    """Raise UnsupportedError if a position is too close to the end of the sequence for draws of graphs."""
     if position > FARTHEST:
         raise UnsupportedError(
             f"position={position}: draws in a graph must begin at most at {FARTHEST}, since launches do not look for "

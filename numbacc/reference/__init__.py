@@ -1,1 +1,1 @@
-"""The meaning of every operation, in NumPy: the CPU path, and the text to read first."""
+"""The definition of every operation in NumPy. This is also the CPU path, and the code to read first."""

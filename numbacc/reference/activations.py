@@ -1,7 +1,6 @@
-"""Activation functions in NumPy, as torch defines them, and a few functions that NumPy has under no name.
+"""Activation functions in NumPy, as torch defines them, and a few functions that NumPy lacks.
 
-All take arrays of the dtype that is computed in, and numbers. Sources are beside the formulas in
-`functions.activations`.
+All accept arrays of the dtype of the computation, and scalars. `functions.activations` lists the sources.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from .c_library import fused, product_rest
 from .gated import geglu_gate, geglu_tanh_gate, in_double, sigmoid, sigmoids_beside, swiglu_gate
 
-# NumPy's types make Any of what is computed of Any.
+# NumPy's annotations return Any for arguments of type Any.
 Array = Any
 
 __all__ = ["fused", "geglu_gate", "geglu_tanh_gate", "sigmoid", "swiglu_gate"]
@@ -37,7 +36,7 @@ def prelu(x: Array, weight: Array) -> Array:
 
 
 def hardtanh(x: Array, low: float, high: float) -> Array:
-    # As a GPU's, zeros included: of -0.0 and a bound of 0 it is the bound.
+    # The same zeros as on a GPU: for x = -0.0 and a bound of 0, the result is the bound.
     return np.where(x <= low, low, np.where(x >= high, high, x))
 
 
@@ -62,8 +61,8 @@ _QUICK, _QUICK_REST = 1.702, 4.2632564145606011e-17
 
 @in_double
 def quick_gelu(x: Array, is_double: bool) -> tuple[Array]:
-    """x σ(1.702 x)."""
-    # Beyond 512 σ is 0 or 1.
+    """Return x σ(1.702 x)."""
+    # Beyond ±512 σ is 0 or 1.
     c = np.clip(x, -512, 512)
     scaled = _QUICK * c
     rest = _QUICK_REST * c + product_rest(c, _QUICK, scaled) if is_double else 0
@@ -75,7 +74,7 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
 
 
 def mish(x: Array) -> Array:
-    """x tanh(ln(1 + e^x))."""
+    """Return x tanh(ln(1 + e^x))."""
     return x * np.tanh(np.logaddexp(0, x))
 
 
@@ -84,7 +83,7 @@ def softsign(x: Array) -> Array:
 
 
 def log_sigmoid(x: Array) -> Array:
-    # A negated 0 would be -0.0.
+    # Negating 0 would give -0.0.
     found: Array = 0 - np.logaddexp(0, -x)
     return found
 
@@ -103,7 +102,7 @@ _TANHSHRINK = tuple(2 * k / math.factorial(2 * k + 1) for k in range(1, 11))
 
 @in_double
 def tanhshrink(x: Array, is_double: bool) -> tuple[Array]:
-    """x - tanh(x); up to 1 it is (x cosh x - sinh x)/cosh x, where the numerator is a series without cancellation."""
+    """Return x - tanh(x). For |x| <= 1 this is (x cosh x - sinh x)/cosh x, with a series without cancellation."""
     near = np.clip(x, -1, 1)
     series = near * near * np.polynomial.polynomial.polyval(near * near, _TANHSHRINK)
     return (np.where(np.abs(x) > 1, x - np.tanh(x), x * (series / np.cosh(near))),)
@@ -125,7 +124,7 @@ def squared_relu(x: Array) -> Array:
     return np.square(relu(x))
 
 
-# ---------------------------------------------------------------- what NumPy has under no name
+# ---------------------------------------------------------------- functions that NumPy lacks
 
 
 def same(x: Array) -> Array:
@@ -137,7 +136,7 @@ def fraction(x: Array) -> Array:
 
 
 def power_of_integers(base: Array, exponent: Array) -> Array:
-    """By squaring, modulo the dtype's range; of negative exponents what is left of the fraction."""
+    """Compute powers by squaring, modulo the dtype's range. Negative exponents give the fraction's integer part."""
     found, square, rest = np.ones_like(base), base.copy(), np.maximum(exponent, 0)
     while np.any(rest > 0):
         found = np.where(rest % 2 == 1, found * square, found)
@@ -148,12 +147,12 @@ def power_of_integers(base: Array, exponent: Array) -> Array:
 
 
 def power_of_complex(base: Array, exponent: Array) -> Array:
-    """NumPy's, which in some versions is NaN of 0 and a complex exponent."""
+    """Return `np.power`, but 0 for a base of 0, for which some versions of NumPy return NaN with complex exponents."""
     return np.where((base == 0) & (exponent.real > 0), base.dtype.type(0), np.power(base, exponent))
 
 
 def scaled(a: Array, exponent: Array) -> Array:
-    """a 2^exponent."""
+    """Return a 2^exponent."""
     return np.ldexp(a, np.nan_to_num(np.clip(exponent, -4096, 4096)).astype(np.int32))
 
 
@@ -175,26 +174,26 @@ def addcdiv(x: Array, a: Array, b: Array, value: Any) -> Array:
 
 
 def nextafter_half(x: Array, toward: Array) -> Array:
-    """The next number of float16, given in float32."""
+    """Return the next number of float16, as a float32."""
     return _next_of(np.float16, x, toward)
 
 
 def nextafter_brain(x: Array, toward: Array) -> Array:
-    """The next number of bfloat16, given in float32."""
+    """Return the next number of bfloat16, as a float32."""
     return _next_of(ml_dtypes.bfloat16, x, toward)
 
 
 def _next_of(dtype: Any, x: Array, toward: Array) -> Array:
     found = np.nextafter(x.astype(dtype), toward.astype(dtype)).astype(x.dtype)
-    # Of zeros NumPy's of float16 gives the first, those of other dtypes the second.
+    # For two equal zeros NumPy returns the first in float16, and the second in other dtypes.
     return np.where(x == toward, toward, found)
 
 
 def mixed(compare: np.ufunc) -> Callable[[Array, Array], Array]:
-    """A comparison of int64 with uint64, which is given as the int64 of its bits."""
+    """Return a comparison of int64 with uint64; the uint64 array is passed as the int64 array of its bits."""
     return lambda x, y: compare(x, y.view(np.uint64))
 
 
 def mixed_reversed(compare: np.ufunc) -> Callable[[Array, Array], Array]:
-    """The same, of uint64 with int64."""
+    """Return a comparison of uint64 with int64; the uint64 array is passed as the int64 array of its bits."""
     return lambda x, y: compare(x.view(np.uint64), y)

@@ -1,36 +1,36 @@
-"""Attention in NumPy, and its gradients.
+"""Attention and its gradients in NumPy.
 
-Of queries q, keys k and values v, rows of which are vectors, with t = scale:
+Queries q, keys k and values v are matrices whose rows are vectors. With t = scale:
 
-    S[i, j] = t q[i] · k[j] + bias[i, j] + slope (j - i)     where query i may see key j, else -inf
+    S[i, j] = t q[i] · k[j] + bias[i, j] + slope (j - i)     if query i may see key j, else -inf
     L[i] = log Σ_j exp S[i, j]
     P[i, j] = exp(S[i, j] - L[i])
     o[i] = Σ_j M[i, j] P[i, j] v[j]
 
-for each sequence of a batch and each head by itself. L is called the statistics. M is 1 without dropout; with it, 0
-with probability p and else 1/(1 - p). A query that sees no key has o = 0 and L = -inf. Several heads of queries may
-share a head of keys and values (Ainslie et al. 2023): head h of queries has head h // (heads of queries / heads of
-keys).
+This is computed separately for each sequence of a batch and each head. L is called the statistics. Without dropout, M
+is 1. With dropout, M is 0 with probability p, and else 1/(1 - p). A query that sees no key has o = 0 and L = -inf.
+Several heads of queries may share a head of keys and values (Ainslie et al. 2023): head h of queries uses head h //
+(heads of queries / heads of keys).
 
-Of a loss whose gradient with respect to o is do, with D[i] = do[i] · o[i]:
+If do is the gradient of a loss with respect to o, and D[i] = do[i] · o[i], the other gradients are
 
     dv[j] = Σ_i M[i, j] P[i, j] do[i]
     dS[i, j] = P[i, j] (M[i, j] do[i] · v[j] - D[i])
     dq[i] = t Σ_j dS[i, j] k[j]        dk[j] = t Σ_i dS[i, j] q[i]        dbias = dS
 
-summed over whatever shares a key, a value or a bias. Rows are taken in blocks, so that no matrix of all scores is made.
-Floats of 16 bits are computed in float32 and rounded once, when a result is stored.
+Gradients are summed over everything that shares a key, a value or a bias. The code works on blocks of rows, so it never
+stores the matrix of all scores. 16-bit floats are computed in float32 and rounded once, when a result is stored.
 
-Floats of 8 bits come with scales, forward: S is of descale_q q and descale_k k, weights are multiplied by scale_s
-before they are rounded to 8 bits,
+8-bit floats have scales, in the forward pass. S uses descale_q q and descale_k k. Weights are multiplied by scale_s
+before they are rounded to 8 bits:
 
     o32[i] = descale_s descale_v Σ_j round(scale_s P[i, j]) v[j]        o = round(scale_o o32)
 
-and the largest |P| and |o32| tell what scale_s and scale_o may be next time.
+The largest |P| and |o32| show which scale_s and scale_o to use in the next step.
 
 Sources: Vaswani et al. 2017 (arXiv:1706.03762); Dao et al. 2022 (arXiv:2205.14135) for L and D; Press, Smith and Lewis
 2021 (arXiv:2108.12409) for slopes; Kwon et al. 2023 (arXiv:2309.06180) for pages; Micikevicius et al. 2022
-(arXiv:2209.05433) for floats of 8 bits and their scales.
+(arXiv:2209.05433) for 8-bit floats and their scales.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from .random import philox
 
 Array = NDArray[Any]
 
-#: Elements of the blocks of scores.
+#: Elements per block of scores.
 _BLOCK = 1 << 20
 
 
 class Dropout(NamedTuple):
-    """Which probabilities become 0.
+    """The probabilities that become 0.
 
     Attributes:
-        p: how many of them, 0 to 1, 1 not included; to a multiple of 2^-32.
-        seed, offset: of the generator philox, and where its sequence is entered.
-        shape: (batch, heads, queries, keys): the element that stands there in C order has the word of that number.
+        p: the probability of that, at least 0 and below 1, rounded to a multiple of 2^-32.
+        seed, offset: seed of the generator philox, and start position in its sequence.
+        shape: (batch, heads, queries, keys): each element uses the word with its number in C order.
     """
 
     p: float
@@ -68,7 +68,7 @@ class Dropout(NamedTuple):
     shape: tuple[int, int, int, int]
 
     def factors(self, b: int, h: int, rows: slice, keys: slice, real: np.dtype[Any]) -> Array:
-        """M of some rows and keys of a head."""
+        """Return M for some rows and keys of a head."""
         _, heads, queries, width = self.shape
         first = ((b * heads + h) * queries + rows.start) * width
         words = philox(self.seed, self.offset + first, (rows.stop - rows.start) * width).reshape(-1, width)
@@ -80,13 +80,12 @@ class Scores(NamedTuple):
     """How scores become probabilities.
 
     Attributes:
-        scale: a factor of all.
+        scale: a factor of all scores.
         band: which keys a query sees.
-        bias: (batch, heads, queries, keys) or lengths of 1 instead; None for none.
-        slopes: a number for each head, of ALiBi; None for none.
-        queries, keys: how many of each a sequence has, for each of the batch; None where all are as long as they can
-            be.
-        dropout: None for none.
+        bias: (batch, heads, queries, keys), where each length may be 1 instead; or None.
+        slopes: ALiBi's number for each head; or None.
+        queries, keys: the number of queries and keys of each sequence in the batch; None if all have full length.
+        dropout: None for no dropout.
     """
 
     scale: float
@@ -99,12 +98,12 @@ class Scores(NamedTuple):
 
 
 def least_kept(p: float) -> int:
-    """The least random word of 32 bits whose element is kept."""
+    """Return the smallest 32-bit random word whose element is kept."""
     return round(p * 2**32)
 
 
 def dropout_mask(dropout: Dropout) -> Array:
-    """What is kept, as bool, in the whole shape."""
+    """Return a bool array of the full shape, True for elements that are kept."""
     batch, heads, queries, keys = dropout.shape
     kept = np.empty(dropout.shape, np.bool_)
     for b in range(batch):
@@ -115,7 +114,7 @@ def dropout_mask(dropout: Dropout) -> Array:
 
 
 class _Block(NamedTuple):
-    """Rows of a head: which, the keys that any of them sees, and the scores there, -inf where a key is not seen."""
+    """Some rows of a head, the keys that any of them sees, and their scores (-inf for keys that a row does not see)."""
 
     b: int
     h: int
@@ -126,7 +125,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(q: Array, k: Array, how: Scores, real: np.dtype[Any]) -> Iterator[_Block]:
-    """All blocks in which a query sees a key."""
+    """Yield all blocks in which a query sees a key."""
     batch, heads = q.shape[:2]
     each = heads // k.shape[1] if k.shape[1] else 1
     for b in range(batch):
@@ -146,7 +145,7 @@ def _blocks(q: Array, k: Array, how: Scores, real: np.dtype[Any]) -> Iterator[_B
 def _masked(
     scores: Array, b: int, h: int, rows: slice, keys: slice, queries: int, available: int, how: Scores
 ) -> Array:
-    """Scores with what is added to them, -inf where a key is not seen."""
+    """Add bias and slopes to scores, and set them to -inf for keys that a query does not see."""
     real = scores.dtype
     apart = np.arange(keys.start, keys.stop) - np.arange(rows.start, rows.stop)[:, None]
     if how.bias is not None:
@@ -167,21 +166,21 @@ def _at(bias: Array, axis: int, number: int) -> int:
 
 
 def compute_dtype(given: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that attention of arrays of a dtype is computed in, and its statistics have."""
+    """Return the dtype of the computation and of the statistics, for arrays of a dtype."""
     return dtype(str(info(given).number))
 
 
 def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
-    """(o, statistics).
+    """Compute (o, statistics).
 
     Args:
         q: (batch, heads, queries, d).
-        k, v: (batch, heads of keys, keys, d), and with v's own d; heads are a multiple of theirs.
-        how: the rest.
+        k, v: (batch, heads of keys, keys, d); v may have another d. The number of heads is a multiple of theirs.
+        how: the other options.
 
     Returns:
-        o: (batch, heads, queries, v's d), of q's dtype. Rows beyond a sequence's end are 0.
-        statistics: (batch, heads, queries), of `compute_dtype`; -inf of those rows.
+        o: (batch, heads, queries, v's d), with q's dtype. Rows after a sequence's end are 0.
+        statistics: (batch, heads, queries), with `compute_dtype`; -inf for those rows.
     """
     real = compute_dtype(q.dtype)
     o = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
@@ -189,7 +188,7 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):
         for b, h, group, rows, keys, scores in _blocks(q, k, how, real):
             top = scores.max(axis=-1, keepdims=True)
-            # Of a row without a key the largest score is -inf: its differences are NaN, and are put right below.
+            # In a row without a key the largest score is -inf, and differences are NaN. This is corrected below.
             weights = np.exp(scores - top)
             total = weights.sum(axis=-1, keepdims=True)
             is_empty = top == -np.inf
@@ -202,7 +201,7 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
 
 
 class Scaling(NamedTuple):
-    """Scales of floats of 8 bits: descales make numbers of what is stored, scales make what is stored of numbers."""
+    """Scales of 8-bit floats: descales convert stored values to numbers, scales convert numbers to stored values."""
 
     descale_q: float = 1.0
     descale_k: float = 1.0
@@ -213,14 +212,14 @@ class Scaling(NamedTuple):
 
 
 def forward_scaled(q: Array, k: Array, v: Array, how: Scores, scaling: Scaling) -> tuple[Array, Array, Array, Array]:
-    """(o, statistics, amax_s, amax_o) of floats of 8 bits: the first two as `forward`.
+    """Compute (o, statistics, amax_s, amax_o) for 8-bit floats; the first two are as in `forward`.
 
     Args:
-        q, k, v, how: as `forward`, without dropout.
+        q, k, v, how: as in `forward`, without dropout.
         scaling: the scales.
 
     Returns:
-        amax_s, amax_o: the largest weight, and the largest |o| before scale_o; float32 (1,).
+        amax_s, amax_o: the largest weight, and the largest |o| before scale_o, as float32 arrays of shape (1,).
     """
     real = compute_dtype(q.dtype)
     narrow = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
@@ -242,7 +241,7 @@ def forward_scaled(q: Array, k: Array, v: Array, how: Scores, scaling: Scaling) 
 
 
 class Gradients(NamedTuple):
-    """Those with respect to q, k and v, of their shapes and dtypes, and to the bias, None where it is not asked for."""
+    """The gradients with respect to q, k and v, with their shapes and dtypes, and to the bias (or None)."""
 
     dq: Array
     dk: Array
@@ -253,13 +252,13 @@ class Gradients(NamedTuple):
 def backward(
     do: Array, q: Array, k: Array, v: Array, o: Array, stats: Array, how: Scores, *, bias_grad: bool = False
 ) -> Gradients:
-    """The gradients.
+    """Compute the gradients.
 
     Args:
         do: the gradient with respect to o.
-        q, k, v, how: as forward.
-        o, stats: what forward gave.
-        bias_grad: whether that with respect to the bias is asked for.
+        q, k, v, how: as in `forward`.
+        o, stats: the results of `forward`.
+        bias_grad: whether to compute the gradient with respect to the bias.
     """
     real = compute_dtype(q.dtype)
     dq, dk, dv = (np.zeros(each.shape, real) for each in (q, k, v))
@@ -293,19 +292,19 @@ def backward(
     return Gradients(dq, dk, dv, dbias)
 
 
-# ---------------------------------------------------------------- how sequences lie
+# ---------------------------------------------------------------- memory layouts of sequences
 
 
 def gathered(container: Array, table: Array, keys: Sequence[int] | None) -> Array:
-    """Keys, or values, out of pages.
+    """Collect keys or values from pages.
 
     Args:
-        container: (pages, heads, length of a page, d).
+        container: (pages, heads, page length, d).
         table: (batch, pages of a sequence): numbers of pages, in order.
-        keys: how many keys a sequence has; pages behind are not looked at, and what they would hold is 0.
+        keys: the number of keys of each sequence. Later pages are not read, and their elements are 0.
 
     Returns:
-        (batch, heads, pages of a sequence times length of a page, d).
+        (batch, heads, pages of a sequence times page length, d).
     """
     batch, count = table.shape
     _, heads, length, width = container.shape
@@ -320,11 +319,11 @@ def gathered(container: Array, table: Array, keys: Sequence[int] | None) -> Arra
 
 
 def padded(packed: Array, starts: Sequence[int], longest: int) -> Array:
-    """Sequences that lie one behind the other, each in a row of its own with zeros behind it.
+    """Copy packed sequences into separate rows, padded with zeros at the end.
 
     Args:
         packed: (tokens, heads, ...).
-        starts: where each begins, and where the last ends.
+        starts: where each sequence begins, and where the last one ends.
         longest: the length of rows.
 
     Returns:
@@ -337,6 +336,6 @@ def padded(packed: Array, starts: Sequence[int], longest: int) -> Array:
 
 
 def put_back(rows: Array, starts: Sequence[int], packed: Array) -> None:
-    """The inverse of `padded`, into an array; what belongs to no sequence stays as it is."""
+    """Undo `padded`, writing into `packed`; elements that belong to no sequence stay unchanged."""
     for b, (start, end) in enumerate(pairwise(starts)):
         packed[start:end] = np.moveaxis(rows[b, :, : end - start], 0, 1)

@@ -14,13 +14,13 @@ Array = NDArray[Any]
 
 
 def rope(a: Array, b: Array, cos: Array, sin: Array, compute: str) -> tuple[Array, Array]:
-    """(a cos - b sin, b cos + a sin)."""
+    """Return (a cos - b sin, b cos + a sin)."""
     a, b, cos, sin = (cast(each, np.dtype(compute)) for each in (a, b, cos, sin))
     return a * cos - b * sin, b * cos + a * sin
 
 
 def rope_backward(a: Array, b: Array, cos: Array, sin: Array, compute: str) -> tuple[Array, Array]:
-    """(a cos + b sin, b cos - a sin)."""
+    """Return (a cos + b sin, b cos - a sin)."""
     a, b, cos, sin = (cast(each, np.dtype(compute)) for each in (a, b, cos, sin))
     return a * cos + b * sin, b * cos - a * sin
 
@@ -28,9 +28,10 @@ def rope_backward(a: Array, b: Array, cos: Array, sin: Array, compute: str) -> t
 def loss(
     base: Array, total: Array, mean: Array, value: Array, target: Array, ignored: int, smoothing: float, classes: int
 ) -> tuple[Array]:
-    """log Σ e^x - (1 - s) x_t - s mean(x); 0 of what is ignored.
+    """Return (log Σ e^x - (1 - s) x_t - s mean(x),), with 0 for ignored targets.
 
-    `base` is the largest number of each row, `total` is log Σ e^(x - base), `mean` that of x - base, divided by 2^40.
+    `base` is the largest number of each row, `total` is log Σ e^(x - base), and `mean` is the mean of x - base, divided
+    by 2^40.
     """
     check_classes(target, ignored, classes)
     number, value = total.dtype.type, cast(value, total.dtype)
@@ -55,7 +56,7 @@ def loss_slope(
     smoothing: float,
     compute: str,
 ) -> tuple[Array]:
-    """dy (softmax(x) - what is to be predicted); 0 of what is ignored. All are seen in x's shape."""
+    """Return (dy (softmax(x) - wanted distribution),), 0 for ignored targets. All arrays broadcast to x's shape."""
     x, base, total, dy = (cast(each, np.dtype(compute)) for each in (x, base, total, dy))
     classes = x.shape[axis]
     check_classes(target, ignored, classes)

@@ -1,6 +1,4 @@
-"""Functions of NumPy arrays that NumPy has not: of the C library (`math`), and others; and functions of large arrays,
-computed piece by piece.
-"""
+"""Functions that NumPy lacks: those of the C library (`math`) and others; and piecewise computation of large arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-#: What NumPy calls functions of `math` where it has another name for them.
+#: Functions of `math` -> NumPy's names, if they differ.
 _NUMPYS = {
     "acos": "arccos", "asin": "arcsin", "atan": "arctan", "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh",
     "atan2": "arctan2", "pow": "power",
@@ -38,7 +36,7 @@ def lgamma(x: Array) -> Array:
 
 
 def power(base: Array, exponent: Array) -> Array:
-    """`math.pow`. NumPy takes square roots if all exponents are 1/2; these differ at -0.0 and -infinity."""
+    """Return `math.pow`. NumPy takes square roots if all exponents are 1/2; these differ at -0.0 and -infinity."""
     found: Array = np.power(base, exponent)
     is_half = np.equal(exponent, 0.5)
     if not is_half.any():
@@ -47,7 +45,7 @@ def power(base: Array, exponent: Array) -> Array:
 
 
 def fused(x: Any, y: Any, z: Any) -> Any:
-    """x y + z, rounded once: in float64, or by way of the rounding errors of product and sum (Dekker 1971)."""
+    """Return x y + z, rounded once: through float64, or with the rounding errors of product and sum (Dekker 1971)."""
     if x.dtype == np.float32:
         return (x.astype(np.float64) * y + z).astype(np.float32)
     product = x * y
@@ -55,7 +53,7 @@ def fused(x: Any, y: Any, z: Any) -> Any:
     total = product + z
     other = total - product
     error = error + ((product - (total - other)) + (z - other))
-    # Zeros have the sign of the sum.
+    # A zero gets the sign of the sum.
     found = np.where(np.isfinite(error) & (error != 0), total + error, total)
     large = np.isinf(product) & np.isfinite(x) & np.isfinite(y)
     if not large.any():
@@ -66,14 +64,14 @@ def fused(x: Any, y: Any, z: Any) -> Any:
 
 
 def product_rest(x: Any, y: Any, product: Any) -> Any:
-    """What rounding took from a product of float64 (Dekker 1971); NaN above 2^996."""
+    """Return the rounding error of a float64 product (Dekker 1971); NaN above 2^996."""
     a, b = _halves(x)
     c, d = (a, b) if y is x else _halves(y)
     return ((a * c - product) + a * d + b * c) + b * d
 
 
 def _halves(x: Any) -> tuple[Any, Any]:
-    """Two numbers of 26 bits each that add up to a float64."""
+    """Split a float64 into two numbers of 26 bits each, whose sum it is."""
     scaled = x * 134217729.0
     high = scaled - (scaled - x)
     return high, x - high
@@ -88,7 +86,7 @@ _BERNOULLI = (1, 1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 def digamma(x: Array) -> Array:
-    """ψ(x): see `functions.digamma.digamma`."""
+    """Compute ψ(x); see `functions.digamma.digamma`."""
     reflected = x < 0
     # The distance to the nearest pole is exact.
     distance = x - np.rint(x)
@@ -104,7 +102,7 @@ def digamma(x: Array) -> Array:
 
 
 def trigamma(x: Array) -> Array:
-    """ψ'(x): see `functions.digamma.trigamma`."""
+    """Compute ψ'(x); see `functions.digamma.trigamma`."""
     reflected = x < 0.5
     root = math.pi / np.sin(math.pi * (x - np.rint(x)))
     y, total = np.where(reflected, 1 - x, x), np.zeros_like(x)
@@ -117,9 +115,9 @@ def trigamma(x: Array) -> Array:
 
 
 def inverse_error(x: Array) -> Array:
-    """The y of which x is erf(y): Winitzki's approximation (2008), then Newton's method in float64.
+    """Return y with erf(y) = x, by Winitzki's approximation (2008) and then Newton's method in float64.
 
-    Beside 1 the distance to it is exact, where erf's own would cancel.
+    Near 1, the exact distance to 1 is used, because erf would cancel.
     """
     z = np.asarray(x, np.float64)
     size = np.abs(z)
@@ -136,14 +134,14 @@ def inverse_error(x: Array) -> Array:
 
 
 def numpys(name: str) -> str | None:
-    """What NumPy calls a function of `math`; None where it has none."""
+    """Return NumPy's name for a function of `math`; None if it has none."""
     name = _NUMPYS.get(name, name)
-    # NumPy's remainder is what Python writes as %.
+    # NumPy's remainder is Python's %.
     return name if name != "remainder" and isinstance(getattr(np, name, None), np.ufunc) else None
 
 
 def of_math(name: str) -> Callable[..., Any] | None:
-    """A function of `math` on arrays, without exceptions; None where there is none."""
+    """Return a function of `math` for arrays that raises no exceptions; None if there is none."""
     found = numpys(name)
     function: Callable[..., Any] | None = getattr(np, found) if found else _OWN.get(name)
     return function
@@ -151,12 +149,12 @@ def of_math(name: str) -> Callable[..., Any] | None:
 
 @lru_cache(maxsize=8)
 def _compiled(name: str) -> Callable[[Array], Array]:
-    """A function of one number of the C library's as a ufunc, which Numba compiles in a fraction of a second."""
-    # Compiled when it is called, imported here: numba takes longer to import than all the rest of numbacc.
+    """Return a function of the C library as a ufunc. Numba compiles it in a fraction of a second."""
+    # Imported and compiled only here: Numba takes longer to import than all the rest of numbacc.
     try:
         from numba import vectorize
     except ImportError:
-        # Not on every machine; one element at a time takes a hundred times as long.
+        # Not every machine has Numba. One element at a time takes a hundred times as long.
         elementwise = np.vectorize(_without_exceptions(name), otypes=[np.float64])
         return lambda x: elementwise(x).astype(np.asarray(x).dtype)
     function = getattr(math, name)
@@ -170,7 +168,7 @@ def _without_exceptions(name: str) -> Callable[[float], float]:
     def call(x: float) -> float:
         try:
             return function(x)  # type: ignore[no-any-return]
-        except (ArithmeticError, ValueError) as error:  # it is too large, or there is a pole
+        except (ArithmeticError, ValueError) as error:  # the result is too large, or x is a pole
             if name == "lgamma":
                 return math.inf
             return math.nan if isinstance(error, ValueError) and x != 0 else math.copysign(math.inf, x)
@@ -179,17 +177,17 @@ def _without_exceptions(name: str) -> Callable[[float], float]:
 
 
 def remainder(x: Array, y: Array) -> Array:
-    """IEEE 754's: x less the multiple of y that is nearest, the even one of two."""
+    """Return IEEE 754's remainder: x minus the nearest multiple of y; of two, the even multiple."""
     size, step = np.abs(x), np.abs(y)
     above = np.fmod(size, step)
     below = step - above
-    # Half way between two multiples the even one is found from twice the step.
+    # Half way between two multiples, twice the step shows which one is even.
     tied = above - 2.0 * np.fmod(0.5 * (size - above), step)
     found: Array = np.copysign(1.0, x) * np.where(above < below, above, np.where(above > below, -below, tied))
     return found
 
 
-#: What NumPy has not.
+#: Functions that NumPy lacks.
 _OWN: dict[str, Callable[..., Array]] = {
     "erf": erf,
     "erfc": erfc,
@@ -201,16 +199,16 @@ _OWN: dict[str, Callable[..., Array]] = {
 
 # ---------------------------------------------------------------- large arrays
 
-#: Elements that are computed at a time: the temporary arrays of that many stay in the processor's cache.
+#: Elements that are computed at a time, so that the temporary arrays stay in the processor's cache.
 _PIECE = 1 << 15
 
 
 def in_pieces(function: Callable[..., tuple[Array, ...]], *operands: Array) -> tuple[Array, ...]:
-    """`function(*operands)` of an elementwise function, of some elements at a time."""
+    """Return `function(*operands)` of an elementwise function, computed for some elements at a time."""
     first = operands[0]
     if first.size <= _PIECE:
         return function(*operands)
-    # Along the outermost dimension that can be cut.
+    # Cut along the outermost dimension that is longer than 1.
     axis = max((d for d in range(first.ndim) if first.shape[d] > 1), key=lambda d: abs(first.strides[d]))
     step = max(_PIECE * first.shape[axis] // first.size, 1)
     results: tuple[Array, ...] = ()

@@ -1,4 +1,4 @@
-"""Functions of complex numbers where NumPy's own overflow or lose digits although the result fits.
+"""Functions of complex numbers for which NumPy's overflow or lose digits although the result is in range.
 
 All functions compute in complex128.
 """
@@ -22,7 +22,7 @@ _BITS = 1022
 
 
 def _in_double(function: Callable[[Array, Array], tuple[Array, Array]]) -> Callable[[Array], Array]:
-    """A function of real and imaginary parts in float64 as one of complex numbers."""
+    """Make a function of real and imaginary parts in float64 accept complex numbers."""
 
     @wraps(function)
     def call(z: Array) -> Array:
@@ -42,7 +42,7 @@ def _complex(a: Array, b: Array) -> Array:
 
 @_in_double
 def sign(a: Array, b: Array) -> tuple[Array, Array]:
-    """z / |z|. Huge and tiny numbers are scaled first; float64 holds no size or few digits of it."""
+    """Return z / |z|. Huge and tiny numbers are scaled first: float64 cannot hold their |z|, or all its digits."""
     largest = np.maximum(np.abs(a), np.abs(b))
     scale = np.where(largest > 1e300, 0.25, np.where(largest < 1e-290, 2.0**100, 1.0))
     found = np.sign(_complex(a * scale, b * scale))
@@ -51,7 +51,7 @@ def sign(a: Array, b: Array) -> tuple[Array, Array]:
 
 @_in_double
 def reciprocal(a: Array, b: Array) -> tuple[Array, Array]:
-    """1 / z. NumPy's own overflows where z is half the largest number."""
+    """Return 1 / z. NumPy's reciprocal overflows if z is half the largest number."""
     scale = np.where(np.maximum(np.abs(a), np.abs(b)) > 1e300, 0.25, 1.0)
     found = np.reciprocal(_complex(a * scale, b * scale))
     return found.real * scale, found.imag * scale
@@ -59,7 +59,7 @@ def reciprocal(a: Array, b: Array) -> tuple[Array, Array]:
 
 @_in_double
 def exp2(a: Array, b: Array) -> tuple[Array, Array]:
-    """2^a (cos(b ln 2) + i sin(b ln 2)). The angle includes the rounding error of its product."""
+    """Return 2^a (cos(b ln 2) + i sin(b ln 2)). The angle includes the rounding error of its product."""
     angle = b * _LN_2
     rest = product_rest(b, _LN_2, angle) + b * _LN_2_REST
     rest = np.where(np.abs(rest) < 0.02, rest, 0)
@@ -79,7 +79,7 @@ def exp2(a: Array, b: Array) -> tuple[Array, Array]:
 
 @_in_double
 def expm1(a: Array, b: Array) -> tuple[Array, Array]:
-    """expm1(a) cos b - 2 sin²(b/2) + i e^a sin b."""
+    """Return expm1(a) cos b - 2 sin²(b/2) + i e^a sin b."""
     size = np.exp(_complex(a, b))
     near = np.expm1(a) * np.cos(b) - 2 * np.square(np.sin(0.5 * b))
     real = np.where(b == 0, np.expm1(a) + 0.0, np.where(np.isfinite(b) & (a < 40), near, size.real - 1))
@@ -95,7 +95,7 @@ def _with_rest(a: Array, b: Array) -> tuple[Array, Array]:
 
 @_in_double
 def log1p(a: Array, b: Array) -> tuple[Array, Array]:
-    """ln |1 + z| = ½ ln(1 + 2a + a² + b²), these terms added with twice the precision, where z is small."""
+    """Return ln(1 + z). For small z, ln |1 + z| = ½ ln(1 + 2a + a² + b²), summed with twice the precision."""
     far = np.log(_complex(1 + a, b))
     near = (a > -0.5) & (a < 1) & (np.abs(b) < 2)
     x, y = np.where(near, a, 0), np.where(near, b, 0)

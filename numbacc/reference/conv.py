@@ -1,19 +1,20 @@
-"""Convolutions in NumPy, and their gradients.
+"""Convolutions and their gradients in NumPy.
 
-In each spatial dimension let s be the stride, d the dilation, and `lead` the zeros before the first element. Inputs x
-of C channels and K kernels w of as many give the outputs y, or for short x * w:
+In each spatial dimension let s be the stride, d the dilation, and `lead` the number of zeros before the first element.
+Inputs x have C channels, and so have the K kernels w. They give the outputs y, or x * w for short:
 
     y[n, k, p] = Σ_c Σ_r w[k, c, r] x[n, c, p s + r d - lead]
 
-r runs over the taps of a kernel, and x is 0 outside of its lengths. In several dimensions p, r, s, d and lead are
-vectors. That is a cross-correlation; `flip` counts the taps from the last, which makes it a convolution. In G groups
-the first C/G channels meet the first K/G kernels, the next the next, each group by itself. Of a loss whose gradient
-with respect to y is dy, those with respect to w and x are the same products, summed over the other indices:
+Here r runs over the taps of a kernel, and x is 0 outside of its lengths. In several dimensions p, r, s, d and lead are
+vectors. This is a cross-correlation; `flip` numbers the taps from the last, which makes it a convolution. With G
+groups, the first K/G kernels see the first C/G channels, the next K/G the next C/G, and so on. If dy is the gradient of
+a loss with respect to y, the gradients with respect to w and x are the same products, summed over the other indices:
 
     dw[k, c, r] = Σ_n Σ_p dy[n, k, p] x[n, c, p s + r d - lead]
     dx[n, c, i] = Σ_k Σ_(p, r) dy[n, k, p] w[k, c, r]   over the p and r with p s + r d - lead = i
 
-What follows is alpha times these, plus beta times what lay in the result's place, and forward a bias and an activation:
+The result is alpha times these, plus beta times the previous content of the result. The forward pass adds a bias and an
+activation:
 
     y = activation(alpha (x * w) + beta before + bias)
 
@@ -40,7 +41,7 @@ from .gemm import product
 
 Array = NDArray[Any]
 
-#: What follows the sums. The slope of leaky_relu is 0.01, elu's factor is 1.
+#: The activations after the sums. The slope of leaky_relu is 0.01, elu's factor is 1.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": act.relu,
     "leaky_relu": lambda z: act.leaky_relu(z, 0.01),
@@ -51,7 +52,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": np.tanh,
     "elu": lambda z: act.elu(z, 1.0),
 }
-#: Elements of windows that are copied at a time: neighbours overlap, so all of them may be many times the input.
+#: Elements of windows that are copied at a time. Windows overlap, so all of them may be many times the input.
 _COLUMNS = 1 << 24
 
 
@@ -67,17 +68,17 @@ def forward(
     beta: float = 0.0,
     before: Array | None = None,
 ) -> Array:
-    """y = activation(alpha (x * w) + beta before + bias).
+    """Return y = activation(alpha (x * w) + beta before + bias).
 
     Args:
         x: (N, C, ...), or with channels last (N, ..., C).
         w: (K, C/groups, ...), or with channels last (K, ..., C/groups).
-        window: how w walks over x.
-        out_dtype: y's dtype. Where it is int32 alpha and beta are integers, and the activation is "relu" or None.
+        window: the position of w's taps on x.
+        out_dtype: y's dtype. If it is int32, alpha and beta are integers, and the activation is "relu" or None.
         bias: (K,).
         activation: a name in ACTIVATIONS.
-        alpha: a factor; where it is 0, x and w do not count, not even where they are NaN, as in BLAS.
-        beta: a factor of `before`, which is read where it is not 0.
+        alpha: a factor; if it is 0, x and w do not affect the result, even if they are NaN, as in BLAS.
+        beta: a factor of `before`, which is read only if beta is not 0.
         before: an array of y's shape, (N, K, ...).
     """
     with np.errstate(all="ignore"):
@@ -108,13 +109,13 @@ def backward_filter(
     beta: float = 0.0,
     before: Array | None = None,
 ) -> Array:
-    """alpha dw + beta before, with dw the gradient with respect to w, given dy, that with respect to y = x * w.
+    """Return alpha dw + beta before, where dw is the gradient with respect to w, for y = x * w.
 
     Args:
         x: (N, C, ...), or with channels last (N, ..., C).
-        dy: (N, K, ...), likewise.
-        w_shape: (K, C/groups, ...), likewise.
-        window: how w walked over x.
+        dy: the gradient with respect to y: (N, K, ...), or with channels last (N, ..., K).
+        w_shape: (K, C/groups, ...), or with channels last (K, ..., C/groups).
+        window: as in `forward`.
         out_dtype, alpha, beta, before: as in `forward`.
     """
     with np.errstate(all="ignore"):
@@ -140,15 +141,15 @@ def backward_data(
     beta: float = 0.0,
     before: Array | None = None,
 ) -> Array:
-    """alpha dx + beta before, with dx the gradient with respect to x, given dy, that with respect to y = x * w.
+    """Return alpha dx + beta before, where dx is the gradient with respect to x, for y = x * w.
 
-    What each tap passes on goes to elements that are a stride apart, and is added there: no windows are copied.
+    Each tap adds to elements that are a stride apart, so no windows are copied.
 
     Args:
-        dy: (N, K, ...), or with channels last (N, ..., K).
-        w: (K, C/groups, ...), likewise.
-        x_shape: (N, C, ...), likewise.
-        window: how w walked over x.
+        dy: the gradient with respect to y: (N, K, ...), or with channels last (N, ..., K).
+        w: (K, C/groups, ...), or with channels last (K, ..., C/groups).
+        x_shape: (N, C, ...), or with channels last (N, ..., C).
+        window: as in `forward`.
         out_dtype, alpha, beta, before: as in `forward`.
     """
     with np.errstate(all="ignore"):
@@ -158,7 +159,7 @@ def backward_data(
         slopes = _batch_third(_channels_first(_wide(dy, sums), window), window.groups)
         groups, filters, *places = slopes.shape
         rows = slopes.reshape(groups, filters, math.prod(places))
-        # With the zeros around it, which are cut off in the end.
+        # Includes the zeros of the padding, which are cut off at the end.
         dx = np.zeros((groups, channels // groups, batch, *window.padded(lengths)), sums)
         for tap in np.ndindex(*kernels.shape[3:]):
             target = dx[_last(*_reached(tap, places[1:], window))]
@@ -172,7 +173,7 @@ def backward_data(
 
 
 def _windows(x: Array, window: Window, taps: tuple[int, ...]) -> Array:
-    """The elements of x (N, C, ...) that the taps meet: (G, C/G, *taps, N, *places), a view of x with its zeros."""
+    """Return the elements of x (N, C, ...) at all taps, as a view of the padded x: (G, C/G, *taps, N, *places)."""
     padded = np.pad(x, ((0, 0), (0, 0), *window.padding))
     spatial = tuple(range(2, x.ndim))
     found = np.lib.stride_tricks.sliding_window_view(padded, window.reach(taps), spatial)
@@ -185,7 +186,7 @@ def _windows(x: Array, window: Window, taps: tuple[int, ...]) -> Array:
 
 
 def _pieces(windows: Array, dimensions: int) -> Iterator[tuple[Any, Array]]:
-    """The windows as matrices (G, C/G taps, N places), some of the batch or of the first dimension's places at a time.
+    """Yield the windows as matrices (G, C/G taps, N places), for a part of the batch or of the first dimension.
 
     Each comes with the index of its part in an array (G, ..., N, *places).
     """
@@ -201,12 +202,12 @@ def _pieces(windows: Array, dimensions: int) -> Iterator[tuple[Any, Array]]:
 
 
 def _last(*parts: Any) -> tuple[Any, ...]:
-    """The index of these parts of the last axes."""
+    """Return an index of the last axes."""
     return (..., *parts)
 
 
 def _reached(tap: tuple[int, ...], places: list[int], window: Window) -> Iterator[slice]:
-    """The elements of the input, with its zeros, that a tap meets."""
+    """Yield slices for the elements of the padded input that a tap sees."""
     for r, count, step, apart in zip(tap, places, window.stride, window.dilation, strict=True):
         yield slice(r * apart, r * apart + (count - 1) * step + 1, step)
 
@@ -219,51 +220,51 @@ def _channels_first(array: Array, window: Window) -> Array:
 
 
 def _flipped(kernels: Array, window: Window) -> Array:
-    """Kernels (K, C/G, *taps) as a cross-correlation has them."""
+    """Return the kernels (K, C/G, *taps) of the cross-correlation."""
     return np.flip(kernels, tuple(range(2, kernels.ndim))) if window.flip else kernels
 
 
 def _taps(w: Array, window: Window) -> Array:
-    """w as (K, C/G, *taps), of a cross-correlation."""
+    """Return w as (K, C/G, *taps), as the kernels of a cross-correlation."""
     return _flipped(_channels_first(w, window), window)
 
 
 def _in_groups(kernels: Array, groups: int) -> Array:
-    """(K, C/G, *taps) as (G, K/G, C/G, *taps)."""
+    """Reshape (K, C/G, *taps) to (G, K/G, C/G, *taps)."""
     return kernels.reshape(groups, len(kernels) // groups, *kernels.shape[1:])
 
 
 def _batch_third(array: Array, groups: int) -> Array:
-    """(N, channels, ...) as (G, channels/G, N, ...)."""
+    """Reorder (N, channels, ...) to (G, channels/G, N, ...)."""
     batch, channels, *rest = array.shape
     return np.moveaxis(array.reshape(batch, groups, channels // groups, *rest), 0, 2)
 
 
 def _batch_first(array: Array) -> Array:
-    """(G, channels/G, N, ...) as (N, channels, ...)."""
+    """Reorder (G, channels/G, N, ...) to (N, channels, ...)."""
     groups, each, batch, *rest = array.shape
     return np.moveaxis(array, 2, 0).reshape(batch, groups * each, *rest)
 
 
-# ---------------------------------------------------------------- dtypes, and what follows the sums
+# ---------------------------------------------------------------- dtypes, and the steps after the sums
 
 
 def _sums_of(given: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that products of these are added up in."""
+    """Return the accumulator's dtype for products of a dtype."""
     types = info(given).products
     assert types is not None
     return dtype(types.accumulator)
 
 
 def _wide(array: Array, sums: np.dtype[Any]) -> Array:
-    """Floats in the dtype of their sums; integers as they are, since `product` takes them through float64."""
+    """Convert floats to the dtype of their sums; integers stay unchanged, since `product` converts them to float64."""
     return array.astype(sums, copy=False) if sums.kind == "f" else array
 
 
 def _blended(
     z: Array, window: Window, out_dtype: np.dtype[Any], alpha: float, beta: float, before: Array | None
 ) -> Array:
-    """alpha z + beta before, channels first, in the dtype that the result's dtype is computed in."""
+    """Return alpha z + beta before, channels first, in the compute dtype of the result's dtype."""
     z = z.astype(info(out_dtype).compute, copy=False)
     real = z.dtype.type
     if alpha != 1:
@@ -275,5 +276,5 @@ def _blended(
 
 
 def _stored(z: Array, window: Window, out_dtype: np.dtype[Any]) -> Array:
-    """The result in its layout and dtype, contiguous."""
+    """Return the contiguous result in its layout and dtype."""
     return np.ascontiguousarray(cast(np.moveaxis(z, 1, -1) if window.channels_last else z, out_dtype))

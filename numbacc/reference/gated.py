@@ -1,10 +1,10 @@
-"""Gated activations in NumPy: y = a * g(b), and its gradients.
+"""Gated activations y = a * g(b) and their gradients, in NumPy.
 
-Each kind is written down as two functions of b: one gives g(b), the other g(b) and g'(b). 16-bit floats are computed in
-float32 and rounded once, when the result is stored.
+Each kind is defined by two functions of b: one returns g(b), the other returns g(b) and g'(b). 16-bit floats are
+computed in float32 and rounded once, when the result is stored.
 
-Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, Shazeer 2020
-(arXiv:2002.05202); the tanh form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
+Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, Shazeer 2020 (arXiv:2002.05202); the tanh
+form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ Array = NDArray[Any]
 
 
 def sigmoid(b: Array) -> Array:
-    """σ(b) to full relative precision: exp is only taken of what is not positive."""
+    """Return σ(b) with full relative precision: the argument of exp is never positive."""
     e: Array = np.exp(-np.abs(b))
-    # The larger of e and a truth value, 1 or 0, is that of 1 and e which is wanted: e is at most 1.
+    # The numerator is 1 for b >= 0, else e: the maximum of e (at most 1) and the truth value.
     s: Array = np.maximum(e, b >= 0) / (1 + e)
     return s
 
 
 def sigmoids(b: Array) -> tuple[Array, Array]:
-    """σ(b) and 1 - σ(b), likewise."""
+    """Return σ(b) and 1 - σ(b), both with full relative precision."""
     e: Array = np.exp(-np.abs(b))
     return np.maximum(e, b >= 0) / (1 + e), np.maximum(e, b < 0) / (1 + e)
 
 
 def glu(b: Array) -> tuple[Array, Array]:
-    """g = σ(b), g' = σ(b) (1 - σ(b))."""
+    """Return g = σ(b) and g' = σ(b) (1 - σ(b))."""
     s, rest = sigmoids(b)
     return s, s * rest
 
 
 def reglu_gate(b: Array) -> Array:
-    """max(b, 0), NaN where b is."""
+    """Return max(b, 0), NaN where b is NaN."""
     return np.maximum(b, 0)
 
 
 def reglu(b: Array) -> tuple[Array, Array]:
-    """g' = 1 where b > 0, else 0."""
+    """Return g = max(b, 0), and g' = 1 where b > 0, else 0."""
     return reglu_gate(b), (b > 0).astype(b.dtype)
 
 
 def swiglu_gate(b: Array) -> Array:
-    """b σ(b)."""
+    """Return b σ(b)."""
     return b * sigmoid(b)
 
 
 def swiglu(b: Array) -> tuple[Array, Array]:
-    """g' = σ(b) (1 + b (1 - σ(b)))."""
+    """Return g = b σ(b) and g' = σ(b) (1 + b (1 - σ(b)))."""
     s, rest = sigmoids(b)
     return b * s, s * (1 + b * rest)
 
@@ -81,19 +81,19 @@ def in_double(function: Callable[[Array, bool], tuple[Array, ...]]) -> Callable[
 
 
 def sigmoids_beside(b: Array, rest: Any) -> tuple[Array, Array]:
-    """σ and 1 - σ of b + rest, where rest is small."""
+    """Return σ and 1 - σ of b + rest, where rest is small."""
     e = np.exp(-np.abs(b))
     e = e - e * (np.copysign(1, b) * rest)
     return np.maximum(e, b >= 0) / (1 + e), np.maximum(e, b < 0) / (1 + e)
 
 
-#: Beyond, e^(-b²/2) and σ of the tanh form are 0 or 1 to the last bit of float64, and squares stay finite.
+#: Beyond this, e^(-b²/2) and σ of the tanh form are 0 or 1 to the last bit of float64. Squares of it stay finite.
 _FAR = 40.0
 _ROOT, _ROOT_REST = 0.7071067811865476, -4.833646656726457e-17
 
 
 def gaussian(x: Array) -> Array:
-    """e^(-x²/2) of float64, corrected for the rounding of x²."""
+    """Return e^(-x²/2) in float64, corrected for the rounding of x²."""
     c = np.clip(x, -_FAR, _FAR)
     square = c * c
     e = np.exp(-0.5 * square)
@@ -102,16 +102,16 @@ def gaussian(x: Array) -> Array:
 
 
 def normal_tail(x: Array, e: Array) -> Array:
-    """Φ(-x) = ½ erfc(x/√2) of float64, given e = e^(-x²/2): corrected for the rounding of x/√2, as erfc' = -2/√π e."""
+    """Return Φ(-x) = ½ erfc(x/√2) in float64, given e = e^(-x²/2). (erfc' = -2/√π e corrects the rounding of x/√2.)"""
     c = np.clip(x, -_FAR, _FAR)
     t = c * _ROOT
-    slope = 2 / math.sqrt(math.pi) * np.fmin(np.fmax(e, 0), 1)  # finite whatever e is
+    slope = 2 / math.sqrt(math.pi) * np.fmin(np.fmax(e, 0), 1)  # finite for any e
     found: Array = 0.5 * (erfc(t) - slope * (product_rest(c, _ROOT, t) + c * _ROOT_REST))
     return found
 
 
 def normal_pair(b: Array, is_double: bool) -> tuple[Array, Array]:
-    """Φ(b), exact in both tails, and its derivative φ(b)."""
+    """Return Φ(b), accurate in both tails, and its derivative φ(b)."""
     c = np.clip(b, -_FAR, _FAR)
     e = gaussian(c) if is_double else np.exp(-0.5 * c * c)
     cdf = normal_tail(-c, e) if is_double else 0.5 * erfc(-c * _ROOT)
@@ -120,13 +120,13 @@ def normal_pair(b: Array, is_double: bool) -> tuple[Array, Array]:
 
 @in_double
 def geglu_gate(b: Array, is_double: bool) -> tuple[Array]:
-    """b Φ(b)."""
+    """Return b Φ(b)."""
     return (b * normal_pair(b, is_double)[0],)
 
 
 @in_double
 def geglu(b: Array, is_double: bool) -> tuple[Array, Array]:
-    """g' = Φ(b) + b φ(b)."""
+    """Return g = b Φ(b) and g' = Φ(b) + b φ(b)."""
     cdf, pdf = normal_pair(b, is_double)
     return b * cdf, cdf + b * pdf
 
@@ -151,26 +151,26 @@ def _twice_u(c: Array, is_double: bool) -> tuple[Array, Any]:
 
 @in_double
 def geglu_tanh_gate(b: Array, is_double: bool) -> tuple[Array]:
-    """b ½(1 + tanh u), in which ½(1 + tanh u) is σ(2u)."""
+    """Return b ½(1 + tanh u), where ½(1 + tanh u) is σ(2u)."""
     return (b * sigmoids_beside(*_twice_u(np.clip(b, -_FAR, _FAR), is_double))[0],)
 
 
 @in_double
 def geglu_tanh(b: Array, is_double: bool) -> tuple[Array, Array]:
-    """g' by the product rule."""
+    """Return g = b ½(1 + tanh u) and g', by the product rule."""
     c = np.clip(b, -_FAR, _FAR)
     s, rest = sigmoids_beside(*_twice_u(c, is_double))
     return b * s, s + b * (s * rest) * (_SCALE + 3 * _CUBIC * (c * c))
 
 
 class Kind(NamedTuple):
-    """A kind of gate: the pair g(b), g'(b), and g(b) alone where that is less work."""
+    """A kind of gate: a function that returns g(b) and g'(b), and one for g(b) alone if that is less work."""
 
     with_slope: Callable[[Array], tuple[Array, Array]]
     without: Callable[[Array], Array] | None = None
 
     def gate(self, b: Array) -> Array:
-        """g(b)."""
+        """Return g(b)."""
         return self.without(b) if self.without else self.with_slope(b)[0]
 
 
@@ -189,27 +189,27 @@ def _compute(array: Array) -> Array:
 
 
 def forward(a: Array, b: Array, *, kind: str) -> tuple[Array]:
-    """(y,) with y = a * g(b), in a's dtype. Shapes and dtypes of a and b are equal."""
+    """Return (y,) with y = a * g(b), in a's dtype. Shapes and dtypes of a and b are equal."""
     gate = KINDS[kind].gate
 
     def piece(a: Array, b: Array) -> tuple[Array]:
         return ((_compute(a) * gate(_compute(b))).astype(a.dtype, copy=False),)
 
-    # The formulas define overflow and NaN; NumPy's warnings about them would be noise.
+    # The definitions include overflow and NaN, so NumPy's warnings are suppressed.
     with np.errstate(all="ignore"):
         (y,) = in_pieces(piece, a, b)
         return (y,)
 
 
 def backward(dy: Array, a: Array, b: Array, *, kind: str) -> tuple[Array, Array]:
-    """(da, db) with da = dy * g(b) and db = dy * a * g'(b), in a's dtype. All shapes and dtypes are equal."""
+    """Return (da, db) with da = dy * g(b) and db = dy * a * g'(b), in a's dtype. All shapes and dtypes are equal."""
 
     def piece(dy: Array, a: Array, b: Array) -> tuple[Array, Array]:
         g, value = _compute(dy), _compute(b)
         gate, slope = KINDS[kind].with_slope(value)
         da, db = g * gate, g * (_compute(a) * slope)
         if kind == "reglu":
-            # The formula selects, it does not multiply by zero: an infinite dy gives 0 where b <= 0.
+            # ReGLU selects and does not multiply by zero: an infinite dy gives 0 where b <= 0.
             da, db = np.where(value > 0, da, 0), np.where(value > 0, db, 0)
         return da.astype(a.dtype, copy=False), db.astype(a.dtype, copy=False)
 

@@ -1,7 +1,7 @@
 """Matrix products with epilogues in NumPy: D = epilogue(alpha A B + beta C (+ bias)).
 
-The product and everything behind it are computed in the accumulator's dtype (float32 for 16-bit floats and
-float8), and rounded once, when the result is stored.
+The product and everything after it are computed in the accumulator's dtype (float32 for 16-bit floats and float8), and
+rounded once, when the result is stored.
 
 Sources: the epilogues of cuBLASLt (cublasLtEpilogue_t); GELU in its tanh form, Hendrycks and Gimpel 2016
 (arXiv:1606.08415).
@@ -21,8 +21,13 @@ Array = NDArray[Any]
 
 
 class ProductResult(NamedTuple):
-    """The results of a product: out; aux or bias_grad where the epilogue has one; the largest |out| before scaling, 0
-    where it was not asked for."""
+    """The results of a product.
+
+    Attributes:
+        out: the matrix D.
+        second: aux or bias_grad, if the epilogue has one.
+        amax: the largest |out| before scaling; 0 if it was not requested.
+    """
 
     out: Array
     second: Array | None
@@ -30,7 +35,7 @@ class ProductResult(NamedTuple):
 
 
 def product(a: Array, b: Array, accumulator: np.dtype[Any]) -> Array:
-    """A B in the accumulator's dtype. Integers wrap, as the hardware's do."""
+    """Return A B in the accumulator's dtype. Integers wrap, as on the hardware."""
     if accumulator.kind == "i":
         # Sums of products of 8-bit integers are exact in float64, and its BLAS is fast.
         exact: Array = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(accumulator)
@@ -40,9 +45,9 @@ def product(a: Array, b: Array, accumulator: np.dtype[Any]) -> Array:
 
 
 def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
-    """`values` in a dtype; in float8, what is beyond its range becomes its largest number, as in cuBLASLt.
+    """Round `values` to a dtype. In float8, values out of range become the largest number, as in cuBLASLt.
 
-    So it is for `out` and for what is returned beside it.
+    This is used for `out` and for the second result.
     """
     return cast(values, dtype)
 
@@ -65,18 +70,18 @@ def matmul(
     scale_d: Any = 1.0,
     amax: bool = True,
 ) -> ProductResult:
-    """D for matrices A (..., m, k) and B (..., k, n), with leading dimensions broadcast.
+    """Compute D for matrices A (..., m, k) and B (..., k, n), whose leading dimensions broadcast.
 
     Args:
         a, b: arrays of rank 2 and more.
-        epilogue: name of one of the sixteen.
+        epilogue: name of one of the sixteen epilogues.
         accumulator: dtype of the arithmetic.
         out_dtype, second_dtype: dtypes of the results.
-        c: (..., m, n), read where beta is not 0.
+        c: (..., m, n), read if beta is not 0.
         bias: (n,) or (..., 1, n).
         aux: for "drelu" (..., m, ceil(n/8)) bits in uint8, for "dgelu" (..., m, n).
         alpha, beta, scale_a, scale_b, scale_d: factors; scale_a may be (m, 1), scale_b (1, n).
-        amax: whether the largest |out| is wanted.
+        amax: whether to compute the largest |out|.
     """
     with np.errstate(all="ignore"):
         real = accumulator.type

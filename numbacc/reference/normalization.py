@@ -21,13 +21,13 @@ Rows = Callable[..., tuple[Array, ...]]
 
 
 def computed(function: Rows) -> Rows:
-    """A function of arrays in what the first is computed in, as one of arrays in their own dtypes."""
+    """Make a function of arrays in the first array's compute dtype accept arrays in their own dtypes."""
 
     @wraps(function)
     def of_any(*arrays: Array | None, **options: Any) -> tuple[Array, ...]:
         assert arrays[0] is not None
         compute = np.dtype(info(arrays[0].dtype).compute)
-        # The formulas define overflow and NaN; NumPy's warnings about them would be noise.
+        # The definitions include overflow and NaN, so NumPy's warnings are suppressed.
         with np.errstate(all="ignore"):
             return function(*(None if a is None else cast(a, compute) for a in arrays), **options)
 
@@ -40,49 +40,49 @@ def _largest(x: Array, axis: int) -> Array:
 
 @computed
 def softmax(x: Array, *, axis: int) -> tuple[Array]:
-    """e^(x - max) / Σ e^(x - max)."""
+    """Return (e^(x - max) / Σ e^(x - max),)."""
     e = np.exp(x - _largest(x, axis))
     return (e / e.sum(axis=axis, keepdims=True),)
 
 
 @computed
 def log_softmax(x: Array, *, axis: int) -> tuple[Array]:
-    """x - max - log Σ e^(x - max)."""
+    """Return (x - max - log Σ e^(x - max),)."""
     apart = x - _largest(x, axis)
     return (apart - np.log(np.exp(apart).sum(axis=axis, keepdims=True)),)
 
 
 @computed
 def softmax_backward(dy: Array, y: Array, *, axis: int) -> tuple[Array]:
-    """y (dy - Σ dy y)."""
+    """Return (y (dy - Σ dy y),)."""
     return (y * (dy - (dy * y).sum(axis=axis, keepdims=True)),)
 
 
 @computed
 def log_softmax_backward(dy: Array, y: Array, *, axis: int) -> tuple[Array]:
-    """dy - e^y Σ dy."""
+    """Return (dy - e^y Σ dy,)."""
     return (dy - np.exp(y) * dy.sum(axis=axis, keepdims=True),)
 
 
 def _mean(x: Array) -> Array:
-    """The mean of each row, whose sum may be beyond the largest float; NaN of nothing."""
+    """Return the mean of each row, even if its sum overflows; NaN for an empty row."""
     part = x.dtype.type(2.0**-32)
     return np.asarray((x * part).sum(axis=-1, keepdims=True) / x.dtype.type(x.shape[-1]) / part)
 
 
 def _centered(x: Array) -> Array:
-    """x - mean. Where all numbers of a row are equal that is 0, although their mean may be rounded."""
+    """Return x - mean. If all numbers of a row are equal, the result is 0, even if their mean was rounded."""
     if not x.shape[-1]:
         return x
     first = x[..., :1]
     is_even = np.isfinite(first) & (x == first).all(axis=-1, keepdims=True)
     d = x - np.where(is_even, first, _mean(x))
-    # The mean, as it is rounded, may be far from the numbers if they are close to each other.
+    # The rounded mean may be far from the numbers if they are close to each other.
     return np.asarray(d - _mean(d))
 
 
 def _factor(apart: Array, eps: float) -> Array:
-    """1 / √(mean of d² + eps). Numbers with squares that overflow are made smaller first."""
+    """Return 1 / √(mean of d² + eps). Numbers with squares that overflow are scaled down first."""
     number, is_single = apart.dtype.type, apart.dtype == np.float32
     largest = np.abs(apart).max(axis=-1, keepdims=True, initial=0)
     scale = np.where(largest > (1e10 if is_single else 1e100), number(2.0 ** (-80 if is_single else -560)), number(1))
@@ -98,13 +98,13 @@ def _scaled(normal: Array, weight: Array | None, bias: Array | None = None) -> A
 
 @computed
 def rms_norm(x: Array, weight: Array | None = None, *, eps: float) -> tuple[Array]:
-    """x r w, r = 1 / √(mean of x² + eps)."""
+    """Return (x r w,), with r = 1 / √(mean of x² + eps)."""
     return (_scaled(x * _factor(x, eps), weight),)
 
 
 @computed
 def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None, *, eps: float) -> tuple[Array]:
-    """d r w + b, d = x - mean, r = 1 / √(mean of d² + eps)."""
+    """Return (d r w + b,), with d = x - mean and r = 1 / √(mean of d² + eps)."""
     d = _centered(x)
     return (_scaled(d * _factor(d, eps), weight, bias),)
 
@@ -115,7 +115,7 @@ def _of_weights(*terms: Array) -> tuple[Array, ...]:
 
 @computed
 def rms_norm_backward(dy: Array, x: Array, weight: Array | None = None, *, eps: float) -> tuple[Array, ...]:
-    """(r (g - x r² mean of g x),) with g = dy w; and where there is a weight Σ dy x r over all rows."""
+    """Return (r (g - x r² mean of g x),), with g = dy w; and with a weight also Σ dy x r over all rows."""
     r, g = _factor(x, eps), _scaled(dy, weight)
     dx = r * (g - x * (r * (r * _mean(g * x))))
     return (dx,) if weight is None else (dx, *_of_weights(dy * (x * r)))
@@ -125,7 +125,7 @@ def rms_norm_backward(dy: Array, x: Array, weight: Array | None = None, *, eps: 
 def layer_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, *, eps: float, bias: bool = False
 ) -> tuple[Array, ...]:
-    """(r (g - mean of g - d r² mean of g d),) with g = dy w; of a weight and a bias Σ dy d r and Σ dy, too."""
+    """Return (r (g - mean of g - d r² mean of g d),), g = dy w; with weight and bias also Σ dy d r and Σ dy."""
     d = _centered(x)
     r, g = _factor(d, eps), _scaled(dy, weight)
     dx = r * (g - _mean(g) - d * (r * (r * _mean(g * d))))

@@ -1,19 +1,19 @@
-"""The formulas of numbacc's random numbers, in NumPy: random words in, values out; and Philox, which makes the words.
+"""The formulas of numbacc's random numbers in NumPy, from random words to values, and Philox, which makes the words.
 
-Words are 32-bit integers as cuRAND's `curandGenerate` gives them (its 64-bit kinds: in halves, the lower first). A
-value takes one, two or four of them. All but the normals is exact or rounded as IEEE 754 says, so the CPU and the GPU
+Words are 32-bit integers from cuRAND's `curandGenerate`. Its 64-bit kinds give halves, the lower first. A value uses
+one, two or four words. All formulas but the normals are exact or rounded as IEEE 754 specifies, so the CPU and the GPU
 agree to the last bit.
 
-| formula | value of a word x (or of two, as one 64-bit x) |
+| formula | value for a word x (or for two, as one 64-bit x) |
 |---|---|
-| random | the top bits of x, as many as the dtype's significand has, as a number in [0, 1) |
-| uniform | low + (high - low) · (the top 24 bits, for float64 53, as a number in [0, 1)) |
+| random | the upper bits of x, as many as the dtype's significand has, as a number in [0, 1) |
+| uniform | low + (high - low) · (the upper 24 bits, for float64 53, as a number in [0, 1)) |
 | bits | x |
-| mask | 0 where the top 32 bits are below p 2^32, else 1/(1 - p) |
+| mask | 0 if the upper 32 bits are below p 2^32, else 1/(1 - p) |
 | integers | low + ⌊x n / 2^k⌋, with n = high - low and k the bits of x (Lemire 2019, arXiv:1805.10941) |
-| normal | a + b z, with z of Box and Muller's formula: two of two words, in float64 two of four |
-| lognormal | exp of that |
-| stored | x as the bits of a float, or as an integer: what cuRAND made itself |
+| normal | a + b z, with z from Box and Muller's formula: two values from two words, in float64 from four |
+| lognormal | exp of a normal value |
+| stored | x as the bits of a float, or as an integer: a value that cuRAND itself made |
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _pairs(words: Array) -> Array:
 
 
 def _top(words: Array, each: int) -> Array:
-    """The 32 highest bits of each value's words."""
+    """Return the upper 32 bits of each value's words."""
     return words if each == 1 else words[each - 1 :: each]
 
 
@@ -47,7 +47,7 @@ def _real(row: DTypeInfo) -> Any:
 
 
 def _unit(words: Array, each: int, row: DTypeInfo, bits: int) -> Array:
-    """The top `bits` bits as a number in [0, 1), of 32-bit words unless more bits are there and wanted."""
+    """Return the upper `bits` bits as numbers in [0, 1). Only float64 values of several words use more than 32 bits."""
     real = _real(row)
     if row.compute == "float64" and each > 1:
         return (_pairs(words) >> np.uint64(64 - bits)).astype(real) * real(2.0**-bits)
@@ -74,7 +74,7 @@ def mask(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b: f
 
 
 def scale(x: Array, most: int) -> tuple[Array, Array]:
-    """x (most + 1) < 2^128, as its low and high 64 bits, by the multiplication of halves."""
+    """Return x (most + 1) < 2^128 as its lower and upper 64 bits, by multiplying halves."""
     n = np.uint64(most)
     low, high = x & _LOW, x >> _32
     n_low, n_high = n & _LOW, n >> _32
@@ -91,7 +91,7 @@ def integers(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, 
         x = words.astype(np.uint64)
         scaled = x * np.uint64(u) + x >> _32
     elif each == 2 and u < 1 << 32:
-        # Of two products of 32-bit halves no sum overflows.
+        # The sums of products of 32-bit halves do not overflow.
         x, n = _pairs(words), np.uint64(u + 1)
         lower = x & _LOW
         lower *= n
@@ -103,7 +103,7 @@ def integers(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, 
     elif each == 2:
         scaled = scale(_pairs(words), u)[1]
     else:
-        # Of the 192 bits of (x1 2^64 + x0) n those above 2^128.
+        # The bits above 2^128 of the 192 bits of (x1 2^64 + x0) n.
         x = _pairs(words)
         carried = scale(x[0::2], u)[1]
         lower, upper = scale(x[1::2], u)
@@ -133,9 +133,9 @@ def lognormal(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float,
 
 
 def _on_circle(u: Array, angle: Array) -> Array:
-    """Two independent standard normals of each u, uniform in (0, 1], and angle (Box and Muller 1958).
+    """Return two independent standard normals for each u, uniform in (0, 1], and angle (Box and Muller 1958).
 
-    They are a point's coordinates, the sine first, on a circle with the radius √(-2 ln u), which is overwritten.
+    They are the coordinates, sine first, of a point on a circle of radius √(-2 ln u). This overwrites u.
     """
     radius = np.log(u, u)
     radius *= -2.0
@@ -146,11 +146,12 @@ def _on_circle(u: Array, angle: Array) -> Array:
     return made.reshape(-1)
 
 
-#: Name -> function (words, each, row, u, v, a, b) -> values, in the dtype or one that it is rounded from.
-#: words: uint32, `each` of them (1, 2 or 4) per value, in order; for normals what `uniforms`, or for float64
-#: `uniforms_for_doubles`, returns.
-#: row: the result's dtype. For uniform a = low, b = high - low; for mask u = p 2^32, a = 1/(1 - p); for integers
-#: u = n - 1, v = low modulo 2^64; for normals a = mean, b = standard deviation.
+#: Name -> function (words, each, row, u, v, a, b) -> values, in the result's dtype or in one that is then rounded to
+#: it.
+#: words: uint32, `each` (1, 2 or 4) per value, in order; for normals the result of `uniforms`, or of
+#: `uniforms_for_doubles` for float64.
+#: row: the result's dtype. For uniform a = low, b = high - low; for mask u = p 2^32, a = 1/(1 - p); for integers u = n
+#: - 1, v = low modulo 2^64; for normals a = mean, b = standard deviation.
 FORMULAS: dict[str, Callable[..., Array]] = {
     f.__name__: f for f in (random, uniform, bits, mask, integers, normal, lognormal, stored)
 }
@@ -159,17 +160,17 @@ FORMULAS: dict[str, Callable[..., Array]] = {
 # ---------------------------------------------------------------- Philox4x32-10 (Salmon et al. 2011)
 
 _ROUNDS = 10
-#: A round's multipliers of the counter's words 0 and 2, and what is added to the key's words after each round.
+#: A round's multipliers of the counter's words 0 and 2, and the increments of the key's words after each round.
 _MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
-#: cuRAND deals the sequence to 2^16 threads, 4 words each in turn.
+#: cuRAND distributes the sequence over 2^16 threads, 4 words to each in turn.
 _THREADS_LOG2, _THREAD = np.uint64(16), np.uint64(2**16 - 1)
-#: Groups at a time, so that what ten rounds work on stays in the cache.
+#: Groups that are computed at a time, so that the arrays of the ten rounds stay in the cache.
 _CHUNK = 1 << 14
 
 
 def philox(seed: int, position: int, count: int) -> Array:
-    """The words `position` to `position` + `count` of what cuRAND's `curandGenerate` returns for a seed, as uint32."""
+    """Return words `position` to `position` + `count` of cuRAND's `curandGenerate` for a seed, as uint32."""
     first, skipped = divmod(position, 4)
     number = -(-(skipped + count) // 4)
     turn, thread = first >> 16, first & 0xFFFF
@@ -183,9 +184,9 @@ def philox(seed: int, position: int, count: int) -> Array:
 
 
 def uniforms(seed: int, position: int, count: int) -> Array:
-    """Numbers uniform in (0, 1] and angles, in float32, of `count` pairs of words from an even position on.
+    """Return numbers uniform in (0, 1] and angles, in float32, from `count` pairs of words at an even position.
 
-    They come as two rows, each without gaps, which is what NumPy's functions are quick on.
+    They are two contiguous rows, for which NumPy's functions are fast.
     """
     first, skipped = divmod(position >> 1, 2)
     number = skipped + count + 1 >> 1
@@ -203,22 +204,22 @@ def uniforms(seed: int, position: int, count: int) -> Array:
     return both
 
 
-#: 2^-32, and 2π 2^-32 as cuRAND rounds it.
+#: 2^-32, and 2π 2^-32 with cuRAND's rounding.
 _SMALL = np.array([[2.0**-32], [np.float32(2.3283064e-10) * np.float32(6.2831855)]], np.float32)
 _HALF_OF_IT = _SMALL / 2
 
 
 def uniforms_for_doubles(seed: int, position: int, start: int, count: int) -> Array:
-    """Numbers uniform in (0, 1] and angles, in float64, of the pairs number `start` to `start` + `count` of normals.
+    """Return numbers uniform in (0, 1] and angles, in float64, for `count` pairs of normals from number `start` on.
 
-    Each has 53 bits, x0 ^ x1 2^21 of two words, and a half. A thread of cuRAND's makes four normals together, of two
-    turns' words: the pair number p of a round takes turn p % 2 of thread p // 2, and a round is two turns of all
-    threads. `position` is where the first round starts. They come as two rows, each without gaps.
+    Each number has 53 bits, x0 ^ x1 2^21 from two words, plus one half. A thread of cuRAND makes four normals together,
+    from the words of two turns. Pair number p of a round uses turn p % 2 of thread p // 2, and a round consists of two
+    turns of all threads. `position` is where the first round starts. The results are two contiguous rows.
     """
     if count <= _FEW and not start:
         lanes = _lanes(count)
         c0, c1, c2, c3 = _few(seed, (position >> 18) * lanes.ones + lanes.odd, lanes.halves, lanes)
-        # Twice the 53 bits, and 1: what is rounded to a double then is rounded as the sum is below.
+        # Twice the 53 bits, plus 1: rounding this to a double gives the same as rounding the sum below.
         bits = _array(c0 << 1 ^ c1 << 22 | lanes.ones, c2 << 1 ^ c3 << 22 | lanes.ones, count)
         return bits * lanes.tiny
     pair = np.uint64(start) + np.arange(count, dtype=np.uint64)
@@ -232,20 +233,20 @@ def uniforms_for_doubles(seed: int, position: int, start: int, count: int) -> Ar
     return both
 
 
-#: By what `uniforms_for_doubles` multiplies twice its numbers' bits.
+#: The factors of `uniforms_for_doubles` for twice its numbers' bits.
 _ONE_AND_TWO_PI = np.array([[2.0**-54], [2 * np.pi * 2.0**-54]])
-#: Up to so many groups are made by Python's integers, which is quicker than NumPy's calls.
+#: Up to this many groups are made with Python's integers, which is faster than NumPy's calls.
 _FEW = 128
 
 
 class _Lanes(NamedTuple):
-    """The constants that a few groups are made with, `total` of them.
+    """The constants for `total` groups, which must be few.
 
     Attributes:
-        ones, low, numbers, odd, halves: long integers of lanes of 64 bits: each 1, its low 32 bits set, its number,
-            that modulo 2 and its half.
-        small, half, tiny: the factors and summands of `uniforms` and `uniforms_for_doubles`, spread out: where NumPy
-            does that, the arithmetic takes twice as long.
+        ones, low, numbers, odd, halves: long integers with lanes of 64 bits. Each lane holds 1, 32 set bits, its
+            number, its number modulo 2, and half its number.
+        small, half, tiny: the factors and summands of `uniforms` and `uniforms_for_doubles`, already broadcast: with
+            NumPy's broadcasting the arithmetic takes twice as long.
     """
 
     total: int
@@ -280,7 +281,7 @@ def _lanes(count: int) -> _Lanes:
 
 @lru_cache(maxsize=256)
 def _keys(seed: int, count: int) -> list[tuple[int, int]]:
-    """The key's two words of each round, in every lane."""
+    """Return the key's two words for each round, in every lane."""
     ones = _lanes(count).ones
     v, w = (int(n) for n in _WEYL[:, 0])
     return [
@@ -290,10 +291,10 @@ def _keys(seed: int, count: int) -> list[tuple[int, int]]:
 
 
 def _few(seed: int, turns: int, threads: int, lanes: _Lanes) -> tuple[int, int, int, int]:
-    """The four words of some groups, which are lanes of long integers: `_rounds` on all lanes at once.
+    """Return the four words of a few groups, as lanes of long integers: `_rounds` for all lanes at once.
 
-    A lane's product has 64 bits, so that none spills into the next lane; what is shifted there is cut off. The words 1
-    and 3 are cut only in the end.
+    A lane's product has 64 bits, so none spills into the next lane. Bits that are shifted there are cut off. Words 1
+    and 3 are cut off only at the end.
     """
     low = lanes.low
     c0, c1, c2, c3 = turns & low, turns >> 32, threads, 0
@@ -308,12 +309,12 @@ def _few(seed: int, turns: int, threads: int, lanes: _Lanes) -> tuple[int, int, 
 
 
 def _array(first: int, second: int, count: int) -> Array:
-    """Two long integers as the rows of an array of their lanes."""
+    """Convert two long integers to an array with their lanes as its rows."""
     return np.frombuffer((first | second << 64 * count).to_bytes(16 * count, "little"), np.uint64).reshape(2, count)
 
 
 def _words(seed: int, groups: Array) -> Array:
-    """The four words of each group of the sequence. `numbacc.kernels.random.philox` has the same for one group."""
+    """Return the four words of each group of the sequence. `numbacc.kernels.random.philox` does it for one group."""
     made = np.empty((len(groups), 4), np.uint32)
     for start in range(0, len(groups), _CHUNK):
         _rounds(seed, groups[start : start + _CHUNK], made[start : start + _CHUNK])
@@ -321,11 +322,11 @@ def _words(seed: int, groups: Array) -> Array:
 
 
 def _rounds(seed: int, groups: Array, made: Array) -> None:
-    """Four 32-bit words from a counter of four and a key of two, for each group.
+    """Make four 32-bit words from a counter of four words and a key of two, for each group.
 
-    A round multiplies the counter's words 0 and 2 by constants, to 64 bits each; the high halves are mixed with the
-    other two words and the key, and all four are permuted. `even` has the words 0 and 2 as its rows; the low halves
-    of `odd` are the words 1 and 3, its high halves, products' too, are never read.
+    A round multiplies the counter's words 0 and 2 by constants, to 64 bits each. The high halves are combined with the
+    other two words and the key, and all four words are permuted. The rows of `even` are words 0 and 2. The low halves
+    of `odd` are words 1 and 3; its high halves, also those of products, are never read.
     """
     turn = groups >> _THREADS_LOG2
     even = np.stack((turn & _LOW, groups & _THREAD))
@@ -346,12 +347,14 @@ def _rounds(seed: int, groups: Array, made: Array) -> None:
 
 
 def dropout(x: Array, *given: Any, compute: str) -> tuple[Array]:
-    """x times a scale where its word of Philox's sequence, by its number in C order, is not below a bound, else 0.
+    """Multiply x by a scale where its word of Philox's sequence reaches a bound, and return 0 for other elements.
+
+    Elements are matched to words in C order.
 
     Args:
-        given: how many words later the sequence is entered, an array of equal numbers, or nothing; then the seed, the
-            number of the first group of four words, the bound, and the scale.
-        compute: name of the dtype that is computed in.
+        given: optionally an array of equal numbers, how many words later the sequence starts; then the seed, the number
+            of the first group of four words, the bound, and the scale.
+        compute: name of the dtype of the computation.
     """
     *later, seed, first, least, scale = given
     position = 4 * first + (int(later[0].flat[0]) // 4 * 4 if later and x.size else 0)

@@ -1,7 +1,7 @@
-"""Reductions in NumPy: sums, means, products, extremes, truth, variances and norms over any axes.
+"""Reductions in NumPy: sums, means, products, extremes, any and all, variances and norms over any axes.
 
-What is reduced is brought to the last axis, where NumPy's sums are pairwise: their error grows with the logarithm of
-the length. 16-bit floats are computed in float32 and rounded once, when the result is stored.
+The reduced axes are moved to the end, where NumPy's sums are pairwise: their error grows with the logarithm of the
+length. 16-bit floats are computed in float32 and rounded once, when the result is stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reduced = Callable[..., Array]
 
 
 def rows_of(x: Array, axes: tuple[int, ...], compute: str) -> Array:
-    """x in a dtype, its axes (in order) merged to one, which comes last and is contiguous."""
+    """Convert x to a dtype, and merge its axes `axes` (in order) into one contiguous last axis."""
     kept = tuple(d for d in range(x.ndim) if d not in axes)
     lengths = tuple(x.shape[d] for d in kept)
     count = math.prod(x.shape[d] for d in axes)
@@ -29,11 +29,11 @@ def rows_of(x: Array, axes: tuple[int, ...], compute: str) -> Array:
 
 
 def of_rows(function: Reduced) -> Reduced:
-    """A function of rows as one of (x, axes, compute, ...)."""
+    """Make a function of rows accept (x, axes, compute, ...)."""
 
     @wraps(function)
     def reduced(x: Array, axes: tuple[int, ...], compute: str, *options: Any) -> Array:
-        # The functions define overflow and NaN; NumPy's warnings about them would be noise.
+        # The definitions include overflow and NaN, so NumPy's warnings are suppressed.
         with np.errstate(all="ignore"):
             return np.asarray(function(rows_of(x, axes, compute), *options))
 
@@ -41,17 +41,17 @@ def of_rows(function: Reduced) -> Reduced:
 
 
 def total(rows: Array) -> Array:
-    """Σ x; 0 of nothing."""
+    """Return Σ x; 0 for an empty row."""
     return np.asarray(rows.sum(axis=-1, dtype=rows.dtype))
 
 
 def mean(rows: Array) -> Array:
-    """Σ x / n; NaN of nothing."""
+    """Return Σ x / n; NaN for an empty row."""
     return np.asarray(total(rows) / rows.real.dtype.type(rows.shape[-1]))
 
 
 def product(rows: Array) -> Array:
-    """Π x, pairwise; 1 of nothing."""
+    """Return Π x, computed pairwise; 1 for an empty row."""
     if not rows.shape[-1]:
         return np.ones(rows.shape[:-1], rows.dtype)
     while (count := rows.shape[-1]) > 1:
@@ -61,7 +61,7 @@ def product(rows: Array) -> Array:
 
 
 def _middle(rows: Array) -> Array:
-    """The mean; of equal numbers the number, which their sum, rounded, may miss: they do not vary."""
+    """Return the mean; for equal numbers the number itself, so that rounding of the mean causes no variance."""
     found = mean(rows)
     if not rows.shape[-1]:
         return found
@@ -70,18 +70,18 @@ def _middle(rows: Array) -> Array:
 
 
 def variance(rows: Array, correction: float) -> Array:
-    """Σ |x - mean|² / max(n - correction, 0), in two passes; NaN of nothing."""
+    """Return Σ |x - mean|² / max(n - correction, 0), in two passes; NaN for an empty row."""
     squares = _squares(rows - _middle(rows)[..., np.newaxis])
     return np.asarray(total(squares) / squares.dtype.type(max(rows.shape[-1] - correction, 0.0)))
 
 
 def _squares(rows: Array) -> Array:
-    """x², |x|² of complex numbers."""
+    """Return x², or |x|² for complex numbers."""
     return np.square(rows.real) + np.square(rows.imag) if rows.dtype.kind == "c" else rows * rows
 
 
 def norm(rows: Array, order: float) -> Array:
-    """(Σ |x|^order)^(1/order), max |x| of infinity, min |x| of -infinity, how many are not 0 of 0."""
+    """Return (Σ |x|^order)^(1/order); max |x| for infinity, min |x| for -infinity, the number of nonzeros for 0."""
     if order == 2:
         return np.asarray(np.sqrt(total(_squares(rows))))
     sizes = np.abs(rows)
@@ -96,26 +96,26 @@ def norm(rows: Array, order: float) -> Array:
 
 
 def _base(rows: Array) -> Array:
-    """The largest number of each row as the base of exponents."""
+    """Return the largest number of each row as the base of exponents."""
     largest = rows.max(axis=-1, initial=-math.inf)
-    # An infinite one has no difference to itself.
+    # Infinity minus infinity would be NaN.
     return np.asarray(np.where(np.isfinite(largest), largest, rows.dtype.type(0)))
 
 
 def log_sum(rows: Array) -> tuple[Array, Array]:
-    """(base, log Σ e^(x - base)): apart, as their sum would round away the logarithm of large numbers."""
+    """Return (base, log Σ e^(x - base)) separately: in their sum, large numbers would round away the logarithm."""
     base = _base(rows)
     return base, np.log(total(np.exp(rows - base[..., np.newaxis])))
 
 
 def logsumexp(rows: Array) -> Array:
-    """log Σ e^x, by way of the largest x; -inf of nothing."""
+    """Return log Σ e^x, relative to the largest x; -inf for an empty row."""
     base, logarithm = log_sum(rows)
     return np.asarray(logarithm + base)
 
 
 def log_sum_and_mean(x: Array, axes: tuple[int, ...], compute: str) -> tuple[Array, Array, Array]:
-    """(`log_sum`, the mean of x - base divided by 2^40, so that it is finite)."""
+    """Return (base, log Σ e^(x - base), the mean of x - base divided by 2^40, so that it is finite)."""
     with np.errstate(all="ignore"):
         rows, part = rows_of(x, axes, compute), np.dtype(compute).type(2.0**-40)
         base, logarithm = log_sum(rows)
@@ -123,21 +123,21 @@ def log_sum_and_mean(x: Array, axes: tuple[int, ...], compute: str) -> tuple[Arr
 
 
 def mean_of_counted(values: Array, targets: Array, ignored: int) -> Array:
-    """The mean of the values whose target is not ignored."""
+    """Return the mean of the values whose target is not ignored."""
     counts = targets != ignored
     with np.errstate(all="ignore"):
         return np.asarray(total(np.where(counts, values, 0).reshape(-1)) / values.dtype.type(counts.sum()))
 
 
 def ties(rows: Array, best: Array) -> tuple[Array, Array]:
-    """(the best of each row, how many are equal to it, as all NaN are)."""
+    """Return (the best of each row, how many elements equal it); all NaN count as equal."""
     wanted = best[..., np.newaxis]
     equal = (rows == wanted) | (np.isnan(rows) & np.isnan(wanted))
     return best, equal.sum(axis=-1, dtype=rows.dtype)
 
 
 def of_pairs(function: Callable[..., tuple[Array, Array]]) -> Callable[..., tuple[Array, ...]]:
-    """`of_rows` of a function of two results."""
+    """Do what `of_rows` does, for a function with two results."""
 
     @wraps(function)
     def reduced(x: Array, axes: tuple[int, ...], compute: str, *options: Any) -> tuple[Array, ...]:
@@ -147,7 +147,7 @@ def of_pairs(function: Callable[..., tuple[Array, Array]]) -> Callable[..., tupl
     return reduced
 
 
-#: What pairs of totals mean, as `FUNCTIONS`: gradients take them.
+#: The pairs of totals that gradients use, in the form of `FUNCTIONS`.
 PAIRS: dict[str, Callable[..., tuple[Array, ...]]] = {
     "mean_std": of_pairs(lambda rows, correction: (_middle(rows), np.sqrt(variance(rows, correction)))),
     "log_sum": of_pairs(log_sum),
@@ -156,7 +156,7 @@ PAIRS: dict[str, Callable[..., tuple[Array, ...]]] = {
     "norm_ties": of_pairs(lambda rows: ties(np.abs(rows), norm(rows, math.inf))),
     "norm_least_ties": of_pairs(lambda rows: ties(np.abs(rows), norm(rows, -math.inf))),
 }
-#: What each function means: (x, axes, name of the dtype that is computed in, ...) -> the result.
+#: Function -> its definition: (x, axes, name of the dtype of the computation, ...) -> the result.
 FUNCTIONS: dict[str, Reduced] = {
     "sum": of_rows(total),
     "mean": of_rows(mean),

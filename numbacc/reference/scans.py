@@ -1,7 +1,8 @@
-"""Scans in NumPy: sums and products of all elements up to each, along an axis or in C order.
+"""Scans in NumPy: cumulative sums and products, along an axis or in C order.
 
-They are made of pieces, and these of what lies before them: errors grow with the length of a piece and the logarithm of
-a row's, not with its length. 16-bit floats are computed in float32 and rounded once, when the result is stored.
+Each row is scanned in pieces, to which the totals of earlier pieces are added. So errors grow with the length of a
+piece and the logarithm of a row's length, not with the row's length. 16-bit floats are computed in float32 and rounded
+once, when the result is stored.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from ..base.casts import cast
 
 Array = NDArray[Any]
 
-#: Elements that are merged one after the other.
+#: Elements of a piece, which are merged one after the other.
 _PIECE = 128
 
 
 def accumulated(rows: Array, function: np.ufunc) -> Array:
-    """All elements up to each along the last axis, merged by a function."""
+    """Merge all elements up to each one, along the last axis, with a function."""
     count = rows.shape[-1] // _PIECE
     if count < 2:
         return np.asarray(function.accumulate(rows, axis=-1, dtype=rows.dtype))
@@ -34,24 +35,29 @@ def accumulated(rows: Array, function: np.ufunc) -> Array:
 
 
 def _along(function: np.ufunc, x: Array, axes: tuple[int, ...], compute: str, reverse: bool) -> Array:
-    """A scan along axes, in C order where they are several: (x, axes, name of the dtype that is computed in, whether it
-    goes from the last element to the first) -> an array of x's shape."""
+    """Scan along axes, in C order if there are several, and return an array of x's shape.
+
+    `compute` is the name of the dtype of the computation. With `reverse` the scan goes from the last element to the
+    first.
+    """
     others = [d for d in range(x.ndim) if d not in axes]
     order = (*others, *axes)
     turned = cast(x.transpose(order), np.dtype(compute))
     rows = turned.reshape((*(x.shape[d] for d in others), -1) if x.size else (0, 1))
-    # The functions define overflow and NaN; NumPy's warnings about them would be noise.
+    # The definitions include overflow and NaN, so NumPy's warnings are suppressed.
     with np.errstate(all="ignore"):
         found = accumulated(rows[..., ::-1], function)[..., ::-1] if reverse else accumulated(rows, function)
     return found.reshape(turned.shape).transpose(np.argsort(order))
 
 
 def cumprod_backward(dy: Array, x: Array, axis: int, compute: str, reverse: bool) -> Array:
-    """The gradient of a product of all up to each element: what lies before an element, times what dy and all behind it
-    make of 1: see `kernels.scan.spec`."""
+    """Return the gradient of the product of all elements up to each one; see `kernels.scan.spec`.
+
+    Each element of it is the product of all earlier elements, times the result of dy and all later elements.
+    """
     own = np.dtype(compute)
     dy, x = (np.moveaxis(cast(array, own), axis, -1) for array in (dy, x))
-    # From the last element of the products to the first.
+    # Go from the last element of the products to the first.
     dy, x = (array if reverse else array[..., ::-1] for array in (dy, x))
     with np.errstate(all="ignore"):
         before = np.ones_like(x)
@@ -68,5 +74,5 @@ def cumprod_backward(dy: Array, x: Array, axis: int, compute: str, reverse: bool
     return np.moveaxis(found if reverse else found[..., ::-1], -1, axis)
 
 
-#: What each function means.
+#: Function -> its definition.
 FUNCTIONS = {"cumsum": partial(_along, np.add), "cumprod": partial(_along, np.multiply)}

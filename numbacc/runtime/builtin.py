@@ -1,10 +1,10 @@
-"""Compiled host functions as builtins of Python, with a first argument bound to them.
+"""Python builtins in machine code that call compiled host functions, with a first argument bound to them.
 
-Numba's dispatcher looks at the type of every argument and boxes them one by one: 50 ns each, and 200 for the call. What
-operations call takes integers only, so that a builtin made here, in machine code, need not look: 100 ns for all of it.
-What is launched takes arrays' addresses as the lists that there are, which need not be spread over arguments first.
+Numba's dispatcher looks at the type of every argument and unboxes each one: 50 ns per argument, and 200 ns for the
+call. The functions that operations call take integers only, so a builtin made here needs no type checks and takes 100
+ns in all. Launches pass the arrays' addresses as the existing lists, without spreading them over arguments first.
 
-Behind `foreign_owners` is machine code, too: functions without Python, which push what is given back on a list.
+The machine code that `foreign_owners` uses is here, too: functions that run without Python and push nodes on a list.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PYTHON = {
 
 
 class _Method(ctypes.Structure):
-    """PyMethodDef."""
+    """The C structure PyMethodDef."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -53,15 +53,15 @@ class _Method(ctypes.Structure):
     )
 
 
-#: Integers that a compiled function takes beside the one that is bound to it, at most.
+#: The most integers that a compiled function accepts in addition to the one that is bound to it.
 _MOST = 8
 
 
 def bound(function: Any, first: int) -> Callable[..., int]:
-    """`functools.partial(function, first)` of a compiled function that takes up to 8 integers more, only faster.
+    """Return `functools.partial(function, first)`, but faster, for a compiled function with up to 8 further integers.
 
-    As the function does when Numba calls it, it lets other threads run. Integers of more than 64 bits lose the others;
-    the wrong number of arguments is not noticed.
+    Other threads run during the call, as they do when Numba calls the function. Integers of more than 64 bits lose
+    their upper bits. A wrong number of arguments goes unnoticed.
     """
     return builtin(function.__name__, _code(_define_words), _bound_words(function, first))
 
@@ -69,38 +69,38 @@ def bound(function: Any, first: int) -> Callable[..., int]:
 def bound_to_arrays(
     function: Any, template: Any, kept: Any = None
 ) -> Callable[[int, int, Sequence[int], Sequence[int]], int]:
-    """What calls a compiled function(template, stream, scratch, words) as `Executable.launch` is called: with lists.
+    """Bind a template to a compiled function(template, stream, scratch, words), for calls like `Executable.launch`.
 
-    The function gets addresses: of the template, memory of ctypes, and of the words, which are the arrays' addresses
-    and the scalars behind them, in room for `MANY_ARRAYS`, zeros at the end. As `bound` it lets other threads run. More
-    words than there is room for are a TypeError.
+    The function receives two addresses: that of the template (memory of ctypes), and that of the words. The words are
+    the arrays' addresses followed by the scalars, in a buffer of `MANY_ARRAYS` words that is padded with zeros. More
+    words than fit raise TypeError. As with `bound`, other threads run during the call.
 
-    What is returned keeps the template, and what else is to be kept: whoever made it may be gone while it is called.
+    The returned builtin keeps `template` and `kept` alive, since their creator may be gone when it is called.
     """
     own = _bound_words(function, ctypes.addressof(template))
     return builtin(function.__name__, _code(_define_arrays), own, (template, kept))
 
 
 def _bound_words(function: Any, first: int) -> bytes:
-    """What the machine code of a bound function finds as its own: the function's address, and the first argument."""
+    """Pack the data that a bound function's machine code reads: the function's address and the first argument."""
     return struct.pack("<2Q", _address_of(function), first % 2**64)
 
 
 @lru_cache(maxsize=64)
 def _address_of(function: Any) -> int:
-    """The address of what Numba compiled, which is never freed: finalizers may call it when the interpreter ends."""
+    """Return the address of a function compiled by Numba. It is never freed: finalizers may call it at exit."""
     (compiled,) = function.overloads.values()
     _immortal(compiled)
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
 def builtin(name: str, code: int, self: Any, kept: Any = None) -> Callable[..., Any]:
-    """The function of Python that machine code with the signature of METH_FASTCALL is.
+    """Make a Python function of machine code that has the signature of METH_FASTCALL.
 
     Args:
-        name, code: its name, and the machine code's address.
-        self: its first argument.
-        kept: what lives as long as it; it stands where Python has the name of a module.
+        name, code: the function's name, and the machine code's address.
+        self: the object that the machine code receives as its first argument.
+        kept: an object that lives as long as the function; it is passed in the slot for the module's name.
     """
     made: Callable[..., Any] = _maker()(_method(name, code), self, kept)
     return made
@@ -115,9 +115,9 @@ def _maker() -> Any:
 
 @lru_cache(maxsize=64)
 def _method(name: str, code: int) -> int:
-    """The address of a PyMethodDef."""
+    """Return the address of a PyMethodDef."""
     method = _Method(name.encode(), code, _FASTCALL, None)
-    # The end of the interpreter does not free it: builtins that are still there look at their method.
+    # Not freed at interpreter exit: builtins that still exist then use their method.
     _immortal(method)
     return ctypes.addressof(method)
 
@@ -131,20 +131,20 @@ _lock = threading.Lock()
 
 @lru_cache(maxsize=2)
 def _code(define: Callable[[ir.Module], None]) -> int:
-    """The address of a METH_FASTCALL function that calls what is bound."""
+    """Return the address of a METH_FASTCALL function that calls the bound function."""
     module = ir.Module("numbacc_builtin")
     define(module)
     return int(compiled_forever(module).get_function_address("call"))
 
 
 def compiled_forever(module: ir.Module) -> Any:
-    """The engine that holds a module's machine code, which is never freed, not even when the interpreter ends."""
+    """Compile a module and return the engine that holds its machine code, which is never freed, not even at exit."""
     with _lock:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         module.triple = binding.get_process_triple()
         parsed = binding.parse_assembly(str(module))
-        # Unoptimized it is made in 2 ms instead of 6, and as fast: what it calls takes the time.
+        # Without optimization, compiling takes 2 ms instead of 6. The code is as fast: the calls in it take the time.
         machine = binding.Target.from_triple(module.triple).create_target_machine(opt=0, jit=True)
         engine = binding.create_mcjit_compiler(parsed, machine)
         engine.finalize_object()
@@ -153,7 +153,7 @@ def compiled_forever(module: ir.Module) -> Any:
 
 
 def python(builder: ir.IRBuilder, name: str, *arguments: Any) -> Any:
-    """A call of a function of Python's C API; pointers are words."""
+    """Emit a call of a function of Python's C API; pointers are passed as words."""
     result, parameters = _PYTHON[name]
     address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
     kind = ir.FunctionType(result, [_WORD] * parameters)
@@ -161,9 +161,9 @@ def python(builder: ir.IRBuilder, name: str, *arguments: Any) -> Any:
 
 
 def _define_words(module: ir.Module) -> None:
-    """PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count), of integers."""
+    """Define PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count) for integers."""
     builder, self, arguments, count = _begun(module)
-    # Those that are not given are 0: C's calling conventions let a function leave its last parameters unread.
+    # Missing arguments become 0: C's calling conventions let a function leave its last parameters unread.
     table = _zeros(builder, _MOST)
     most = ir.Constant(_WORD, _MOST)
     given = builder.select(builder.icmp_unsigned("<", count, most), count, most)
@@ -174,7 +174,7 @@ def _define_words(module: ir.Module) -> None:
 
 
 def _define_arrays(module: ir.Module) -> None:
-    """The same of four: stream, scratch, and two lists."""
+    """Define the same `call` for four arguments: stream, scratch, and two lists."""
     builder, self, arguments, count = _begun(module)
     zero, room = ir.Constant(_WORD, 0), ir.Constant(_WORD, MANY_ARRAYS)
     _refuse(builder, builder.icmp_unsigned("!=", count, ir.Constant(_WORD, 4)))
@@ -200,13 +200,13 @@ def _define_arrays(module: ir.Module) -> None:
 
 
 def _begun(module: ir.Module) -> tuple[ir.IRBuilder, Any, Any, Any]:
-    """(what builds the function, self, arguments, count)"""
+    """Begin the function: return (builder, self, arguments, count)."""
     function = ir.Function(module, ir.FunctionType(_WORD, [_WORD, _WORD.as_pointer(), _WORD]), "call")
     return ir.IRBuilder(function.append_basic_block("entry")), *function.args
 
 
 def _zeros(builder: ir.IRBuilder, count: int) -> Any:
-    """So many words of 0 on the stack."""
+    """Allocate `count` words of 0 on the stack."""
     table = builder.bitcast(builder.alloca(ir.ArrayType(_WORD, count)), _WORD.as_pointer())
     for k in range(count):
         builder.store(ir.Constant(_WORD, 0), builder.gep(table, [ir.Constant(_WORD, k)]))
@@ -214,37 +214,37 @@ def _zeros(builder: ir.IRBuilder, count: int) -> Any:
 
 
 def _integer(builder: ir.IRBuilder, given: Any) -> Any:
-    """A Python integer as a word."""
+    """Convert a Python integer to a word."""
     value = python(builder, "PyLong_AsUnsignedLongLongMask", given)
     _fail_of_minus_one(builder, value)
     return value
 
 
 def _fail_of_minus_one(builder: ir.IRBuilder, value: Any) -> None:
-    """Return where -1 says that there was no integer."""
+    """Return NULL if a value of -1 signals an error: the object was not an integer."""
     with builder.if_then(builder.icmp_unsigned("==", value, ir.Constant(_WORD, -1)), likely=False):
         _fail(builder, builder.icmp_unsigned("!=", python(builder, "PyErr_Occurred"), ir.Constant(_WORD, 0)))
 
 
 def _fail(builder: ir.IRBuilder, failed: Any) -> None:
-    """Return what tells Python of the error that it has been told of."""
+    """Return NULL if `failed`; the Python exception is already set."""
     with builder.if_then(failed, likely=False):
         builder.ret(ir.Constant(_WORD, 0))
 
 
 def _refuse(builder: ir.IRBuilder, refused: Any) -> None:
-    """Return with a TypeError."""
+    """Raise TypeError if `refused`."""
     with builder.if_then(refused, likely=False):
         python(builder, "PyErr_BadArgument")
         builder.ret(ir.Constant(_WORD, 0))
 
 
 def _call(builder: ir.IRBuilder, self: Any, values: list[Any]) -> None:
-    """Call what is bound, while other threads run, and return its result."""
+    """Call the bound function while other threads run, and return its result."""
     pointer = _WORD.as_pointer()
     words = builder.inttoptr(python(builder, "PyBytes_AsString", self), pointer)
     address, first = (builder.load(builder.gep(words, [ir.Constant(_WORD, k)])) for k in (0, 1))
-    # Numba's own convention: an address for the result, one for what is raised (nothing), and the arguments.
+    # Numba's calling convention: an address for the result, one for the exception (never set), then the arguments.
     result, raised = builder.alloca(_WORD), builder.alloca(pointer)
     kind = ir.FunctionType(_INT, [pointer, pointer.as_pointer(), *[_WORD] * (1 + len(values))])
     state = python(builder, "PyEval_SaveThread")
@@ -253,24 +253,24 @@ def _call(builder: ir.IRBuilder, self: Any, values: list[Any]) -> None:
     builder.ret(python(builder, "PyLong_FromLongLong", builder.load(result)))
 
 
-# ---------------------------------------------------------------- what foreign code gives back
+# ---------------------------------------------------------------- objects that foreign code gives back
 
 _POINTER = _WORD.as_pointer()
 
 
 class GiveBack:
-    """The compiled functions of `foreign_owners`, and the list that they push on.
+    """The compiled functions of `foreign_owners`, and the list that they push nodes on.
 
     Attributes:
-        give_back: offset -> address of a C function void(*)(void *node), which pushes a node whose link to the next is
-            at that offset.
-        take: returns the first node of the list, and empties it.
-        new_capsule: name of DLPack's -> what makes a PyCapsule of that name of an address; its destructor pushes what
-            nobody took.
+        give_back: offset -> address of a C function void(*)(void *node). It pushes a node that has its link to the next
+            node at that offset.
+        take: returns the first node of the list, and empties the list.
+        new_capsule: DLPack's name of a capsule -> a function that makes a PyCapsule of that name for an address. The
+            capsule's destructor gives back a tensor that no consumer has taken.
     """
 
     def __init__(self, offsets: dict[bytes, int]):
-        # Never freed, as the code is not.
+        # Never freed, because the machine code is not.
         self.head = ctypes.c_uint64()
         self._names = {name: ctypes.create_string_buffer(name) for name in offsets}
         head = ctypes.addressof(self.head)
@@ -285,7 +285,7 @@ class GiveBack:
         self.give_back = {offset: address(f"give_back_{offset}") for offset in {0, *offsets.values()}}
         self.take = builtin("take", address("take"), 0)
         self.new_capsule = {name: builtin("new_capsule", address(f"new_{name.decode()}"), 0) for name in offsets}
-        # One reference too many: what the code refers to is not freed when the interpreter ends.
+        # One reference too many on purpose: the objects that the code refers to must survive interpreter exit.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
 
@@ -311,7 +311,7 @@ def _define_push(module: ir.Module, name: str, head: int, offset: int) -> None:
 
 
 def _define_take(module: ir.Module, head: int) -> None:
-    """PyObject *take(self, arguments, count)"""
+    """Define PyObject *take(self, arguments, count)."""
     _, builder = _function(module, "take", _WORD, 3)
     first = builder.inttoptr(ir.Constant(_WORD, head), _POINTER)
     node = builder.atomic_rmw("xchg", first, ir.Constant(_WORD, 0), "acq_rel")
@@ -319,7 +319,7 @@ def _define_take(module: ir.Module, head: int) -> None:
 
 
 def _define_destructor(module: ir.Module, offsets: dict[int, int]) -> None:
-    """void give_back_capsule(capsule): a consumer that has taken the tensor has renamed its capsule."""
+    """Define void give_back_capsule(capsule). A consumer that has taken the tensor has renamed its capsule."""
     function, builder = _function(module, "give_back_capsule", ir.VoidType(), 1)
     capsule = function.args[0]
     for name, offset in offsets.items():
@@ -332,7 +332,7 @@ def _define_destructor(module: ir.Module, offsets: dict[int, int]) -> None:
 
 
 def _define_new_capsule(module: ir.Module, name: str, name_address: int) -> None:
-    """PyObject *new(self, arguments, count): the one argument is an address; the name is at `name_address`."""
+    """Define PyObject *new(self, arguments, count): its one argument is an address; the name is at `name_address`."""
     function, builder = _function(module, f"new_{name}", _WORD, 3)
     argument = builder.load(builder.inttoptr(function.args[1], _POINTER))
     address = python(builder, "PyLong_AsUnsignedLongLongMask", argument)

@@ -1,9 +1,9 @@
-"""Resources of a CUDA graph, while and after it is captured: everything that its work was queued on.
+"""The resources that a CUDA graph uses, kept alive during its capture and as long as the graph exists.
 
-Capturing records the addresses of arrays, of plans' tables and of host memory into a graph, which uses them at every
-launch. So whatever a capture uses is kept by its `Capture`, and that lives as long as the graph: `numbacc.graph` holds
-its own; to a graph that others capture it is given as a user object, by which the driver tells when all copies of the
-graph are gone.
+A capture records the addresses of arrays, plans' tables and host memory into a graph, which uses them at every launch.
+So a `Capture` keeps everything that its work uses, and lives as long as the graph. `numbacc.graph` holds its own
+`Capture`. A graph that another library captures holds it as a user object, and the driver reports when all copies of
+the graph are gone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Locks:
             for lock in self._locks:
                 lock.acquire()
                 held.append(lock)
-        except BaseException:  # an interrupt, while it waits
+        except BaseException:  # a KeyboardInterrupt while it waits
             self._release(held)
             raise
 
@@ -55,22 +55,23 @@ class _Locks:
 
 
 class Capture(NotCopied):
-    """A capture, and what it uses.
+    """A capture, and the resources that it uses.
 
     Attributes:
         device: the GPU.
         home: handle of the ordinary stream on which the graph's own memory is allocated and freed; the first launch
-            follows what is queued there.
-        before: the point on the captured stream at which the capture began, or None where others began it.
+            follows the work queued there.
+        before: the point on the captured stream at which the capture began, or None if another library began it.
         used: id -> (storage, whether the graph writes to it).
-        locks: id -> a lock that launches hold: no other thread may queue work on some of the memory meanwhile.
+        locks: id -> a lock that each launch holds, so that no other thread queues work on some of the memory
+            meanwhile.
     """
 
     def __init__(self, device: int, home: int, stream: int, join: Callable[[int, int, int], Any], before: Any = None):
         self.device, self.home, self.before = device, home, before
         self._stream, self._number, self._join = stream, 0, join
         self._active = True
-        #: Threads may capture together, on streams that wait for each other. Reentrant, as finalizers come by.
+        #: Threads may capture together, on streams that wait for each other. Reentrant, because finalizers may need it.
         self._lock = threading.RLock()
         self.used: dict[int, tuple[Any, bool]] = {}
         self.locks: dict[int, Any] = {}
@@ -82,17 +83,17 @@ class Capture(NotCopied):
     @property
     def active(self) -> bool:
         """True until the capture has ended."""
-        # Nobody tells the end of a capture that others began.
+        # If another library began the capture, nobody reports its end.
         if self._active and self._number:
-            with contextlib.suppress(UnsupportedError):  # it is broken, and goes on till it is ended
+            with contextlib.suppress(UnsupportedError):  # a broken capture, which continues until it is ended
                 if capture_on(self._stream)[0] != self._number:
                     self.end()
         return self._active
 
     def use(self, storage: Any, writes: bool, stream: int) -> None:
-        """Keep memory that is read or written at every launch, on a captured stream.
+        """Keep memory that every launch reads or writes on a captured stream.
 
-        Where several streams take part, they wait for each other inside the graph as they do outside.
+        If several streams take part, they wait for each other inside the graph as they do outside of one.
         """
         block = storage.block
         with self._lock:
@@ -107,27 +108,27 @@ class Capture(NotCopied):
             self._join(stream, other, self.device)
 
     def keep(self, owner: object) -> None:
-        """Keep what else a launch needs: a plan of a library, host memory that is copied."""
+        """Keep another object that launches need: a library's plan, or host memory that is copied."""
         with self._lock:
             self._kept[id(owner)] = owner
 
     def hold(self, *locks: Any) -> None:
-        """Let launches hold these locks."""
+        """Make launches hold these locks."""
         with self._lock:
-            # All launches acquire them in one order.
+            # Sorted, so that all launches acquire them in one order.
             self.locks = dict(sorted({**self.locks, **{id(lock): lock for lock in locks}}.items()))
 
     def include(self, recording: object, capture: Capture) -> None:
-        """Keep another graph, which becomes a part of this one. Launches hold its locks, too."""
+        """Keep another graph that becomes part of this one. Launches hold its locks, too."""
         self.keep(recording)
         self.hold(*capture.locks.values())
 
     def locked(self, own: Any) -> Any:
-        """A lock that holds `own` and all of `locks`."""
+        """Return a lock that holds `own` and all of `locks`."""
         return _Locks([own, *self.locks.values()]) if self.locks else own
 
     def spare(self, nbytes: int) -> Any:
-        """Memory that an array of this capture has left, of `nbytes` or up to twice as many; None if there is none."""
+        """Return unused memory of this capture, of `nbytes` to twice as many bytes, or None."""
         with self._lock:
             fitting = [block for block in self._spare if nbytes <= block.nbytes <= 2 * nbytes]
             if not fitting:
@@ -137,27 +138,27 @@ class Capture(NotCopied):
             return found
 
     def lend(self, block: Any, stream: int) -> CapturedMemory:
-        """Memory of the graph, for an array that is made inside the capture, on a captured stream."""
+        """Return memory of the graph for an array that is made inside the capture, on a captured stream."""
         self.use(block, True, stream)
         return CapturedMemory(block, self)
 
     def give_back(self, block: Any) -> None:
-        """An array of the capture is gone: while it goes on, later ones may have the memory, in the graph's order."""
+        """Let later arrays of the capture use a block, in the graph's order, because its array is gone."""
         with self._lock:
             if self._active:
                 self._spare.append(block)
 
     def end(self) -> None:
-        """The capture has ended: nothing more is used."""
+        """End the capture: no further memory is used."""
         with self._lock:
             self._active = False
             self._spare.clear()
 
 
 class CapturedMemory(NotCopied):
-    """A block of a graph's memory as an array's storage; the block's history is the memory's.
+    """A block of a graph's memory, as the storage of an array. It shares the block's history.
 
-    `sole` is None, so that every use of the array looks at that history: launches write to it.
+    `sole` is None, so that every use of the array checks that history, because launches write to the memory.
     """
 
     __slots__ = ("__weakref__", "_capture", "block")
@@ -173,15 +174,15 @@ class CapturedMemory(NotCopied):
     device = property(lambda self: self.block.device)
     nbytes = property(lambda self: self.block.nbytes)
     stream = property(lambda self: self.block.stream)
-    #: What the simulator's memory has.
+    #: An attribute of the simulator's memory.
     _memory = property(lambda self: self.block._memory)
 
     def keep(self, owner: object) -> None:
-        """Keep an object as long as the graph."""
+        """Keep an object alive as long as the graph."""
         self._capture.keep(owner)
 
     def before(self, stream: int, writes: bool, passed: Any = None) -> Any:
-        """As `History.before`, of work that is not captured."""
+        """Do what `History.before` does, for work that is not captured."""
         self._check()
         return self.block.before(stream, writes, passed)
 
@@ -193,16 +194,16 @@ class CapturedMemory(NotCopied):
             )
 
     def after(self, stream: int, writes: bool, waited: Any, point: Any) -> None:
-        """As `History.after`."""
+        """Do what `History.after` does."""
         self.block.after(stream, writes, waited, point)
 
     def share(self, stream: int) -> None:
-        """As `History.share`."""
+        """Do what `History.share` does."""
         self._check()
         self.block.share(stream)
 
     def unshare(self, stream: int) -> None:
-        """As `History.unshare`."""
+        """Do what `History.unshare` does."""
         self.block.unshare(stream)
 
     def __del__(self) -> None:
@@ -212,14 +213,14 @@ class CapturedMemory(NotCopied):
             pass  # interpreter exit, as in Storage
 
 
-#: The driver's number of a capture -> the capture, while it goes on.
+#: The driver's number of a capture -> the capture, until it ends.
 _captures: dict[int, Capture] = {}
 _lock = threading.RLock()
 
 
 @lru_cache(maxsize=1)
 def may_capture() -> Callable[[int], int]:
-    """Return a function that tells quickly that a stream is not captured, the rule by far: it returns 0 then."""
+    """Return a fast function that returns 0 for a stream that is not captured, which is the usual case."""
     from . import native
     from .builtin import bound
 
@@ -227,11 +228,11 @@ def may_capture() -> Callable[[int], int]:
 
 
 def capture_on(stream: int) -> tuple[int, int]:
-    """(the driver's number of the capture that records a stream's work, its graph), or (0, 0).
+    """Return (the driver's number of the capture that records a stream's work, its graph), or (0, 0).
 
     Raises:
-        UnsupportedError: the legacy default stream cannot be used beside another stream that is captured; or the
-            capture was broken by a call that it does not allow.
+        UnsupportedError: the legacy default stream cannot be used while another stream is captured; or a call that
+            captures do not allow has broken the capture.
     """
     if not may_capture()(stream):
         return 0, 0
@@ -241,7 +242,7 @@ def capture_on(stream: int) -> tuple[int, int]:
         driver.cuStreamGetCaptureInfo_v2(stream, at, at + 8, at + 16, 0, 0)
     except DriverError as error:
         if error.status == Status.ERROR_INVALID_CONTEXT:
-            return 0, 0  # the default stream of a thread that has used no GPU yet
+            return 0, 0  # the default stream of a thread that has not used a GPU yet
         if error.status != Status.ERROR_STREAM_CAPTURE_IMPLICIT:
             raise
         raise UnsupportedError(
@@ -258,31 +259,31 @@ def capture_on(stream: int) -> tuple[int, int]:
 
 
 def begun(number: int, capture: Capture) -> None:
-    """Remember a capture of our own."""
+    """Remember a capture that numbacc has begun."""
     with _lock:
         _captures[number] = capture
 
 
 def ended(number: int) -> None:
-    """Forget a capture, which has ended."""
+    """Forget a capture that has ended."""
     with _lock:
         _captures.pop(number, None)
 
 
 def known(number: int) -> Capture | None:
-    """The capture of that number, if numbacc has met it."""
+    """Return the capture of that number, or None if numbacc does not know it."""
     return _captures.get(number)
 
 
 def any_active() -> bool:
-    """True while a capture that numbacc knows of goes on."""
+    """Return True while a capture that numbacc knows is active."""
     with _lock:
         captures = list(_captures.values())
     return any(capture.active for capture in captures)
 
 
 class _Retained:
-    """The user object of another's graph: its node in the list of what was lent, and the capture."""
+    """The user object of a graph that another library captures: its node in `foreign_owners`' list, and the capture."""
 
     def __init__(self, number: int, capture: Capture):
         self.words = (ctypes.c_uint64 * 1)()
@@ -297,7 +298,7 @@ class _Retained:
 
 
 def attach(number: int, graph: int, capture: Capture) -> None:
-    """Let a graph that others capture keep a capture as long as any copy of it exists."""
+    """Make a graph that another library captures keep `capture` alive as long as any copy of the graph exists."""
     retained = _Retained(number, capture)
     node = ctypes.addressof(retained.words)
     function = foreign_owners.lend(node, 0, retained)

@@ -1,4 +1,4 @@
-"""GPUs and their contexts, over the CUDA driver."""
+"""GPUs and their contexts, through the CUDA driver."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..errors import DeviceError
 
 
 def call(function: Any, *arguments: Any) -> int:
-    """Call a function whose first parameter receives a result of up to 64 bits."""
-    # A word of its own for each call: garbage collection may run between the call and the look at its result, and what
-    # it finalizes makes calls, too.
+    """Call a function that writes its result, of up to 64 bits, to its first parameter. Return the result."""
+    # Each call has its own word: garbage collection may run between the call and the read of its result, and finalizers
+    # make calls, too.
     word = ctypes.c_uint64()
     function(ctypes.addressof(word), *arguments)
     return word.value
@@ -26,13 +26,13 @@ def call(function: Any, *arguments: Any) -> int:
 
 @lru_cache(maxsize=1)
 def device_count() -> int:
-    """How many GPUs there are; 0 without a driver."""
+    """Return the number of GPUs; 0 without a driver."""
     try:
         driver.cuInit(0)
         count = call(driver.cuDeviceGetCount)
     except DriverError as error:
         if error.status == cuda.Status.ERROR_NOT_INITIALIZED:
-            # What CUDA says in the child of a process in which another library had used it.
+            # CUDA reports this in a forked child if another library had used CUDA in the parent.
             _refuse_after_fork()
             raise _forked() from error
         return 0
@@ -42,7 +42,7 @@ def device_count() -> int:
 
 
 def _refuse_after_fork() -> None:
-    """CUDA's state does not survive a fork: the child's calls would fail, or hang, each in a way of its own."""
+    """Make all calls of the driver raise an error: CUDA does not survive a fork, and they would fail or hang."""
     driver.refuse(_forked)
 
 
@@ -58,7 +58,7 @@ def require_device(device: int) -> None:
     count = device_count()
     if not 0 <= device < count:
         found = f"there are {count}, numbered from 0" if count else "no GPU was found"
-        raise DeviceError(f"cuda:{device} does not exist: {found}; `python -m numbacc info` tells more")
+        raise DeviceError(f"cuda:{device} does not exist: {found}; `python -m numbacc info` shows details")
 
 
 def device_name(device: int) -> str:
@@ -74,7 +74,7 @@ def device_attribute(attribute: cuda.DeviceAttribute, device: int) -> int:
 
 @lru_cache(maxsize=64)
 def capability(device: int) -> tuple[int, int]:
-    """The GPU's compute capability, (major, minor)."""
+    """Return the GPU's compute capability, (major, minor)."""
     return (
         device_attribute(cuda.DeviceAttribute.COMPUTE_CAPABILITY_MAJOR, device),
         device_attribute(cuda.DeviceAttribute.COMPUTE_CAPABILITY_MINOR, device),
@@ -82,7 +82,7 @@ def capability(device: int) -> tuple[int, int]:
 
 
 def check_capability(dtype: str, oldest: tuple[int, int], device: int) -> None:
-    """Raise DeviceError where the GPU's hardware does not know the dtype."""
+    """Raise DeviceError if the GPU's hardware does not support the dtype."""
     found = capability(device)
     if found < oldest:
         raise DeviceError(
@@ -94,26 +94,26 @@ def check_capability(dtype: str, oldest: tuple[int, int], device: int) -> None:
 
 @lru_cache(maxsize=64)
 def primary_context(device: int) -> int:
-    """The device's primary context, which every library in the process shares."""
+    """Return the device's primary context, which every library in the process shares."""
     require_device(device)
     return call(driver.cuDevicePrimaryCtxRetain, device)
 
 
-#: Once native code is there: what tells quickly that a context is the current one.
+#: Holds, once native code is loaded, a function that tests quickly whether a context is the current one.
 _is_current: list[Callable[[int], int]] = []
 
 
 def is_current(device: int) -> bool:
-    """True if the device's context is this thread's; False also where only the driver could tell."""
+    """Return True if the device's context is current in this thread; False also if only the driver could find out."""
     return bool(_is_current and _is_current[0](primary_context(device)))
 
 
-#: The device that was current when it was asked for last, and its context.
+#: The result of the last call of `current_device`: the device, and its context.
 _recent: tuple[int, int] | None = None
 
 
 def current_device() -> int:
-    """The GPU whose context is current in this thread, else 0."""
+    """Return the GPU whose context is current in this thread, or 0 if there is none."""
     global _recent
     recent = _recent
     if recent is not None and _is_current and _is_current[0](recent[1]):
@@ -129,10 +129,10 @@ def current_device() -> int:
 
 
 class on_device:
-    """The device's context made current for a while.
+    """A context manager that makes the device's context current.
 
-    A thread that has none keeps that of GPU 0, which is its current one anyway, so that the next call is shorter; that
-    of another GPU would from then on be where arrays are made.
+    In a thread without a context, that of GPU 0 stays current afterwards. It is the thread's default anyway, and the
+    next call is shorter. The context of another GPU does not stay, since new arrays would go to that GPU.
     """
 
     __slots__ = ("_context", "_pushed", "device")
@@ -160,7 +160,7 @@ class on_device:
 
 
 def device_of_stream(stream: int) -> int:
-    """The GPU that a stream belongs to; of the default stream, which every GPU has, the current one."""
+    """Return the GPU that a stream belongs to. For the default stream, which every GPU has, this is the current one."""
     if not stream:
         return current_device()
     driver.cuCtxPushCurrent_v2(call(lambda context: driver.cuStreamGetCtx(stream, context)))
@@ -170,14 +170,14 @@ def device_of_stream(stream: int) -> int:
         call(driver.cuCtxPopCurrent_v2)
 
 
-#: The GPUs of the streams that numbacc has made. None of them is ever destroyed, so a handle stays what it is.
+#: The GPUs of the streams that numbacc has made. These streams are never destroyed, so their handles stay valid.
 stream_devices: dict[int, int] = {}
 
 
 def check_stream(stream: int, device: int) -> None:
-    """Raise DeviceError where a stream belongs to another GPU.
+    """Raise DeviceError if a stream belongs to another GPU.
 
-    CUDA refuses kernels there with a status of many meanings, and lets copies to and from the host pass.
+    For kernels on such a stream CUDA returns a status that has many meanings. Copies to and from the host succeed.
     """
     other = stream_devices.get(stream)
     if other is None:
@@ -190,10 +190,10 @@ def check_stream(stream: int, device: int) -> None:
 
 
 class on_stream(on_device):
-    """`on_device` for work on a stream.
+    """The context manager `on_device`, which also checks that a stream belongs to the device.
 
     Raises:
-        DeviceError: the stream is another GPU's.
+        DeviceError: the stream belongs to another GPU.
     """
 
     __slots__ = ("_stream",)
@@ -209,7 +209,7 @@ class on_stream(on_device):
 
 @contextmanager
 def relaxed() -> Iterator[None]:
-    """Calls that a capture forbids, such as allocating or loading a module, allowed to this thread for a while."""
+    """Allow this thread, inside `with`, calls that a capture forbids, such as allocating or loading a module."""
     mode = ctypes.c_int(CaptureMode.RELAXED)
     driver.cuThreadExchangeStreamCaptureMode(ctypes.addressof(mode))
     try:

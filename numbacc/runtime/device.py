@@ -1,6 +1,6 @@
-"""The real GPU, over the CUDA driver: everything that `simulator` offers alike for Numba's simulator.
+"""The runtime on a real GPU, through the CUDA driver. `simulator` offers the same functions for Numba's simulator.
 
-`runtime()` says which of the two is in force. Addresses, streams and devices are plain integers here.
+`runtime()` returns the one that is active. Addresses, streams and devices are plain integers here.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def check_launch(status: int) -> None:
 
 
 def is_capturing(stream: int) -> bool:
-    """True while the stream's work is recorded into a graph.
+    """Return True while the stream's work is recorded into a graph.
 
     Raises:
-        UnsupportedError: as `captures.capture_on`.
+        UnsupportedError: see `captures.capture_on`.
     """
     return captures.capture_on(stream)[0] != 0

@@ -1,8 +1,8 @@
-"""Compiled kernels, kept on disk between processes.
+"""A disk cache of compiled kernels, shared between processes.
 
 An entry's key covers everything that its machine code depends on: the source of the module that makes the kernel and of
-what this imports, which kernel, compute capability, and the compilers that are installed. Entries carry a checksum; one
-that does not match is compiled again.
+its imports, the kernel's spec, the compute capability, and the installed compilers. Entries carry a checksum. If it
+does not match, the kernel is compiled again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .launch_order import Spec
 
 _MAGIC = b"numbacc1"
 
-#: Distributions that have a part in turning Python into machine code; `installed.compilers` knows the libraries.
+#: Distributions that take part in compiling Python to machine code. `installed.compilers` lists the libraries.
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "cuda-core", "cuda-bindings")
 
 
 def directory() -> Path:
-    """Where compiled code is kept: $NUMBACC_CACHE_DIR, else a folder in the user's cache.
+    """Return the folder of compiled code: $NUMBACC_CACHE_DIR, or else a folder in the user's cache.
 
     Raises:
         FileNotFoundError: the user has no home directory.
@@ -42,16 +42,16 @@ def directory() -> Path:
     base = os.environ.get(variable)
     try:
         return Path(base or Path.home() / below) / "numbacc"
-    except RuntimeError as error:  # an unknown user, and no $HOME
+    except RuntimeError as error:  # an unknown user, and $HOME is not set
         raise FileNotFoundError(errno.ENOENT, f"the user has no home directory ({error})", "~") from None
 
 
-#: How often `warn_of` was called.
+#: Counts the calls of `warn_of`.
 _failures = itertools.count()
 
 
 def warn_of(error: OSError) -> None:
-    """Warn, once per process, that compiled code cannot be kept: a cache that fails is not an error."""
+    """Warn, once per process, that compiled code cannot be stored. A cache that fails is not an error."""
     if next(_failures):
         return
     try:
@@ -70,18 +70,19 @@ _PACKAGE = Path(__file__).parents[1]
 
 #: The module that compiles every kernel.
 _COMPILING = "runtime/launch"
-#: Imports are followed into these folders and modules. Not into `functions/`, because each formula has a digest of its
-#: code, and not into the rest of `runtime/`, which launches kernels and does not change their code.
+#: Imports are followed into these folders and modules. They are not followed into `functions/`, because each scalar
+#: function has a digest of its code, nor into the rest of `runtime/`, which launches kernels and does not change their
+#: code.
 _DECIDING = ("base/", "kernels/", "runtime/kernel_code", "runtime/launch")
-#: An import of modules of this package. Plain text is read, since `ast` takes a hundred times as long.
+#: An import of a module of this package. This reads plain text, since `ast` takes a hundred times as long.
 _IMPORT = re.compile(rb"from (\.+)([\w.]*) import (\([^)]*\)|[^\n]*)")
 _IMPORTED = re.compile(rb"(\w+)(?: as \w+)?")
 
 
 def sources(module: str) -> dict[str, bytes]:
-    """The source that decides the machine code of a module's kernels: paths inside the package -> text.
+    """Return the sources that the machine code of a module's kernels depends on: {path inside the package: text}.
 
-    These are the module, the modules of `_DECIDING` that it imports, at its top or in a function, and their imports.
+    These are the module, the modules of `_DECIDING` that it imports at its top or inside a function, and their imports.
     """
     found: dict[str, bytes] = {}
     folders: set[str] = set()
@@ -105,11 +106,11 @@ def sources(module: str) -> dict[str, bytes]:
 
 
 def _imports(module: str, text: bytes) -> Iterator[tuple[str, bytes]]:
-    """(path, names) of each import of this package in a module's text: the path of a module, or of a folder."""
+    """Yield (path, names) for each import of this package in a module's text; a path names a module or a folder."""
     parts = module.split("/")
     for match in _IMPORT.finditer(text):
         if text[text.rfind(b"\n", 0, match.start()) + 1 : match.start()].strip():
-            continue  # it is inside a sentence
+            continue  # part of a sentence
         dots, below, names = match.groups()
         above = parts[: -len(dots)]
         yield "/".join([*above, below.decode().replace(".", "/")] if below else above), names
@@ -117,7 +118,7 @@ def _imports(module: str, text: bytes) -> Iterator[tuple[str, bytes]]:
 
 @lru_cache(maxsize=32)
 def _fingerprint(module: str) -> bytes:
-    """A digest of the source of a kind of kernels and of the compilers' versions."""
+    """Return a digest of the sources of a module's kernels and of the compilers' versions."""
     digest = hashlib.sha256(_MAGIC + sys.version.encode())
     for name, source in sources(module).items():
         digest.update(name.encode() + source)
@@ -132,19 +133,19 @@ def _fingerprint(module: str) -> bytes:
 
 
 def key(spec: Spec, capability: tuple[int, int]) -> str:
-    """The key of a kernel, given all that decides its code."""
+    """Return the key of a kernel, computed from everything that its code depends on."""
     return hashlib.sha256(_fingerprint(spec.module) + f"{spec.identity} {capability}".encode()).hexdigest()
 
 
 def pack(entry: str, cubin: bytes) -> bytes:
-    """An entry: magic, checksum of the rest, length of the entry point's name, name, machine code."""
+    """Build an entry: magic, checksum of the rest, length of the entry point's name, name, machine code."""
     name = entry.encode()
     body = len(name).to_bytes(4, "little") + name + cubin
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
 def unpack(data: bytes) -> tuple[str, bytes] | None:
-    """(entry point, machine code), or None where the entry is damaged."""
+    """Return (entry point, machine code), or None if the entry is damaged."""
     checksum, body = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
     if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != checksum:
         return None
@@ -153,7 +154,7 @@ def unpack(data: bytes) -> tuple[str, bytes] | None:
 
 
 def load(entry_key: str) -> tuple[str, bytes] | None:
-    """The kernel under a key, or None where there is none that can be trusted."""
+    """Load the kernel of a key, or return None if the cache has no valid entry."""
     try:
         data = _store().get(entry_key)
     except OSError as error:
@@ -163,7 +164,7 @@ def load(entry_key: str) -> tuple[str, bytes] | None:
 
 
 def save(entry_key: str, entry: str, cubin: bytes) -> None:
-    """Keep a kernel. A cache that cannot be written (read-only home, full disk) is warned of, and no error."""
+    """Store a kernel. If the cache cannot be written (read-only home, full disk), this warns and raises no error."""
     try:
         _store()[entry_key] = pack(entry, cubin)
     except OSError as error:
@@ -176,7 +177,8 @@ def _store():  # type: ignore[no-untyped-def]
 
 @lru_cache(maxsize=4)
 def _store_at(path: Path):  # type: ignore[no-untyped-def]
-    # cuda.core's store: one file per entry, written aside and renamed, least recently read evicted.
+    # cuda.core's store: one file per entry, written to a temporary file and renamed; the least recently read is
+    # evicted.
     from cuda.core.utils import FileStreamProgramCache
 
     return FileStreamProgramCache(path, max_size_bytes=256 * 2**20)

@@ -1,8 +1,8 @@
-"""Objects that foreign code holds and gives back by calling a function: DLPack's consumers, and the driver's graphs.
+"""Objects that foreign code holds and gives back by calling a function: DLPack's consumers and the driver's graphs do.
 
-They may call from any thread, without Python's lock, and after the interpreter has ended. So the functions that they
-get are machine code made here that knows nothing of Python and is never freed: it pushes what is given back on a list,
-which Python empties now and then (`collect`).
+They may call from any thread, without holding the GIL, and after the interpreter has ended. So the functions that they
+get are machine code that does not use Python and is never freed. They push the object on a list, which `collect`
+empties from time to time.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import ctypes
 import threading
 from typing import Any
 
-#: Names of DLPack's capsules -> where their structures have a word that is the producer's: `manager_ctx`.
+#: DLPack's names of capsules -> the offset in their structures of `manager_ctx`, a word that belongs to the producer.
 CAPSULES = {b"dltensor": 48, b"dltensor_versioned": 8}
 
-#: The first node of what was given back; 0 where that is nothing.
+#: The first node of the list of objects given back; 0 if the list is empty.
 head = ctypes.c_uint64()
 
-#: Address of a node -> (offset of its link, what must live until it is given back). It outlives the interpreter.
+#: Address of a node -> (offset of its link, the object that must live until then). It outlives the interpreter.
 _lent: dict[int, tuple[int, Any]] = {}
 _lock = threading.RLock()
-#: The code, once it is needed.
+#: Holds the compiled code once it is needed.
 _made: list[Any] = []
 
 
 def _code() -> Any:
     global head
     if not _made:
-        # Imported here: it brings llvmlite, which nothing needs before something is lent.
+        # Imported here because it loads llvmlite, which is not needed before the first object is lent.
         from .builtin import GiveBack
 
         with _lock:
@@ -39,11 +39,11 @@ def _code() -> Any:
 
 
 def lend(node: int, offset: int, owner: Any) -> int:
-    """Keep `owner` until the function whose address this returns is called on `node`.
+    """Keep `owner` alive until foreign code calls a function on `node`. Return that function's address.
 
     Args:
-        node: the address of the owner's `words`, of 64 bits each, which is all that the function writes to.
-        offset: how many bytes in it writes.
+        node: the address of the owner's `words`, of 64 bits each. The function writes nowhere else.
+        offset: the offset, in bytes, at which it writes.
     """
     function: int = _code().give_back[offset]
     _lent[node] = offset, owner
@@ -51,12 +51,12 @@ def lend(node: int, offset: int, owner: Any) -> int:
 
 
 def capsule(node: int, name: bytes, owner: Any, deleter: int) -> Any:
-    """A PyCapsule of DLPack's for the structure that `owner.words` are, lent to whoever takes it.
+    """Make one of DLPack's PyCapsules for the structure in `owner.words`, which its consumer borrows.
 
     Args:
         node: the words' address.
-        name: the capsule's.
-        deleter: which of the words is to be the function that gives it back.
+        name: the capsule's name.
+        deleter: the index of the word that receives the function to give the structure back.
     """
     code, offset = _code(), CAPSULES[name]
     owner.words[deleter] = code.give_back[offset]
@@ -65,11 +65,11 @@ def capsule(node: int, name: bytes, owner: Any, deleter: int) -> Any:
 
 
 def collect() -> None:
-    """Let go of what was given back."""
+    """Release the objects that were given back."""
     if not head.value:
         return
     node = _code().take()
     while node:
         offset, owner = _lent.pop(node)
         node = owner.words[offset >> 3]
-        del owner  # not before its memory has been read
+        del owner  # only after its memory has been read

@@ -1,4 +1,4 @@
-"""Captured graphs on the GPU: from the begin of a capture to launches of what it recorded."""
+"""Capture and launch of CUDA graphs on the GPU."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .memory_order import Event, home_of_captures, using, wait
 
 
 class Recording:
-    """A capture, and when it has ended, the graph that it recorded, ready to be launched."""
+    """A capture in progress, and after its end the recorded graph, ready to be launched."""
 
     def __init__(self, stream: int, device: int):
         self._stream, self._device = stream, device
         self._graph = self._executable = 0
-        # The driver wants the launches of one graph to come one after the other.
+        # The driver requires that launches of one graph are queued one after the other.
         self._lock: Any = threading.Lock()
-        #: Behind the last launch.
+        #: The point after the last launch.
         self._last: Event | None = None
         with on_device(device):
             if captures.capture_on(stream)[0]:
@@ -32,17 +32,17 @@ class Recording:
             before = Event(device)
             before.record(stream)
             self._capture = Capture(device, home_of_captures(device), stream, wait, before)
-            # Relaxed: this thread may load kernels and make plans meanwhile. No work of others is drawn in, since the
-            # stream is one that nothing waits for implicitly.
+            # Relaxed mode: this thread may load kernels and make plans meanwhile. No other work gets into the capture,
+            # since no other stream waits for this one implicitly.
             driver.cuStreamBeginCapture_v2(stream, CaptureMode.RELAXED)
             self._number = captures.capture_on(stream)[0]
         captures.begun(self._number, self._capture)
 
     def end(self) -> None:
-        """End the capture, and make what it recorded executable.
+        """End the capture, and instantiate the graph that it recorded.
 
         Raises:
-            UnsupportedError: something in the capture broke it.
+            UnsupportedError: a call inside the capture broke it.
         """
         try:
             with on_device(self._device):
@@ -50,10 +50,10 @@ class Recording:
                     graph = self._end_capture()
                 except DriverError as error:
                     raise UnsupportedError(
-                        f"what was captured is not a graph ({error}): either a call inside broke the capture, or a "
-                        "stream that took part by waiting for the captured one was not waited for by it in the end"
+                        f"the capture recorded no graph ({error}): either a call inside broke it, or another stream "
+                        "joined by waiting for the captured stream, which did not wait for that stream before the end"
                     ) from error
-                # Kept beside the executable, for captures that this one becomes a part of.
+                # Kept together with the executable, for captures that include this graph.
                 self._graph = graph
                 with relaxed():
                     self._executable = with_room(
@@ -63,12 +63,12 @@ class Recording:
             self._finish()
 
     def abandon(self) -> None:
-        """End the capture and forget it."""
+        """End the capture and discard its result."""
         try:
             with on_device(self._device):
                 driver.cuGraphDestroy(self._end_capture())
         except DriverError:
-            pass  # it was broken, and is what the exception on its way is about
+            pass  # the capture was broken, which caused the exception in progress
         finally:
             self._finish()
 
@@ -83,7 +83,7 @@ class Recording:
         captures.ended(self._number)
 
     def launch(self, stream: int) -> None:
-        """Queue the graph, in the order of all memory that it uses."""
+        """Queue the graph, ordered with all other work on the memory that it uses."""
         used = self._capture.used.values()
         with self._lock, using(stream, self._device, storages=used) as outer:
             if outer is not None:
@@ -95,7 +95,7 @@ class Recording:
             driver.cuEventRecord(self._last.handle, stream)
 
     def _join(self, stream: int) -> None:
-        """Become a node of the graph that is being captured on a stream."""
+        """Add this graph as a node to the graph that is being captured on a stream."""
         words = (ctypes.c_uint64 * 6)()
         status, number, graph, nodes, count, node = (ctypes.addressof(words) + 8 * k for k in range(6))
         driver.cuStreamGetCaptureInfo_v2(stream, status, number, graph, nodes, count)
@@ -105,7 +105,7 @@ class Recording:
     def __del__(self) -> None:
         try:
             if self._executable:
-                # A launch under way goes on.
+                # A launch that is in progress continues.
                 driver.cuGraphExecDestroy(self._executable)
                 if self._last is not None:
                     keep_until(self._last, self._capture)

@@ -1,4 +1,4 @@
-"""CUDA graphs: work that is recorded once and launched many times, by one call."""
+"""CUDA graphs: work that is recorded once, and then launched many times with one call each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .streams import stream as make_stream
 
 
 class Graph(NotCopied):
-    """A CUDA graph: what is called inside its `with` block, to be launched any number of times.
+    """A CUDA graph: the calls inside its `with` block, recorded to be launched any number of times.
 
-    `numbacc.graph()` makes one. It keeps everything alive that it uses - arrays, plans, scratch memory - and owns the
-    memory of arrays made inside: they stay valid, and every launch overwrites them.
+    `numbacc.graph()` makes one. The graph keeps everything that it uses alive: arrays, plans, scratch memory. It owns
+    the memory of arrays made inside; these stay valid, and every launch overwrites them.
 
     Attributes:
-        stream: the stream that is captured, the default of this thread inside the block.
+        stream: the stream that is captured; inside the block it is this thread's default stream.
 
     Example:
         >>> if numbacc.has_gpu():
@@ -50,7 +50,7 @@ class Graph(NotCopied):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._state != "being captured":
-            raise OptionError(f"this graph is {self._state}: no with block of it has begun")
+            raise OptionError(f"this graph is {self._state}: its with block has not begun")
         self.stream.__exit__(kind, error, trace)
         self._state = "broken: an error ended its capture"
         if error is not None:
@@ -60,15 +60,15 @@ class Graph(NotCopied):
         self._state = "captured"
 
     def launch(self, stream: Any = None) -> None:
-        """Queue everything that was captured, as one call.
+        """Queue everything that was captured, with one call.
 
-        It waits, on the GPU, for what is queued on the arrays that it uses, and what uses them next waits for it; so
-        inputs may be changed in place before, and results read after, on any stream and in any thread. Launches of
-        one graph run one after the other.
+        On the GPU, the graph waits for earlier work on the arrays that it uses, and later work on them waits for the
+        graph. So you can change inputs in place before a launch and read results after it, on any stream and in any
+        thread. Launches of one graph run one after the other.
 
         Args:
-            stream: where the graph is queued; the default stream if None. While that is being captured, this graph
-                becomes part of the other.
+            stream: where to queue the graph; the default stream if None. If that stream is being captured, this graph
+                becomes part of the other one.
 
         Raises:
             OptionError: the graph is not captured yet, or its capture failed.
@@ -82,24 +82,25 @@ class Graph(NotCopied):
 
 
 def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
-    """A CUDA graph of what is called inside its `with` block.
+    """Capture the calls inside a `with` block into a CUDA graph.
 
     Args:
-        stream: the stream to capture: inside the block what is queued on it is recorded instead of run, and it is the
-            default stream. By default a new one. Any but CUDA's legacy default stream.
+        stream: the stream to capture; by default a new one. Inside the block it is the default stream, and work queued
+            on it is recorded instead of run. CUDA's legacy default stream cannot be captured.
         device: the GPU of a new stream, by default the current one; or the one that `stream` belongs to.
 
     Returns:
         Graph, to be used in `with` once, and then launched.
 
     Raises:
-        DeviceError: there is no GPU (NumPy's calls are not recorded), or not that one, or stream belongs to another.
+        DeviceError: the machine has no GPU (calls on NumPy arrays are not recorded), the named GPU does not exist, or
+            stream belongs to another one.
         OptionError: stream is not a stream, or it is the legacy default stream.
 
-    Inside the block nothing has been computed yet: what needs values on the host (`numbacc.asnumpy`, printing an
-    array, `Stream.synchronize`) raises UnsupportedError, as does all that a graph cannot hold (draws through cuRAND's
-    state). Other random numbers are new ones at every launch, see `numbacc.random`. Host arrays that are copied to the
-    GPU inside are kept, and read at every launch.
+    Inside the block no values exist yet. Calls that need values on the host (`numbacc.asnumpy`, printing an array,
+    `Stream.synchronize`) raise UnsupportedError. So do calls that a graph cannot hold, such as draws through cuRAND's
+    state. Other random numbers are new at every launch; see `numbacc.random`. The graph keeps host arrays that are
+    copied to the GPU inside, and reads them at every launch.
 
     Example:
         >>> x = numbacc.asarray(np.array([3.0, -2.0, 1.0, 2.0]))

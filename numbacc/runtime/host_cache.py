@@ -1,9 +1,9 @@
-"""Functions that Numba compiles for the host, kept on disk between processes: beside the compiled kernels.
+"""A disk cache of functions that Numba compiles for the host, in the same folder as the compiled kernels.
 
-Numba's own `cache=True` keeps them in the package's folder or the user's home, and refuses to compile where neither can
-be written. It also compiles again only when the function's own file changes, though constants of other files are part
-of the machine code. Here an entry's folder is named by a digest of all of them, and what cannot be kept is compiled in
-memory.
+Numba's own `cache=True` stores them in the package's folder or the user's home, and raises an error if neither can be
+written. It also compiles again only when the function's own file changes, although constants of other files are part of
+the machine code. Here the name of an entry's folder is a digest of all these files. If the folder cannot be written,
+the functions are compiled in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from . import disk_cache
 
-#: The files of the package that decide the machine code of functions compiled for the host.
+#: The files of the package that the machine code of functions compiled for the host depends on.
 SOURCES = (
     "runtime/native.py",
     "runtime/native_graphs.py",
@@ -32,7 +32,7 @@ SOURCES = (
 
 
 def compiled(signature: Any) -> Callable[[Callable[..., int]], Any]:
-    """Decorate a function that is compiled at import for one signature, or taken from disk; it releases the GIL."""
+    """Decorate a function to be compiled for one signature at import, or loaded from disk. It releases the GIL."""
 
     def decorate(function: Callable[..., int]) -> Any:
         dispatcher = numba.njit(nogil=True)(function)
@@ -49,7 +49,7 @@ def compiled(signature: Any) -> Callable[[Callable[..., int]], Any]:
 
 @lru_cache(maxsize=1)
 def folder() -> Path:
-    """Where the functions of these sources are kept, by this Python and this Numba.
+    """Return the folder for functions of these sources, this Python and this Numba.
 
     Raises:
         OSError: no directory is known, or the sources cannot be read.
@@ -61,7 +61,7 @@ def folder() -> Path:
 
 
 class _Locator:
-    """The directory of a cache's entries, as Numba's cache asks for it."""
+    """The directory of a cache's entries, with the methods that Numba's cache calls."""
 
     def __init__(self, place: Path):
         self.place = place
@@ -70,17 +70,17 @@ class _Locator:
         return str(self.place)
 
     def get_source_stamp(self) -> str:
-        return ""  # the folder's name says it
+        return ""  # the folder's name contains it
 
     def ensure_cache_path(self) -> None:
         os.makedirs(self.place, exist_ok=True)
 
 
 class _Entry(CompileResultCacheImpl):  # type: ignore[misc]
-    """How a function is written down, and under what name: in the folder `kept_in` of the function, if it has one."""
+    """The format and file name of a function's entry. It lies in the function's folder `kept_in`, if it has one."""
 
     def __init__(self, function: Callable[..., int]):
-        # Not by Numba's own search, which an environment variable can turn elsewhere.
+        # Not found by Numba's own search, which an environment variable can redirect.
         self._locator = _Locator(getattr(function, "kept_in", None) or folder())
         self._filename_base = function.__qualname__
 
@@ -90,7 +90,7 @@ class _Entry(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class Cache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache of a function, which is compiled whatever is wrong with the disk or with what lies there."""
+    """Numba's cache for one function. A faulty disk or a damaged entry only makes it compile the function again."""
 
     _impl_class = _Entry
 
@@ -100,7 +100,7 @@ class Cache(FunctionCache):  # type: ignore[misc]
         except OSError as error:
             disk_cache.warn_of(error)
         except Exception:
-            # The entry is damaged. Its index is emptied, so that what is compiled now replaces it.
+            # The entry is damaged. Empty its index, so that the new code replaces it.
             try:
                 self.flush()
             except OSError as error:

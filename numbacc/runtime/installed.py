@@ -1,4 +1,4 @@
-"""NVIDIA's libraries as they are installed: by wheels, by conda, by a toolkit of the system."""
+"""NVIDIA's libraries as installed by wheels, by conda or with a system-wide toolkit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from numbacc_bindings.driver import driver
 
 
 class Part(NamedTuple):
-    """A library of NVIDIA's: its name to cuda-pathfinder, the wheels that hold it for CUDA 12 and 13, the C
-    function that tells its version, and to how many ints that writes it (0: it returns it)."""
+    """One of NVIDIA's libraries.
+
+    Attributes:
+        name: its name in cuda-pathfinder.
+        cu12, cu13: the wheels that contain it, for CUDA 12 and 13.
+        function: the C function that returns its version.
+        results: the number of ints that this function writes the version to; 0 if it returns the version.
+    """
 
     name: str
     cu12: str
@@ -34,19 +40,19 @@ LIBRARIES = (
     Part("cufft", "nvidia-cufft-cu12", "nvidia-cufft", "cufftGetVersion", 1),
     Part("curand", "nvidia-curand-cu12", "nvidia-curand", "curandGetVersion", 1),
 )
-#: Results of a version function -> the units of a version that comes as one number, except the last's, 1.
+#: Number of results of a version function -> the units of all parts of a version but the last, which has 1.
 UNITS = {0: (10000, 100), 1: (1000, 100), 2: ()}
 
 
 def find(name: str) -> str:
-    """The path of a library, which this loads."""
+    """Load a library, and return its path."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
     return str(load_nvidia_dynamic_lib(name).abs_path)
 
 
 def library_version(part: Part, path: str) -> str:
-    """The version that a library tells."""
+    """Return the version that a library reports."""
     function = getattr(ctypes.CDLL(path), part.function)
     results = [ctypes.c_int() for _ in range(part.results)]
     function.restype = ctypes.c_int if results else ctypes.c_size_t
@@ -60,35 +66,35 @@ def library_version(part: Part, path: str) -> str:
 
 
 def compilers() -> list[str]:
-    """Identify the libraries that make machine code of kernels: the text differs where one of them does.
+    """Identify the libraries that compile kernels; the text differs if any of them differs.
 
-    This loads them. Those that are missing say so.
+    This loads the libraries. A missing one is identified by its name alone.
     """
     nvvm, nvrtc, linker = COMPILER
     found = [_identity(nvvm), _identity(linker), *_libdevices()]
     if found[0] == nvvm.name:
-        # numba-cuda then looks for it in the toolkit that NVRTC comes from.
+        # numba-cuda then looks for NVVM in the toolkit that contains NVRTC.
         found.append(_identity(nvrtc))
     if found[1] == linker.name:
-        # cuda.core then has the driver translate PTX.
+        # cuda.core then lets the driver compile PTX.
         found.append(_driver())
     return found
 
 
 def _identity(part: Part) -> str:
-    """A library's name, its version and the file it is; the name alone where it is missing."""
+    """Return a library's name, version and file; only the name if it is missing."""
     try:
         path = find(part.name)
         version = library_version(part, path) if part.function else ""
         file = os.stat(path)
-    except Exception:  # whatever ails it, it is not what makes the kernels
+    except Exception:  # a library that cannot be loaded cannot compile kernels
         return part.name
-    # NVVM's own version is 2.0 in all of CUDA 12 and 13.
+    # NVVM's own version is 2.0 in every release of CUDA 12 and 13.
     return f"{part.name} {version} {path} {file.st_size} {file.st_mtime_ns}"
 
 
 def _libdevices() -> list[str]:
-    """The digest of every libdevice that numba-cuda may take."""
+    """Return the digest of every libdevice that numba-cuda may use."""
     roots = [Path(root) for root in (sys.prefix, os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")) if root]
     paths = [root / "nvvm" / "libdevice" / "libdevice.10.bc" for root in (*roots, Path("/usr/local/cuda"))]
     try:
@@ -96,7 +102,7 @@ def _libdevices() -> list[str]:
 
         paths.append(Path(find_bitcode_lib("device")))
     except (ImportError, RuntimeError):
-        pass  # no pathfinder, or no libdevice
+        pass  # no pathfinder, or libdevice is missing
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in dict.fromkeys(paths) if path.is_file()]
 
 
@@ -105,5 +111,5 @@ def _driver() -> str:
     try:
         driver.cuDriverGetVersion(ctypes.addressof(version))
     except RuntimeError:
-        pass  # there is none
+        pass  # no driver
     return f"driver {version.value}"

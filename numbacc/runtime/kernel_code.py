@@ -1,4 +1,4 @@
-"""Find a kernel's code by its spec: what launchers compile or simulate.
+"""Find the code of a kernel by its spec, to compile or to simulate it.
 
 A spec names the module that makes its kernel. That module has two functions: `make(spec)` returns the kernel as a
 Python function, and `parameters(spec)` describes the kernel's parameters.

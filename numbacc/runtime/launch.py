@@ -1,8 +1,8 @@
-"""From a kernel's specification to one driver call.
+"""Launchers: they turn a kernel's spec and geometry into one driver call.
 
-A launcher owns a template: the launch configuration, how the kernel's pointers lie in the arrays, and its other
-arguments. `native.launch` checks the arrays' addresses against it, packs the arguments on its stack and calls
-the driver. Nothing is written in the template, so any number of threads may use one launcher.
+A launcher owns a template: the launch configuration, where the kernel's pointers point to in the arrays, and its other
+arguments. `native.launch` checks the arrays' addresses against the template, packs the arguments on its stack and calls
+the driver. A launch does not write to the template, so any number of threads may use one launcher.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .contexts import relaxed
 from .launch_order import MOST_REGISTERS, REGISTERS, ROW_BLOCKS, LaunchOrder, Limits, Spec
 from .memory import with_room
 
-#: Kernels that have been loaded, with their GPU.
+#: Loaded kernels, each with its GPU.
 _loaded: set[tuple[Any, int]] = set()
 
 
 @lru_cache(maxsize=4096)
 def load_function(spec: Spec, device: int) -> int:
-    """The handle of a kernel on a GPU: from the disk cache, or compiled and put there."""
+    """Load a kernel on a GPU, from the disk cache or after compiling it, and return its handle."""
     capability = runtime.capability(device)
     key = disk_cache.key(spec, capability)
     found = disk_cache.load(key)
@@ -49,8 +49,8 @@ def load_function(spec: Spec, device: int) -> int:
         module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
         function: int = runtime.call(driver.cuModuleGetFunction, module, entry.encode())
         if spec.is_dynamic:
-            # All that the GPU has may be asked for, and where nothing is said as much as can be is for blocks, not for
-            # its cache.
+            # Let launches use all of the GPU's shared memory. Unless the spec says otherwise, prefer shared memory to
+            # L1 cache.
             own = runtime.call(driver.cuFuncGetAttribute, FunctionAttribute.SHARED_SIZE_BYTES, function)
             most = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) - own
             driver.cuFuncSetAttribute(function, FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
@@ -60,12 +60,12 @@ def load_function(spec: Spec, device: int) -> int:
 
 
 def address_of(data: bytes) -> int:
-    """The address of bytes; the driver copies what it is given, be it machine code or arguments."""
+    """Return the address of bytes. The driver copies them, whether they are machine code or arguments."""
     return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
 
 
 def compile_cubin(spec: Spec, capability: tuple[int, int]) -> tuple[str, bytes]:
-    """(entry point, machine code) of a kernel for a compute capability. Needs no GPU."""
+    """Compile a kernel for a compute capability: (entry point, machine code). Needs no GPU."""
     from cuda.core import Program, ProgramOptions
 
     ptx, entry = ptx_of(spec, capability)
@@ -74,7 +74,7 @@ def compile_cubin(spec: Spec, capability: tuple[int, int]) -> tuple[str, bytes]:
 
 
 def ptx_of(spec: Spec, capability: tuple[int, int]) -> tuple[str, str]:
-    """(PTX, entry point) of a kernel for a compute capability. Needs no GPU."""
+    """Compile a kernel to PTX for a compute capability: (PTX, entry point). Needs no GPU."""
     from ..base import _numba
     from . import kernel_code
 
@@ -82,10 +82,10 @@ def ptx_of(spec: Spec, capability: tuple[int, int]) -> tuple[str, str]:
 
 
 def most_registers(spec: Spec, ptx: str) -> int | None:
-    """What the assembler must be told of registers; None where the kernel's own bounds say it.
+    """Return the register limit to pass to the assembler; None if the kernel's launch bounds are enough.
 
-    They say nothing of functions that the compiler has left functions, for their length: these may take no more than
-    the kernel that calls them.
+    Launch bounds do not apply to functions that the compiler did not inline because they are long. These may not use
+    more registers than the kernel that calls them.
     """
     if ".func" not in ptx:
         return None
@@ -94,12 +94,12 @@ def most_registers(spec: Spec, ptx: str) -> int | None:
 
 
 class Launcher:
-    """A kernel with its geometry and constants, ready to be given arrays' addresses.
+    """A kernel with its geometry and constants, ready to be launched on arrays' addresses.
 
-    A GPU that does not know one of the dtypes is a DeviceError.
+    If the GPU does not support one of the dtypes, making a launcher raises DeviceError.
 
-    Call `launcher.launch(stream, scratch, addresses, scalars)`, as `Executable.launch`: kernels have no scratch memory.
-    It returns 0, the driver's status, or a number of `codes` where the arrays must be checked.
+    Call `launcher.launch(stream, scratch, addresses, scalars)`, as with `Executable.launch`; kernels have no scratch
+    memory. It returns 0, the driver's status, or one of `codes` if the arrays must be checked.
     """
 
     backend = "kernel"
@@ -107,12 +107,12 @@ class Launcher:
 
     @staticmethod
     def is_loaded(kernel: Any, device: int) -> bool:
-        """True if a launcher of this kernel compiles and loads nothing."""
+        """Return True if making a launcher of this kernel compiles and loads nothing."""
         return (kernel, device) in _loaded
 
     @staticmethod
     def limits(device: int) -> Limits:
-        """What a GPU allows."""
+        """Return the limits of a GPU."""
         shared = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device)
         count = runtime.device_attribute(DeviceAttribute.MULTIPROCESSOR_COUNT, device)
         return Limits(shared, ROW_BLOCKS if runtime.capability(device) >= (9, 0) else 1, count)
@@ -125,12 +125,12 @@ class Launcher:
         self._function = load_function(order.kernel, order.device)
         self._cluster = LaunchAttribute(LaunchAttributeId.CLUSTER_DIMENSION, b"", (order.cluster, 1, 1))
         checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
-        # A plain attribute, not a method: the call goes straight to compiled code.
+        # A plain attribute, not a method, so that a call goes straight to compiled code.
         self.launch = bound_to_arrays(native.launch, checked, self._cluster)
 
     @cached_property
     def launch_unchecked(self) -> Any:
-        """`launch` without a check of overlap and capture, for arrays and streams that have been checked."""
+        """The function `launch` without checks of overlap and capture, for arrays and streams already checked."""
         return bound_to_arrays(native.launch, self._template((), 0), self._cluster)
 
     def _template(self, pairs: Sequence[tuple[int, ...]], is_capturing: int) -> Any:
@@ -139,7 +139,7 @@ class Launcher:
         letter = "q" if order.kernel.wide else "i"
         constants = struct.pack(f"<{len(order.constants)}{letter}", *order.constants)
         packed = constants + bytes(-len(constants) % 8)
-        # Scalar arguments are words of 64 bits, and start at a multiple of 8.
+        # Scalar arguments are 64-bit words, and start at a multiple of 8.
         size = 8 * (len(order.pointers) + order.words) + len(packed if order.words else constants)
         assert size <= native.ARGUMENT_BYTES
         attributes = ctypes.addressof(self._cluster) if order.cluster > 1 else None
@@ -167,5 +167,5 @@ class Launcher:
 
 
 def _words(numbers: Iterable[int]) -> bytes:
-    """64-bit words."""
+    """Pack integers into 64-bit words."""
     return b"".join(number.to_bytes(8, "little", signed=number < 0) for number in numbers)

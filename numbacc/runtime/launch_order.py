@@ -1,4 +1,4 @@
-"""Descriptions of kernels and of launches, and what limits these: threads of a block, registers, bytes of an access."""
+"""Descriptions of kernels and launches, and their limits: threads per block, registers, bytes per access."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from ..base.dtypes import TABLE
 
 #: Bytes of the widest load or store.
 VECTOR_BYTES = 16
-#: Threads of a block, at most.
+#: The most threads per block.
 MAX_THREADS = 128
-#: Threads of a block, and blocks that fit a multiprocessor together: the compiler gets 64 registers per thread. Left
-#: to itself it takes fewer, for more blocks, and runs slower by up to 4 %.
+#: Threads per block, and blocks per multiprocessor: the compiler then gets 64 registers per thread. Without this it
+#: uses fewer registers, to fit more blocks, and kernels run up to 4 % slower.
 LAUNCH_BOUNDS = (MAX_THREADS, 8)
-#: Registers of a multiprocessor, and of a thread, at most.
+#: Registers of a multiprocessor, and the most registers of a thread.
 REGISTERS, MOST_REGISTERS = 65536, 255
 #: Threads of a warp.
 WARP = 32
-#: The type of scalar arguments among the parameters of a kernel: words of 64 bits, which come last.
+#: The type of scalar arguments among a kernel's parameters: 64-bit words, which come last.
 WORDS = "words"
-#: Blocks that a row has, at most: of a cluster every GPU that knows clusters takes so many.
+#: The most blocks that share a row: every GPU with clusters supports clusters of this size.
 ROW_BLOCKS = 8
 
 
 class Spec:
-    """All that decides a kernel's code: the key that it is cached under.
+    """Everything that a kernel's code depends on. It is also the key under which the kernel is cached.
 
-    Each kind of kernels has a subclass, made of a named tuple with its fields and of this class. The properties here
-    are the defaults: a subclass defines those that differ. `kernel_code` finds the kernel.
+    Each kind of kernels has a subclass, which derives from a named tuple with its fields and from this class. The
+    properties here are the defaults, and a subclass overrides those that differ. `kernel_code` finds the kernel.
     """
 
     __slots__ = ()
 
     @property
     def module(self) -> str:
-        """The module that makes the kernel, as a path inside the package: see `kernel_code`."""
+        """The module that makes the kernel, as a path inside the package; see `kernel_code`."""
         raise NotImplementedError
 
     @property
@@ -49,56 +49,56 @@ class Spec:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands, which the GPU must know."""
+        """Names of all operands' dtypes. The GPU must support them."""
         return (*self.reads, *self.writes)
 
     @property
     def compute(self) -> str:
-        """Name of the dtype that is computed in."""
+        """Name of the dtype that the kernel computes in."""
         return ""
 
     @property
     def narrow(self) -> bool:
-        """True where every float that is stored has fewer bits than are computed with."""
+        """True if every float that is stored has fewer bits than the dtype of the computation."""
         return False
 
     @property
     def wide(self) -> bool:
-        """True where the integers of a launch, offsets and sizes, have 64 bits, not 32."""
+        """True if a launch's integers (offsets and sizes) have 64 bits, not 32."""
         return True
 
     @property
     def width(self) -> int:
-        """Elements next to each other that are loaded or stored together."""
+        """Number of adjacent elements that one access loads or stores."""
         return 1
 
     @property
     def access_bytes(self) -> int:
-        """Width of the widest load or store, 0 where `dtypes` are not known."""
+        """Bytes of the widest load or store; 0 if `dtypes` are unknown."""
         return max((min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in self.dtypes), default=0)
 
     @property
     def needs_alignment(self) -> bool:
-        """True if the launch's last constant says whether the arrays are aligned as this kernel's accesses are."""
+        """True if the launch's last constant says whether the arrays are aligned for this kernel's accesses."""
         return False
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
-        """Threads of a block, at most, and blocks that fit a multiprocessor together."""
+        """The most threads per block, and the number of blocks that fit a multiprocessor together."""
         return LAUNCH_BOUNDS
 
     @property
     def is_dynamic(self) -> bool:
-        """True where each launch says how much shared memory it has."""
+        """True if each launch sets the size of its shared memory."""
         return False
 
     @property
     def carveout(self) -> int:
-        """What a multiprocessor has of its memory for blocks, not for its cache, in percent, where `is_dynamic`."""
+        """The percentage of a multiprocessor's memory to use as shared memory instead of L1 cache, if `is_dynamic`."""
         return 100
 
     def described(self, launch: str) -> str:
-        """The text about a launch of the kernel. `launch` is the part about its grid."""
+        """Describe a launch of the kernel in words. `launch` is the part about its grid."""
         kernel: Any = self
         is_by_element = kernel.algorithm in ("scalar", "strided", "tiled")
         accesses = "" if is_by_element else f"{8 * self.access_bytes}-bit accesses, "
@@ -106,24 +106,24 @@ class Spec:
 
     @property
     def identity(self) -> str:
-        """A text that tells the kernel from every other one's code, wherever and whenever it was written."""
+        """A text that identifies the kernel's code, independent of process and machine."""
         fields: Any = self
         return repr(fields._replace(**{name: self._told(getattr(self, name)) for name in fields._fields}))
 
     def _told(self, value: Any) -> Any:
-        """A field's value in `identity`: a formula is replaced by the digest of its code."""
+        """Return a field's value for `identity`. A scalar function is replaced by the digest of its code."""
         if isinstance(value, Spec):
             return value.identity
         return value.digest(self.compute, self.narrow) if hasattr(value, "digest") else value
 
 
 class Limits(NamedTuple):
-    """What a GPU allows.
+    """The limits of a GPU.
 
     Attributes:
-        shared: bytes of shared memory that a block may ask for.
-        cluster: blocks that may run together, and see each other's shared memory.
-        multiprocessors: how many it has.
+        shared: the most bytes of shared memory per block.
+        cluster: the most blocks per cluster; blocks of a cluster run together and see each other's shared memory.
+        multiprocessors: the number of multiprocessors.
     """
 
     shared: int
@@ -132,20 +132,20 @@ class Limits(NamedTuple):
 
 
 class LaunchOrder(NamedTuple):
-    """The description of a launch, from which a launcher is made.
+    """The description of a launch, for making a launcher.
 
     Attributes:
-        kernel: which kernel: its spec.
+        kernel: the kernel's spec.
         device: the GPU.
         grid, block: blocks and threads along x and y.
         alignment: the address modulo 16 of each array.
-        pointers: (array, bytes into it) of each of the kernel's pointers.
+        pointers: (array, byte offset in it) for each of the kernel's pointers.
         constants: the integers that follow the pointers.
-        pairs: (array, low, high, output, low, high, allowed to be equal): an output's bytes may not be another
-            array's, unless the two start at one address and that is allowed.
-        words: 64-bit words of scalar arguments, which each launch brings.
-        shared: bytes of shared memory of each block, beside what the kernel has always.
-        cluster: how many blocks next to each other along x run together, and see each other's shared memory.
+        pairs: (array, low, high, output, low, high, allowed to be equal): an output may not share bytes with
+            another array, unless both start at the same address and that is allowed.
+        words: number of 64-bit words of scalar arguments, which each launch passes.
+        shared: bytes of shared memory per block, in addition to the kernel's static shared memory.
+        cluster: number of adjacent blocks along x that run together, and see each other's shared memory.
     """
 
     kernel: Any
@@ -162,11 +162,11 @@ class LaunchOrder(NamedTuple):
 
     @property
     def described(self) -> str:
-        """The text about the launch in `PlanInfo`."""
+        """The text about the launch for `PlanInfo`."""
         clusters = f", clusters of {self.cluster}" if self.cluster > 1 else ""
         return str(self.kernel.described(f"grid {self.grid}, block {self.block}{clusters}"))
 
     @property
     def arguments(self) -> int:
-        """How many arrays' addresses and words a launch is given."""
+        """Number of arguments that a launch gets: the arrays' addresses and the scalar words."""
         return len(self.alignment) + self.words

@@ -1,9 +1,9 @@
-"""GPU memory: each device's pool, allocations and when they are freed.
+"""GPU memory: each device's pool, allocations, and when they are freed.
 
-Small blocks that were freed on the default stream are kept for the next allocation of their size there. The driver's
-pool does that, too, at two calls of a microsecond or more each, which is much of a small operation's host time. The
-default stream alone has such blocks: it never ends, and what was queued on it before a block was freed comes before
-whatever uses the block next, whichever thread that is.
+Small blocks that were freed on the default stream are kept for the next allocation of their size on it. The driver's
+pool also reuses blocks, but with two calls of a microsecond or more each, which is a large part of a small operation's
+host time. Only the default stream keeps blocks: it is never destroyed, and all work queued on it before a block was
+freed runs before any later use of the block, by any thread.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ from .streams import foreign, owner_of
 
 # ---------------------------------------------------------------- small blocks
 
-#: Bytes of the largest block that is kept; how many of one size; of how many sizes on one GPU, at most.
+#: The largest block that is kept, in bytes; the most blocks of one size; the most sizes per GPU.
 KEPT_BYTES, KEPT_BLOCKS, KEPT_SIZES = 1 << 18, 4, 64
 FULL = -1
 
-#: Device -> bytes of a block -> addresses. Lists are changed by one call each, as several threads may.
+#: Device -> bytes of a block -> addresses. Each change of a list is one atomic call, since several threads may change
+#: it.
 _kept_blocks: dict[int, dict[int, list[int]]] = {}
 
 
 def keep_block(device: int, nbytes: int, address: int) -> bool:
-    """Keep a block whose work is all queued on the default stream; False where it is to be freed instead."""
+    """Keep a block whose work is all queued on the default stream. If this returns False, the caller must free it."""
     blocks = _kept_blocks.get(device, _NO_BLOCKS).get(nbytes)
     if blocks is None or len(blocks) >= KEPT_BLOCKS:
         return False
     blocks.append(address)
     if _kept_blocks.get(device, _NO_BLOCKS).get(nbytes) is not blocks:
-        # Sizes have been given up by another thread meanwhile: nobody looks into this list again.
+        # Another thread has dropped all sizes meanwhile, so nobody looks into this list again.
         try:
             blocks.remove(address)
         except ValueError:
-            return True  # it was given up with the others
+            return True  # it was dropped with the others
         return False
     return True
 
@@ -58,9 +59,9 @@ _NO_BLOCKS: dict[int, list[int]] = {}
 
 
 def take_block(device: int, nbytes: int) -> int:
-    """The address of a block that was kept; 0 where there is none, FULL where sizes are to be given up first.
+    """Take a kept block and return its address; 0 if there is none, FULL if the caller must first drop all sizes.
 
-    From now on blocks of this size are kept.
+    From now on, freed blocks of this size are kept.
     """
     sizes = _kept_blocks.get(device)
     if sizes is None:
@@ -79,7 +80,7 @@ def take_block(device: int, nbytes: int) -> int:
 
 
 def kept_given_up(device: int) -> Iterator[tuple[int, int]]:
-    """(bytes, address) of each block, which whoever asks is to free; sizes begin anew."""
+    """Yield (bytes, address) of each kept block, for the caller to free, and forget all sizes."""
     for nbytes, blocks in list(_kept_blocks.pop(device, {}).items()):
         while blocks:
             try:
@@ -89,7 +90,7 @@ def kept_given_up(device: int) -> Iterator[tuple[int, int]]:
 
 
 def kept_bytes(device: int) -> int:
-    """How many bytes are kept."""
+    """Return how many bytes are kept."""
     return sum(nbytes * len(blocks) for nbytes, blocks in list(_kept_blocks.get(device, _NO_BLOCKS).items()))
 
 
@@ -99,12 +100,12 @@ Made = TypeVar("Made")
 
 
 def _in_words(nbytes: int) -> int:
-    """Bytes of whole words of 4, as memory comes: kernels load whole ones (`kernels.primitives.unaligned_vector`)."""
+    """Round bytes up to whole 4-byte words: kernels load whole words (`kernels.primitives.unaligned_vector`)."""
     return nbytes + -nbytes % 4
 
 
 def _create_pool(device: int) -> int:
-    """The device's one pool. It keeps what is freed, for the next allocation, until `release_memory`."""
+    """Create the device's only pool. It keeps freed memory for later allocations, until `release_memory`."""
     with on_device(device):
         if not device_attribute(cuda.DeviceAttribute.MEMORY_POOLS_SUPPORTED, device):
             raise DeviceError(
@@ -122,7 +123,7 @@ def _create_pool(device: int) -> int:
 
 
 def pool_bytes(device: int) -> tuple[int, int]:
-    """(bytes that the pool holds of the GPU's memory, bytes of them in use)."""
+    """Return (bytes of the GPU's memory that the pool holds, bytes of these that are in use)."""
     with on_device(device):
         return (
             _read_pool(device, cuda.MemoryPoolAttribute.RESERVED_MEM_CURRENT),
@@ -137,10 +138,10 @@ def _read_pool(device: int, attribute: cuda.MemoryPoolAttribute) -> int:
 
 
 def release_memory(device: int | None = None) -> None:
-    """Give the pools' unused memory back to the GPU, for other libraries: of one device, or all that were used.
+    """Give the pools' unused memory back to the GPU, for other libraries: of one device, or of all used devices.
 
     Raises:
-        UnsupportedError: a graph is being captured, which waiting would break.
+        UnsupportedError: a graph is being captured, and waiting for the GPU would break the capture.
     """
     if captures.any_active():
         raise UnsupportedError("release_memory waits for the GPU, which would break the capture that is going on")
@@ -150,19 +151,19 @@ def release_memory(device: int | None = None) -> None:
 
 
 def _make_way(device: int) -> None:
-    """Free what nobody needs, scratch memory too, and give it back to the GPU. The device's context is current."""
+    """Free all unused memory, including scratch memory, and give it to the GPU. The device's context is current."""
     foreign_owners.collect()
     workspace.release(device)
     _give_up_blocks(device)
-    # Waiting for all would break a capture. Other libraries may have one of which nothing is known here: this is done
-    # where the alternative is to fail, or where the user asks for it.
+    # Waiting for all work would break a capture. Another library may have a capture that is unknown here. So this runs
+    # only if the user asks for it, or if the allocation would fail otherwise.
     if not captures.any_active():
         driver.cuCtxSynchronize()
     driver.cuMemPoolTrimTo(_gpus[device].pool, 0)
 
 
 def memory_info(device: int) -> tuple[int, int]:
-    """(free, total) bytes of the GPU's memory."""
+    """Return (free, total) bytes of the GPU's memory."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     with on_device(device):
         driver.cuMemGetInfo_v2(ctypes.addressof(free), ctypes.addressof(total))
@@ -170,10 +171,10 @@ def memory_info(device: int) -> tuple[int, int]:
 
 
 class Storage(History):
-    """One allocation, freed when nothing refers to it any more, behind all work that uses it.
+    """One allocation. When nothing refers to it any more, it is freed after all work that uses it.
 
     Attributes:
-        address: where it starts; 0 where nbytes is 0.
+        address: the start address; 0 if nbytes is 0.
         device, stream, sole: see `History`.
     """
 
@@ -195,18 +196,18 @@ class Storage(History):
                 if self.sole is None or _gpus[self.device].free(self.address, self.stream):
                     _Freed(self).free()
             except Exception:
-                pass  # the driver may be shutting down, which frees all
+                pass  # the driver may be shutting down, which frees all memory
 
 
 @atexit.register
 def _let_all_be() -> None:
-    """The compiled code that frees memory may be gone before the last array is; the end of the process frees all."""
+    """Stop freeing memory at exit: the compiled code may be gone before the last array, and the process frees all."""
     del Storage.__del__
     contexts._is_current.clear()
 
 
 class _Gpu:
-    """A device's context and pool, with the native functions bound to them."""
+    """A device's context and pool, and the native functions bound to them."""
 
     def __init__(self, device: int):
         from . import native
@@ -218,20 +219,20 @@ class _Gpu:
         contexts._is_current[:] = [bound(native.is_current, self.get_current)]
         words = (self.get_current, self.context, *map(driver.address, _POOL_FUNCTIONS), self.pool)
         self._words = (ctypes.c_uint64 * len(words))(*words)
-        #: (nbytes, stream) -> address, or a negative code
+        #: (nbytes, stream) -> address, or a negative code.
         self.allocate = bound(native.allocate, ctypes.addressof(self._words))
-        #: `native.execute` but for its first parameter
+        #: `native.execute` with its first parameter bound.
         self.execute = bound(native.execute, self.get_current)
-        #: (address, stream) -> 0, or a code
+        #: (address, stream) -> 0, or a code.
         self.free = bound(native.free, ctypes.addressof(self._words))
 
 
-#: What the native functions call, as they have it in a row.
+#: The driver's functions that the native functions call, in the order of their words.
 _POOL_FUNCTIONS = ("cuStreamIsCapturing", "cuMemAllocFromPoolAsync", "cuMemFreeAsync")
 
 
 class _Gpus(dict[int, _Gpu]):
-    """Device -> its context and pool, opened when first asked for."""
+    """A table: device -> its context and pool, opened at the first use."""
 
     def __missing__(self, device: int) -> _Gpu:
         with _opening:
@@ -245,16 +246,16 @@ _gpus = _Gpus()
 
 
 def gpu(device: int) -> Any:
-    """The device's context and pool."""
+    """Return the device's context and pool."""
     return _gpus[device]
 
 
-#: What could not be freed yet: a stream that it was used on is being captured, or the GPU is at work on it.
+#: Memory and owners that cannot be freed yet: one of their streams is being captured, or the GPU still uses them.
 _deferred: deque[Any] = deque()
 
 
 class _Freed:
-    """Memory that nothing refers to any more, to be freed behind work on several streams, or in another context."""
+    """Unreferenced memory, to be freed after work on several streams, or in another context."""
 
     __slots__ = ("_address", "_device", "_stream", "_stream_owner", "_uses", "partners")
 
@@ -264,10 +265,10 @@ class _Freed:
         self._stream_owner = getattr(storage, "_stream_owner", None)
 
     def free(self) -> None:
-        """Free it now, or where a capture forbids that, later."""
+        """Free the memory now, or later if a capture forbids it."""
         with on_device(self._device):
             if any(_is_captured(stream) for stream in (self._stream, *self.partners)):
-                # Freeing inside a capture would become part of the graph; an allocation after it does this.
+                # Freeing inside a capture would become part of the graph. An allocation after the capture frees it.
                 _deferred.append(self)
                 return
             for use in self._uses:
@@ -279,7 +280,7 @@ class _Freed:
 
 
 class _Kept:
-    """An owner that must live until the GPU is past a point: of host memory, or of other libraries'."""
+    """The owner of host memory or of another library's memory, which must live until the GPU has passed a point."""
 
     __slots__ = ("_event", "_owner")
 
@@ -287,36 +288,36 @@ class _Kept:
         self._event, self._owner = event, owner
 
     def free(self) -> None:
-        """Let go of it now, or later."""
+        """Release the owner now, or later."""
         if not self._event.is_done():
             _deferred.append(self)
 
 
 def keep_until(event: Event, owner: object) -> None:
-    """Keep an object until the GPU is past a point."""
+    """Keep an object alive until the GPU has passed a point."""
     _deferred.append(_Kept(event, owner))
-    # Not only allocations let go of it, which may never come; two at a time are done faster than they come in.
+    # Release here, too, since an allocation may never come. Two at a time are more than are added.
     _free_deferred(2)
 
 
 def _free_deferred(most: int | None = None) -> None:
-    # What is let go of may be plans of libraries, which free memory of their own.
+    # Releasing an object may free more memory: a library's plan does.
     with relaxed():
         for _ in range(len(_deferred) if most is None else most):
             try:
                 freed = _deferred.popleft()
             except IndexError:
                 return  # another thread was faster
-            with contextlib.suppress(LibraryError):  # as in `Storage.__del__`: no failure of who allocates now
+            with contextlib.suppress(LibraryError):  # as in `Storage.__del__`: the current allocation did not fail
                 freed.free()
             del freed
 
 
 def allocate(nbytes: int, device: int, stream: int) -> Any:
-    """Memory from the device's pool, usable in the order of `stream`; of a stream that is captured, the graph's own.
+    """Allocate memory from the device's pool, ordered on `stream`; for a captured stream, memory of its graph.
 
     Raises:
-        DeviceError: not enough GPU memory, also after garbage was collected and queued work awaited.
+        DeviceError: not enough GPU memory, even after collecting garbage and waiting for queued work.
     """
     if _deferred:
         _free_deferred()
@@ -344,9 +345,9 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
 
 
 def _give_up_blocks(device: int) -> None:
-    """Free the blocks that are kept for the next allocation."""
+    """Free the blocks that are kept for later allocations."""
     for nbytes, address in kept_given_up(device):
-        Storage(address, nbytes, device, 0)  # dropped at once, as an array's is
+        Storage(address, nbytes, device, 0)  # freed at once, like an array that is deleted
 
 
 def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
@@ -366,12 +367,12 @@ def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
 
 
 def with_room(make: Callable[[], Made], device: int) -> Made:
-    """`make()`, which takes memory of a GPU; again, where that is short, when what nobody needs has made way.
+    """Return `make()`, which allocates GPU memory. If memory is short, free unused memory and try again.
 
     The device's context is current.
 
     Raises:
-        LibraryError: what `make` raises, if for another reason, or in the end.
+        LibraryError: `make` failed for another reason, or memory is still short.
     """
     for make_way in (gc.collect, partial(_make_way, device)):
         try:
@@ -384,7 +385,7 @@ def with_room(make: Callable[[], Made], device: int) -> Made:
 
 
 def _is_captured(stream: int) -> bool:
-    """True while the stream's work is recorded into a graph, or another's that it would have to wait for."""
+    """Return True while the stream's work is captured, or while it would have to wait for a captured stream."""
     try:
         return captures.capture_on(stream)[0] != 0
     except UnsupportedError:

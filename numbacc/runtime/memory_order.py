@@ -1,13 +1,14 @@
-"""The order of work on memory: whoever uses it next waits, on the GPU, for what was queued on it before.
+"""The order of work on memory: later work waits, on the GPU, for the work that was queued on the memory before.
 
-Each storage has a `History`. While all work on it is queued on one stream (`sole`), that stream's order is its history,
-and nothing is recorded. Work on another stream is put in order by `using`: it first makes that stream wait for what is
-queued on the memory (readers for what wrote it, writers for all), and behind the work notes an event for whoever comes
-next. A write that has waited for everything makes its stream the memory's own, so that an array that has moved to
-another stream costs nothing there.
+Each storage has a `History`. While all work on the memory is queued on one stream (`sole`), that stream orders it, and
+nothing is recorded. `using` orders work on another stream. It makes that stream wait for the work queued on the memory
+(readers wait for writers, writers wait for all), and records an event after the new work, for later users. After a
+write that has waited for everything, its stream becomes the memory's sole stream. So an array that has moved to another
+stream costs nothing there.
 
-Memory that another library shares, ours exported or theirs imported, has that library's stream as a partner: our work
-on other streams waits for what is queued there now, and the partner waits for ours.
+If another library shares the memory, exported by numbacc or imported from the library, that library's stream is a
+partner of the memory. Work of numbacc on other streams waits for the partner's queued work, and the partner waits for
+numbacc's.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from .streams import owner_of
 
 # ---------------------------------------------------------------- events: points in a stream's queue
 
-#: Device -> events for ordering that nobody holds any more. The driver is done with what they stood for as soon as they
-#: are recorded again: a wait that was queued keeps the point that it was queued for.
+#: Device -> unused events for ordering. They can be recorded again at once: a wait that is already queued keeps the
+#: point that it was queued for.
 _idle: defaultdict[int, deque[int]] = defaultdict(deque)
 
 
@@ -55,24 +56,24 @@ class Event(NotCopied):
             self.handle = call(driver.cuEventCreate, flags)
 
     def record(self, stream: int) -> None:
-        """Let this be the point that the stream's queue has reached."""
+        """Set this event to the point that the stream's queue has reached."""
         with on_device(self.device):
             driver.cuEventRecord(self.handle, stream)
 
     def wait(self, stream: int, device: int | None = None) -> None:
-        """Make `stream` wait for this point. `device` is the stream's GPU where that is not the event's."""
+        """Make `stream` wait for this point. `device` is the stream's GPU, if it differs from the event's."""
         with on_device(self.device if device is None else device):
             driver.cuStreamWaitEvent(stream, self.handle, 0)
 
     def is_done(self) -> bool:
-        """True if the GPU is past this point."""
+        """Return True if the GPU has passed this point."""
         return bool(driver.cuEventQuery(self.handle) == 0)
 
     def synchronize(self) -> None:
         driver.cuEventSynchronize(self.handle)
 
     def elapsed_ms(self, start: Event) -> float:
-        """Milliseconds from `start` to this point, both timed and reached."""
+        """Return the milliseconds from `start` to this point; both events are timed and have been reached."""
         result = ctypes.c_float()
         driver.cuEventElapsedTime(ctypes.addressof(result), start.handle, self.handle)
         return result.value
@@ -90,7 +91,7 @@ class Event(NotCopied):
 
 
 def create_stream(device: int) -> int:
-    """A new stream that does not wait for the legacy default stream."""
+    """Create a stream that does not wait for the legacy default stream."""
     with on_device(device):
         handle = call(driver.cuStreamCreate, StreamFlag.NON_BLOCKING)
     stream_devices[handle] = device
@@ -98,13 +99,13 @@ def create_stream(device: int) -> int:
 
 
 def synchronize(stream: int, device: int) -> None:
-    """Wait on the host for everything queued on the stream."""
+    """Wait on the host for all work queued on the stream."""
     with on_device(device):
         driver.cuStreamSynchronize(stream)
 
 
 def wait(stream: int, producer: int, device: int, producers_device: int | None = None) -> None:
-    """Make `stream` wait for what is queued on `producer` now, which may be a stream of another GPU."""
+    """Make `stream` wait for the work queued on `producer` so far. `producer` may be a stream of another GPU."""
     other = device if producers_device is None else producers_device
     if (stream, device) != (producer, other):
         event = Event(other)
@@ -116,16 +117,16 @@ def wait(stream: int, producer: int, device: int, producers_device: int | None =
 
 
 class Use(NamedTuple):
-    """Work that is queued on memory: its stream, a point behind it, whether it writes."""
+    """Work queued on memory: its stream, an event after it, and whether it writes."""
 
     stream: int
     event: Event
     writes: bool
 
 
-#: Guards all histories: what it guards are a few assignments.
+#: Guards all histories. It is held for a few assignments only.
 _lock = threading.RLock()
-#: Device -> the ordinary stream on which memory of captures is allocated and freed.
+#: Device -> the ordinary stream on which captures' memory is allocated and freed.
 _homes: dict[int, int] = {}
 
 
@@ -134,28 +135,29 @@ class History(NotCopied):
 
     Attributes:
         device: the GPU it is on.
-        stream: handle of the stream that it is freed on: the one it was allocated on, or that wrote it last.
-        sole: that stream where all work on the memory is queued on it, else None.
-        partners: streams on which other libraries use the memory; one that does so twice is there twice.
+        stream: handle of the stream that the memory is freed on: the stream of its allocation, or of the last
+            write.
+        sole: the stream on which all work on the memory is queued, else None.
+        partners: streams on which other libraries use the memory; a stream appears once for each such use.
     """
 
-    # `_kept` is what must live as long as the memory, `_stream_owner` the foreign stream that frees are queued on; most
-    # memory has neither.
+    # `_kept` holds objects that must live as long as the memory. `_stream_owner` is the foreign stream that frees are
+    # queued on. Most memory has neither.
     __slots__ = ("__weakref__", "_kept", "_stream_owner", "_uses", "device", "partners", "sole", "stream")
 
     _instead = ARRAY_INSTEAD
 
-    # Set by each kind of memory, spelled out: every result and foreign argument of an operation comes by there.
+    # Each kind of memory sets these itself, for speed: every result and foreign argument of an operation makes one.
     device: int
     stream: int
     sole: int | None
-    #: What is queued on the memory, where that is not all on `sole`.
+    #: Work queued on the memory, if not all of it is on `sole`.
     _uses: tuple[Use, ...]
     partners: tuple[int, ...]
 
     @property
     def block(self) -> History:
-        """The memory that this is: itself, but for a graph's."""
+        """The memory whose history this is: itself, except for a graph's memory."""
         return self
 
     def keep(self, owner: object) -> None:
@@ -164,12 +166,12 @@ class History(NotCopied):
             self._kept = (getattr(self, "_kept", None), owner)
 
     def before(self, stream: int, writes: bool, passed: set[Event] | None = None) -> tuple[Use, ...]:
-        """Make a stream wait for what is queued on this memory; returns that. The device's context is current.
+        """Make a stream wait for the work queued on this memory, and return that work. The device's context is current.
 
         Args:
-            stream: where work is to be queued, and is not captured.
-            writes: whether it will write: then it waits for readers, too.
-            passed: the events that it waits for already; those that it does from now on are added.
+            stream: where work will be queued; it is not captured.
+            writes: whether that work writes: it then waits for readers, too.
+            passed: events that the stream has waited for already; this adds those that it waits for now.
         """
         passed = set() if passed is None else passed
         with _lock:
@@ -183,31 +185,31 @@ class History(NotCopied):
                 driver.cuStreamWaitEvent(stream, use.event.handle, 0)
         for partner in partners:
             if partner != stream and not capture_on(partner)[0]:
-                # By a name: an event that nobody holds is recorded anew by whoever takes it, in any thread.
+                # Keep the event in a variable: an event without references is reused by any thread.
                 point = point_behind(partner, self.device)
                 driver.cuStreamWaitEvent(stream, point.handle, 0)
         return uses
 
     def _depart(self, stream: int) -> None:
-        """Note what is queued on the sole stream, where another is about to use the memory."""
+        """Record the work queued on the sole stream, because another stream is about to use the memory."""
         if self.sole is not None and self.sole != stream:
             self._uses = (Use(self.sole, point_behind(self.sole, self.device), True),)
             self.sole = None
 
     def _others_are_done(self) -> bool:
-        # What asks is allowed to do so while other threads capture.
+        # Relaxed, so that the query is allowed while other threads capture.
         with relaxed():
             return all(use.stream == self.stream or use.event.is_done() for use in self._uses)
 
     def after(self, stream: int, writes: bool, waited: tuple[Use, ...], point: Callable[[], Event]) -> None:
-        """Note that work was queued on a stream that waited for these uses. `point()` is behind that work."""
+        """Record that work was queued on a stream that has waited for `waited`. `point()` returns an event after it."""
         with _lock:
             partners = [partner for partner in self.partners if partner != stream]
             if self.sole != stream:
-                self._depart(stream)  # where another thread has made it its own stream's meanwhile
+                self._depart(stream)  # if another thread has moved it to its own stream meanwhile
                 rest = tuple(use for use in self._uses if use not in waited) if writes else self._uses
                 if writes and not rest and not partners:
-                    # All that was queued on the memory comes before: from here on it is this stream's.
+                    # All earlier work on the memory comes before this write: from here on this stream is the sole one.
                     if stream != self.stream:
                         self.stream, self._stream_owner = stream, owner_of(stream)
                     self.sole, self._uses = stream, ()
@@ -219,22 +221,22 @@ class History(NotCopied):
                 driver.cuStreamWaitEvent(partner, point().handle, 0)
 
     def share(self, stream: int) -> None:
-        """Let a stream of another library wait for what is queued here, and be this memory's partner.
+        """Make a stream of another library wait for the work queued here, and a partner of this memory.
 
         The device's context is current.
         """
         with _lock:
-            if stream == self.sole:  # on which all is, partners' work, too
+            if stream == self.sole:  # all work is on it, including the partners'
                 self.partners = (*self.partners, stream)
                 return
         self.before(stream, True)
         with _lock:
-            # A thread that used it on its home stream meanwhile may have found all others done.
+            # Another thread that used the memory on its home stream may have found all other work done.
             self._depart(stream)
             self.partners = (*self.partners, stream)
 
     def unshare(self, stream: int) -> None:
-        """The other library has let go; what it has queued so far is waited for by whoever is next."""
+        """End a partnership: the other library no longer uses the memory. Later work waits for its queued work."""
         with _lock:
             if stream == self.sole and len(self.partners) == 1:
                 self.partners = ()
@@ -244,21 +246,21 @@ class History(NotCopied):
             if stream != self.sole:
                 with on_device(self.device):
                     if capture_on(stream)[0]:
-                        return  # nothing can be noted there now: it stays a partner
+                        return  # nothing can be recorded there now: it stays a partner
                     last = Use(stream, point_behind(stream, self.device), True)
                     self._uses = (*(use for use in self._uses if use.stream != stream), last)
             self.partners = tuple(others)
 
 
 def _depart_together(stream: int, histories: Iterable[Any], device: int) -> None:
-    """`_depart` of several that are used at once: one event for all that leave a stream."""
+    """Call `_depart` for several histories that are used together, with one event per stream that they leave."""
     with _lock:
         leaving: dict[int, list[History]] = {}
         for each in histories:
             if each.sole is not None and each.sole != stream:
                 leaving.setdefault(each.sole, []).append(each)
         for sole, those in leaving.items():
-            # First, so that work which another thread queues behind the event is noted by itself.
+            # First of all, so that work that another thread queues after the event is recorded separately.
             for each in those:
                 each.sole = None
             try:
@@ -272,14 +274,14 @@ def _depart_together(stream: int, histories: Iterable[Any], device: int) -> None
 
 
 def point_behind(stream: int, device: int) -> Event:
-    """A point behind all that is queued on a stream that is not captured, or was queued before it was."""
+    """Return an event after all work queued on a stream, or if it is captured, after that before the capture."""
     number, _ = capture_on(stream)
     if number:
         capture = known(number)
         if capture is None or capture.before is None:
             raise UnsupportedError(
-                f"stream {stream:#x}, on which this array was used last, is being captured into a graph, and what it "
-                "did before can be waited for no more: use the array elsewhere before the capture, or use numbacc.graph"
+                f"stream {stream:#x}, on which this array was used last, is being captured into a graph, so nothing "
+                "can wait for its earlier work: use the array on another stream before the capture, or numbacc.graph"
             )
         return capture.before  # type: ignore[no-any-return]
     event = Event(device)
@@ -288,7 +290,7 @@ def point_behind(stream: int, device: int) -> Event:
 
 
 def home_of_captures(device: int) -> int:
-    """The ordinary stream on which captures' memory is allocated and freed. It never works for long."""
+    """Return the ordinary stream on which captures' memory is allocated and freed. It never has long-running work."""
     with _lock:
         if device not in _homes:
             _homes[device] = create_stream(device)
@@ -296,9 +298,9 @@ def home_of_captures(device: int) -> int:
 
 
 def capture_of(stream: int, device: int) -> Capture | None:
-    """The capture that records a stream's work, None where there is none.
+    """Return the capture that records a stream's work, or None.
 
-    One that others have begun is met here for the first time: its graph then keeps what it uses.
+    If another library has begun the capture and this is its first use here, its graph now keeps the objects it uses.
     """
     if not may_capture()(stream):
         return None
@@ -314,16 +316,16 @@ def capture_of(stream: int, device: int) -> Capture | None:
 
 
 class using:
-    """`with using(stream, device, reads, writes) as capture`: work queued inside, on `stream`, is in memory's order.
+    """A context manager that orders work on memory: `with using(stream, device, reads, writes) as capture`.
 
-    Inside, the device's context is current, and of a stream that is captured, what it uses is kept by `capture`, which
-    is None for others.
+    Inside, the device's context is current. If the stream is captured, `capture` keeps the memory that the work uses;
+    otherwise `capture` is None.
 
     Args:
         stream: a handle.
         device: the GPU.
-        reads, writes: the device arrays that the work reads and writes; None is passed over.
-        storages: or pairs of a storage, and whether it is written.
+        reads, writes: the device arrays that the work reads and writes; None is skipped.
+        storages: further memory, as pairs (storage, whether it is written).
     """
 
     __slots__ = ("_capture", "_context", "_device", "_relaxed", "_stream", "_used", "_waited")
@@ -337,20 +339,21 @@ class using:
         storages: Iterable[tuple[Any, bool]] = (),
     ):
         self._stream, self._device = stream, device
-        #: Each storage, and whether it is written; one that is read and written is there twice.
+        #: (storage, whether it is written); a storage that is read and written appears twice.
         self._used = [(a._storage, False) for a in reads if a is not None]
         self._used += [(a._storage, True) for a in writes if a is not None]
         self._used += storages
         self._context: on_device | None = None
         self._capture: Capture | None = None
-        #: Where something was away from the stream: with what was waited for; None where nothing was to be.
+        #: For each storage: (storage, whether it is written, the work that was waited for, or None if the storage was
+        #: on this stream). None if every storage was on this stream.
         self._waited: list[tuple[Any, bool, tuple[Use, ...] | None]] | None = None
 
     def __enter__(self) -> Capture | None:
-        # Most arrays are at home, in a context that is the current one: this path is short.
+        # Most arrays are used on their own stream, in the current context: keep this path short.
         stream = self._stream
         if stream_devices.get(stream, self._device) != self._device:
-            check_stream(stream, self._device)  # others' streams are checked where a call fails, which is shorter
+            check_stream(stream, self._device)  # foreign streams are checked after a call fails, which is faster
         if not is_current(self._device):
             self._context = on_device(self._device)
             self._context.__enter__()
@@ -373,7 +376,7 @@ class using:
         return None
 
     def _wait(self) -> list[tuple[Any, bool, tuple[Use, ...] | None]]:
-        # What is written comes last, and counts.
+        # Writes come last in `_used`, and so override reads.
         used = {id(storage.block): (storage, written) for storage, written in self._used}
         if len(used) > 1:
             _depart_together(self._stream, [storage for storage, _ in used.values()], self._device)
@@ -391,10 +394,10 @@ class using:
                 self.note()
             else:
                 if isinstance(error[1], LibraryError):
-                    with contextlib.suppress(LibraryError):  # of a context that is broken
+                    with contextlib.suppress(LibraryError):  # raised if the context is broken
                         check_stream(self._stream, self._device)
-                # Work may have been queued even where something failed in the end.
-                with contextlib.suppress(LibraryError):  # the one on its way says more
+                # Work may have been queued even if a later step failed.
+                with contextlib.suppress(LibraryError):  # the exception in progress says more
                     self.note()
         finally:
             self._leave()
@@ -404,11 +407,11 @@ class using:
             self._context.__exit__()
 
     def note(self) -> None:
-        """Note that the work is queued."""
+        """Record that the work is queued."""
         if self._waited is None:
             for storage, _ in self._used:
                 if storage.sole != self._stream:
-                    # Another thread has begun to use the memory on another stream, before this work was queued.
+                    # Another thread has used the memory on another stream before this work was queued.
                     self._waited = [(storage, written, None) for storage, written in self._used]
                     break
             else:
@@ -416,7 +419,7 @@ class using:
         points: list[Event] = []
 
         def point() -> Event:
-            """Behind the work: one event for all memory it used."""
+            """Return an event after the work, the same for all memory that it used."""
             if not points:
                 points.append(point_behind(self._stream, self._device))
             return points[0]
@@ -427,6 +430,6 @@ class using:
 
 
 def note(stream: int, device: int, reads: Iterable[Any], writes: Iterable[Any]) -> None:
-    """Note work queued by a short way, where another thread has meanwhile begun to use its arrays elsewhere."""
+    """Record work queued by the fast path, if another thread has meanwhile used its arrays on another stream."""
     with on_device(device):
         using(stream, device, reads, writes).note()

@@ -1,10 +1,11 @@
-"""The calls of every operation - launch, allocate, free, and those of libraries - compiled by Numba for the host.
+"""Compiled host code for the calls of every operation: launch, allocate, free, and calls of libraries.
 
-Through ctypes a launch costs a microsecond more than the driver itself takes, and checking and packing its
-arguments in Python several more; here they are machine code. Everything is an integer: addresses of the
-driver's functions, handles, pointers. Each function first compares the thread's current context with the one
-wanted, and returns `WRONG_CONTEXT` where it differs, or `CAPTURING` where the stream is being captured into a graph,
-which must be told what it uses. A negative result means that nothing was done, and why: see `codes`.
+Through ctypes, a launch takes a microsecond more than the driver itself, and checking and packing its arguments in
+Python takes several more. Here they are machine code, compiled by Numba. Everything is an integer: addresses of the
+driver's functions, handles, pointers. Each function first compares the thread's current context with the required one,
+and returns `WRONG_CONTEXT` if they differ. It returns `CAPTURING` if the stream is being captured into a graph, because
+the capture must then record what the call uses. A negative result means that nothing was done; `codes` lists the
+reasons.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numba.extending import intrinsic
 from ..base.codes import ALIGNED, ARRAYS, CAPTURING, FAILED, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
 from .host_cache import compiled
 
-# ---------------------------------------------------------------- words, calls of C functions, looks before a call
+# ---------------------------------------------------------------- words, calls of C functions, checks before a call
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _int = types.int64
@@ -27,7 +28,7 @@ _int = types.int64
 
 @intrinsic
 def load_word(typing: Any, address: Any, index: Any) -> Any:
-    """The 64-bit word number `index` behind an address."""
+    """Load the 64-bit word number `index` after an address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         words = builder.inttoptr(args[0], _I64.as_pointer())
@@ -38,7 +39,7 @@ def load_word(typing: Any, address: Any, index: Any) -> Any:
 
 @intrinsic
 def store_word(typing: Any, address: Any, index: Any, value: Any) -> Any:
-    """Write the 64-bit word number `index` behind an address."""
+    """Store the 64-bit word number `index` after an address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         words = builder.inttoptr(args[0], _I64.as_pointer())
@@ -49,7 +50,7 @@ def store_word(typing: Any, address: Any, index: Any, value: Any) -> Any:
 
 
 def stack_words(words: int) -> Any:
-    """A function that returns the address of so many 64-bit words on the caller's stack."""
+    """Return a function that allocates `words` 64-bit words on its caller's stack and returns their address."""
 
     @intrinsic
     def allocate(typing: Any) -> Any:
@@ -64,7 +65,7 @@ def stack_words(words: int) -> Any:
 
 @intrinsic
 def invoke(typing: Any, function: Any, arguments: Any) -> Any:
-    """Call the C function at an address with 64-bit arguments: its CUresult."""
+    """Call the C function at an address with 64-bit arguments, and return its CUresult."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(_I32, [_I64] * len(arguments))
@@ -75,7 +76,7 @@ def invoke(typing: Any, function: Any, arguments: Any) -> Any:
     return _int(_int, types.UniTuple(_int, len(arguments))), generate
 
 
-#: Rows of words that name a pair of arrays which may not share bytes: see `arrays_may_overlap`.
+#: Words of a row that describes a pair of arrays that may not share bytes; see `arrays_may_overlap`.
 PAIR_WORDS = 7
 
 _context_word = stack_words(1)
@@ -92,7 +93,7 @@ def context_is_current(get_current, context):
 
 @njit(inline="always")
 def arrays_may_overlap(pair, count, arrays):
-    """True if two arrays that may not share bytes may do so: `count` rows of PAIR_WORDS words."""
+    """Return True if two arrays that may not share bytes might do so, given `count` rows of PAIR_WORDS words."""
     for _ in range(count):
         source = load_word(arrays, load_word(pair, 0))
         target = load_word(arrays, load_word(pair, 3))
@@ -109,22 +110,20 @@ def arrays_may_overlap(pair, count, arrays):
 def stream_is_capturing(is_capturing, stream):
     state = _state_word()
     store_word(state, 0, 0)
-    # Where asking is forbidden, another stream captures. A capture that was broken refuses all work, too, till it is
-    # ended.
+    # If the query is forbidden, another stream is capturing. A broken capture also rejects all work until it is ended.
     return invoke(is_capturing, (stream, state)) != 0 or load_word(state, 0) & 0xFFFFFFFF != 0
 
 
-# ---------------------------------------------------------------- what operations call
+# ---------------------------------------------------------------- functions that operations call
 
-#: Bytes of packed kernel arguments, at most: what every GPU takes.
+#: The most bytes of packed kernel arguments, supported by every GPU.
 ARGUMENT_BYTES = 4096
 
-#: A launch template is a row of 64-bit words: these,
-#: (IS_CAPTURING is 0 where the stream has been checked.)
+#: A launch template is a row of 64-bit words. First come these; IS_CAPTURING is 0 if the stream was checked before.
 GET_CURRENT, CONTEXT, IS_CAPTURING, LAUNCH, FUNCTION, COUNT, POINTERS, CONSTANTS, SCALARS, SIZE, PAIRS = range(11)
-#: then the CUlaunchConfig, each of COUNT arrays' address modulo 16, (array, bytes into it) for each of the kernel's
-#: POINTERS, the packed constants as 64-bit words, and for each two arrays that may not share bytes
-#: (array, low, high, output, low, high, allowed to be equal). Scalar arguments follow the arrays in each call.
+#: Then come: the CUlaunchConfig; the address modulo 16 of each of COUNT arrays; (array, byte offset in it) for each of
+#: the kernel's POINTERS; the packed constants as 64-bit words; and for each two arrays that may not share bytes (array,
+#: low, high, output, low, high, allowed to be equal). In each call, scalar arguments follow the arrays.
 CONFIG = PAIRS + 1
 CONFIG_WORDS = 7
 ALIGNMENT = CONFIG + CONFIG_WORDS
@@ -141,9 +140,9 @@ _extra_words = stack_words(5)
 
 @compiled(_int(*[_int] * 4))
 def launch(template, stream, scratch, arrays):
-    """Launch a template's kernel on arrays, whose addresses are in memory, scalars behind them: a CUresult, or a code.
+    """Launch a template's kernel, and return a CUresult or a code.
 
-    Kernels have no scratch memory.
+    `arrays` is the address of the arrays' addresses, followed by the scalars. Kernels have no scratch memory.
     """
     if not context_is_current(load_word(template, GET_CURRENT), load_word(template, CONTEXT)):
         return WRONG_CONTEXT
@@ -186,10 +185,10 @@ def launch(template, stream, scratch, arrays):
 
 @compiled(_int(*[_int] * 9))
 def execute(get_current, context, is_capturing, function, handle, stream, source, target, option):
-    """Call a library's function that works from one address to another, on a stream that it knows.
+    """Call a library's function that works from one address to another, on a stream that its handle already has.
 
-    Its status, WRONG_CONTEXT, or, unless is_capturing is 0, CAPTURING. An int parameter takes the low half of its word;
-    a function with fewer parameters leaves the last unread, as C's calling conventions let it.
+    Return its status, WRONG_CONTEXT, or, unless is_capturing is 0, CAPTURING. An int parameter uses the lower half of
+    its word. A function with fewer parameters leaves the last ones unread, as C's calling conventions allow.
     """
     if not context_is_current(get_current, context):
         return WRONG_CONTEXT
@@ -200,23 +199,23 @@ def execute(get_current, context, is_capturing, function, handle, stream, source
 
 @compiled(_int(_int, _int))
 def is_current(get_current, context):
-    """1 where the context is the thread's current one, else 0."""
+    """Return 1 if the context is the thread's current one, else 0."""
     return 1 if context_is_current(get_current, context) else 0
 
 
 @compiled(_int(_int, _int))
 def is_capturing(is_capturing, stream):
-    """1 where the stream is being captured, or may not even be asked since another is, else 0."""
+    """Return 1 if the stream is being captured, or if another stream's capture forbids the query, else 0."""
     return 1 if stream_is_capturing(is_capturing, stream) else 0
 
 
-#: What allocating and freeing need of a GPU: a row of these words.
+#: The words that allocating and freeing need of a GPU.
 POOL_GET_CURRENT, POOL_CONTEXT, POOL_IS_CAPTURING, POOL_ALLOCATE, POOL_FREE, POOL = range(6)
 
 
 @njit(inline="always")
 def _refusal(gpu, stream):
-    """Why nothing can be allocated or freed on a stream now: WRONG_CONTEXT, CAPTURING, or 0."""
+    """Return why nothing can be allocated or freed on a stream now: WRONG_CONTEXT, CAPTURING, or 0."""
     if not context_is_current(load_word(gpu, POOL_GET_CURRENT), load_word(gpu, POOL_CONTEXT)):
         return WRONG_CONTEXT
     return CAPTURING if stream_is_capturing(load_word(gpu, POOL_IS_CAPTURING), stream) else 0
@@ -224,7 +223,7 @@ def _refusal(gpu, stream):
 
 @compiled(_int(*[_int] * 3))
 def allocate(gpu, nbytes, stream):
-    """Allocate from a GPU's pool: the address, WRONG_CONTEXT, CAPTURING, or FAILED - CUresult."""
+    """Allocate from a GPU's pool, and return the address, WRONG_CONTEXT, CAPTURING, or FAILED - CUresult."""
     refusal = _refusal(gpu, stream)
     if refusal != 0:
         return refusal
@@ -236,32 +235,32 @@ def allocate(gpu, nbytes, stream):
 
 @compiled(_int(*[_int] * 3))
 def free(gpu, pointer, stream):
-    """Free in the order of a stream: a CUresult, WRONG_CONTEXT, or CAPTURING."""
+    """Free memory in the order of a stream, and return a CUresult, WRONG_CONTEXT, or CAPTURING."""
     refusal = _refusal(gpu, stream)
     return refusal if refusal != 0 else invoke(load_word(gpu, POOL_FREE), (pointer, stream))
 
 
-#: A matmul template is a row of 64-bit words: these,
+#: A matmul template is a row of 64-bit words. First come these:
 (
     MATMUL_GET_CURRENT,
     MATMUL_CONTEXT,
     MATMUL_FUNCTION,
     MATMUL_SET_ATTRIBUTE,
-    MATMUL_IS_CAPTURING,  # 0: the arrays and the stream have been checked
+    MATMUL_IS_CAPTURING,  # 0: the arrays and the stream were checked before
     MATMUL_HANDLE,
     MATMUL_DESCRIPTOR,
     MATMUL_ALGO,
     MATMUL_WORKSPACE_BYTES,
     MATMUL_ONE,  # the bits of 1 and 0 in the scale type
     MATMUL_ZERO,
-    MATMUL_FIRST,  # which array is cuBLASLt's A: 0 or 1; B is the other
+    MATMUL_FIRST,  # the array that is cuBLASLt's A: 0 or 1; B is the other
     MATMUL_LAYOUTS,  # of A, B, C, D
 ) = range(13)
-MATMUL_POINTERS = MATMUL_LAYOUTS + 4  # how many pointers are attributes of the descriptor
+MATMUL_POINTERS = MATMUL_LAYOUTS + 4  # number of pointers that are attributes of the descriptor
 MATMUL_PAIRS = MATMUL_POINTERS + 1
 MATMUL_ALIGNMENT = MATMUL_PAIRS + 1
-#: the greatest power of two up to ALIGNED that divides each of the first ARRAYS arrays' addresses, and then for each
-#: pointer in the descriptor (array, attribute, the value it has), and the pairs as in a launch template.
+#: Then come: the greatest power of two up to ALIGNED that divides the address, for each of the first ARRAYS arrays; for
+#: each pointer in the descriptor (array, attribute, its current value); and the pairs as in a launch template.
 MATMUL_ATTRIBUTES = MATMUL_ALIGNMENT + ARRAYS
 
 _matmul_words = stack_words(MATMUL_ARRAYS)
@@ -272,7 +271,7 @@ _value_word = stack_words(1)
 
 @njit(inline="always")
 def _queue_matmul(template, stream, workspace, alpha_address, beta_address, arrays):
-    """As `matmul`, with the arrays' addresses and the two factors in memory."""
+    """Do what `matmul` does, with the arrays' addresses and the two factors in memory."""
     if not context_is_current(load_word(template, MATMUL_GET_CURRENT), load_word(template, MATMUL_CONTEXT)):
         return WRONG_CONTEXT
     is_capturing = load_word(template, MATMUL_IS_CAPTURING)
@@ -325,9 +324,9 @@ def _queue_matmul(template, stream, workspace, alpha_address, beta_address, arra
 
 @compiled(_int(*[_int] * (5 + MATMUL_ARRAYS)))
 def matmul(template, stream, workspace, alpha, beta, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10):
-    """Queue a template's product of arrays at the addresses a0 ...: a cublasStatus_t, or a code.
+    """Queue a template's matrix product of arrays at addresses a0, a1, ..., and return a cublasStatus_t or a code.
 
-    Alpha and beta come as the bits of the scale type's numbers. The descriptor belongs to the calling thread.
+    Alpha and beta are passed as the bits of values of the scale type. The descriptor belongs to the calling thread.
     """
     arrays = _matmul_words()
     for k, address in enumerate((a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10)):
@@ -340,7 +339,7 @@ def matmul(template, stream, workspace, alpha, beta, a0, a1, a2, a3, a4, a5, a6,
 
 @compiled(_int(*[_int] * 7))
 def matmul_plain(template, stream, a, b, out, bias, aux):
-    """`matmul` with alpha 1, beta 0, no scales and no scratch memory: every argument less makes a call cheaper."""
+    """Queue `matmul` with alpha 1, beta 0, no scales and no scratch memory. Fewer arguments make the call cheaper."""
     arrays = _matmul_words()
     for k, address in enumerate((a, b, out, out, bias, aux, 0, 0, 0, 0, 0)):
         store_word(arrays, k, address)

@@ -1,7 +1,7 @@
-"""A call of a plan of cuDNN's, compiled for the host as those in `native` are.
+"""Calls of cuDNN's plans, compiled for the host like the functions of `native`.
 
-A plan takes its tensors' addresses in a variant pack, which cannot be changed: one is kept from call to call, and made
-anew where an address differs.
+cuDNN takes the tensors' addresses in a variant pack, which cannot be changed. One pack is kept between calls, and
+replaced when an address differs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .native import (
     stream_is_capturing,
 )
 
-#: A plan's template is a row of 64-bit words: these,
+#: A plan's template is a row of 64-bit words. First come these:
 (
     GET_CURRENT,
     CONTEXT,
@@ -31,19 +31,19 @@ from .native import (
     DESTROY,
     SET_STREAM,
     EXECUTE,
-    HANDLE,  # the address of two words: the handle, and the stream that it works on
+    HANDLE,  # the address of two words: the handle, and its current stream
     PLAN,
-    COUNT,  # of the tensors
-    NUMBERS,  # how many of these, the last, are numbers on the host, which calls do not tell
+    COUNT,  # number of tensors
+    NUMBERS,  # how many of these, the last ones, are scalars on the host, which calls do not pass
     PAIRS,
-    PACK,  # the variant pack that is kept, 0 at first
-    SCRATCH,  # the workspace that it has
+    PACK,  # the kept variant pack, 0 at first
+    SCRATCH,  # the workspace of that pack
 ) = range(16)
-#: then for each of COUNT tensors the number that cuDNN knows it by, for each the bits of its address that must be 0,
-#: for each the address that the kept pack has, of numbers from the start, and the pairs as in a launch template.
+#: Then come, for each of COUNT tensors: cuDNN's number of the tensor; the bits of its address that must be 0; the
+#: address in the kept pack (for scalars from the start). The pairs follow, as in a launch template.
 TENSORS = SCRATCH + 1
 
-#: Numbers of cudnn_graph.h: a variant pack, its attributes, and their types.
+#: Constants of cudnn_graph.h: a variant pack, its attributes, and their types.
 _VARIANT_PACK, _UNIQUE_IDS, _POINTERS, _WORKSPACE, _INT64, _VOID_PTR = 16, 1000, 1001, 1003, 3, 6
 
 _int = types.int64
@@ -53,7 +53,7 @@ _scratch_word = stack_words(1)
 
 @njit(inline="always")
 def _fill(template, pack, scratch, arrays):
-    """Set a variant pack's attributes and finalize it: cuDNN's status."""
+    """Set a variant pack's attributes and finalize it. Return cuDNN's status."""
     put, count = load_word(template, SET_ATTRIBUTE), load_word(template, COUNT)
     workspace = _scratch_word()
     store_word(workspace, 0, scratch)
@@ -69,7 +69,7 @@ def _fill(template, pack, scratch, arrays):
 
 @njit(inline="always")
 def _renew(template, scratch, arrays):
-    """Keep a variant pack with these addresses in place of the last: cuDNN's status."""
+    """Replace the kept variant pack by one with these addresses. Return cuDNN's status."""
     count, numbers = load_word(template, COUNT), load_word(template, NUMBERS)
     for k in range(count - numbers, count):
         store_word(arrays, k, load_word(template, TENSORS + 2 * count + k))
@@ -94,7 +94,7 @@ def _renew(template, scratch, arrays):
 
 @njit(inline="always")
 def _execute(template, checks, stream, scratch, arrays):
-    """As `execute`, with the tensors' addresses in memory, where there is room for all that cuDNN is told."""
+    """Do what `execute` does. `arrays` has room for all addresses that cuDNN gets, including those of scalars."""
     if not context_is_current(load_word(template, GET_CURRENT), load_word(template, CONTEXT)):
         return WRONG_CONTEXT
     count = load_word(template, COUNT)
@@ -126,16 +126,15 @@ def _execute(template, checks, stream, scratch, arrays):
 
 @compiled(_int(*[_int] * 4))
 def execute(template, stream, scratch, arrays):
-    """Queue a template's plan on tensors, whose addresses are in memory, with room for MANY_ARRAYS: a cudnnStatus_t,
-    or a code.
+    """Queue a template's plan on tensors, and return a cudnnStatus_t or a code.
 
-    It first looks whether they overlap, and whether the stream is being captured. The template belongs to the calling
-    thread, as its handle does.
+    The tensors' addresses are in memory, with room for MANY_ARRAYS. This first checks whether tensors overlap, and
+    whether the stream is being captured. The template belongs to the calling thread, as its handle does.
     """
     return _execute(template, 1, stream, scratch, arrays)
 
 
 @compiled(_int(*[_int] * 4))
 def execute_unchecked(template, stream, scratch, arrays):
-    """`execute` for tensors and a stream that have been checked."""
+    """Queue a template's plan like `execute`, on tensors and a stream that were checked before."""
     return _execute(template, 0, stream, scratch, arrays)

@@ -1,8 +1,8 @@
-"""Operations on device arrays: an executable that fits their alignment, queued in the order of their memory.
+"""Operations on device arrays: each queues an executable that fits the arrays' alignment, in the order of their memory.
 
-An `Executable` is what is ready to be queued: a launch of a kernel, a call of a library, or several of these. An
-`Operation` has those of one task, by the arrays' alignment, and queues the one that fits. Plans are operations; so are
-copies between arrays, which know no plans.
+An `Executable` is ready to be queued: a kernel launch, a library call, or several of these. An `Operation` holds the
+executables of one task, one for each alignment of the arrays, and queues the one that fits. Plans are operations. So
+are copies between arrays, which do not depend on plans.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Executable(Protocol):
     """Work that is ready to be queued on arrays at given addresses.
 
     Attributes:
-        backend: what does it: "kernel", "cublasLt", ..., for `PlanInfo`.
-        algorithm: how, to be read.
+        backend: the software that does it, for `PlanInfo`: "kernel", "cublasLt", ...
+        algorithm: a readable description of the method.
         workspace_bytes: scratch memory that it needs.
-        library_bytes: what it holds of a library's memory, or makes the library ask for: what caches are limited by.
+        library_bytes: memory of a library that it holds, or makes the library allocate. Caches limit it.
         deterministic: True if the same inputs give the same bits on every run on one GPU model.
-        direct: True if there is a `launch`, for arrays that have not been checked yet.
+        direct: True if `launch` exists, for arrays that have not been checked yet.
     """
 
     backend: str
@@ -40,30 +40,30 @@ class Executable(Protocol):
     direct: bool
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """Compile and load what a launch on arrays at these addresses needs beyond the executable itself."""
+        """Compile and load everything else that a launch on arrays at these addresses needs."""
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """Queue it, after a quick look at context, alignment, overlap and capture.
+        """Queue the work, after quick checks of context, alignment, overlap and capture.
 
         Args:
             stream: a handle.
             scratch: the address of `workspace_bytes` of memory.
             addresses: of the arrays, inputs first.
-            scalars: further arguments, as the kind of operation has them: 64-bit words for kernels.
+            scalars: further arguments, which depend on the kind of operation: 64-bit words for kernels.
 
         Returns:
-            0, the library's status, or a number of `base.codes` where nothing was done and all must be checked.
+            0, the library's status, or one of `base.codes` if nothing was done and everything must be checked.
         """
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """`launch` for arrays and a stream that have been checked, in a context that is current."""
+        """Queue the work on arrays and a stream that were checked before, in the current context."""
 
     def check(self, status: int) -> None:
-        """Raise the library's error of a status that is not 0."""
+        """Raise the library's error for a status that is not 0."""
 
 
 class Trial(NamedTuple):
-    """A run before which executables may be measured: its stream, and what it is of."""
+    """The arguments of a run, for measuring executables before it: its stream, addresses and scalars."""
 
     stream: int
     addresses: Sequence[int]
@@ -74,9 +74,9 @@ class Chosen:
     """The executables that an operation has made.
 
     Attributes:
-        made: by what they were made for.
-        last: the one used last, None at first.
-        direct: the same where the short way may be tried with it, else None.
+        made: key -> executable.
+        last: the executable used last, None at first.
+        direct: `last`, if its `launch` may be tried without further checks, else None.
     """
 
     def __init__(self) -> None:
@@ -86,32 +86,33 @@ class Chosen:
 
 
 class _ChosenHere(threading.local, Chosen):
-    """Those of the calling thread; they go with it."""
+    """The executables of the calling thread; they are deleted when the thread ends."""
 
 
 class Operation(NotCopied):
-    """Something that is done to device arrays, wherever they start.
+    """A computation on device arrays at any addresses.
 
     Args:
-        op: what it is called in messages.
+        op: its name in messages.
         names: the names of inputs and outputs.
-        inputs, outputs: the arrays' layouts. Only those that a call has.
-        device: where; by default where the first array is.
+        inputs, outputs: the arrays' layouts, without those of absent arrays.
+        device: the device; by default that of the first array.
 
     Attributes:
-        chosen: its executables: all threads', or the calling thread's where they are `per_thread`.
-        empty: True where there is nothing to do.
-        close: pairs of arrays, the second an output, and the distances between which they may share bytes.
-        overwritten: the numbers of inputs that are written, too.
-        library_bytes: the most that the executables of one thread hold; known once they are made.
+        chosen: its executables, shared by all threads, or for each thread if `per_thread`.
+        empty: True if there is nothing to do.
+        close: (i, j, near, far): arrays i and j (j is an output) may share bytes if j's address minus i's lies
+            between near and far.
+        overwritten: the numbers of inputs that are also written.
+        library_bytes: the most library memory that the executables of one thread hold; known once they are made.
     """
 
     _instead = PLAN_INSTEAD
-    #: True where executables have library handles, which belong to the thread that made them.
+    #: True if executables have library handles, which belong to the thread that made them.
     per_thread = False
-    #: True where the fastest of several executables is to be found by measurement, before it is run.
+    #: True if the fastest of several executables is found by measurement before the first run.
     tunes = False
-    #: True where scratch memory is full of 0, and left so: see `workspace`.
+    #: True if scratch memory is all 0 before and after each run; see `workspace`.
     clear = False
     empty = False
     library_bytes = 0
@@ -128,9 +129,9 @@ class Operation(NotCopied):
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.device = (*inputs, *outputs)[0].device if device is None else device
         self.chosen = _ChosenHere() if self.per_thread else Chosen()
-        # The object's own, which are read in half the time of the class's.
+        # Attributes of the object, which are read in half the time of the class's.
         self.overwritten: tuple[int, ...] = ()
-        #: The scalars of a run that is given none.
+        #: The scalars of a run that gets none.
         self._scalars: tuple[int, ...] = ()
         self.close = [
             (i, j, other.low - output.high, other.high - output.low)
@@ -138,55 +139,55 @@ class Operation(NotCopied):
             for i, other in enumerate((*self.inputs, *self.outputs)[:j])
         ]
 
-    # ------------------------------------------------------------ what a kind of operation brings
+    # ------------------------------------------------------------ methods that a kind of operation overrides
 
     def _key(self, addresses: Sequence[int]) -> Any:
-        """The part of the arrays' addresses that decides which executable fits."""
+        """Return the part of the arrays' addresses that determines which executable fits."""
         return tuple([address % 16 for address in addresses])
 
     def _make(self, key: Any, trial: Trial | None) -> Executable:
-        """The executable for arrays of that key. `trial` is where it may be found by measurement."""
+        """Make the executable for arrays of that key. `trial`, if given, may be used to choose it by measurement."""
         raise NotImplementedError
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
-        """True if arrays number i and j, j an output, may share bytes as they do at these addresses."""
+        """Return True if arrays number i and j (j is an output) may share bytes as they do at these addresses."""
         return False
 
     def _shares(self, i: int, j: int) -> str:
-        """The message where arrays i and j, j an output, share bytes."""
+        """Return the message for arrays i and j (j is an output) that share bytes."""
         if i >= len(self.inputs):
             return "the arrays of out overlap each other; pass separate arrays"
         return f"{self.names[j]} overlaps {self.names[i]}: pass memory that shares nothing with it"
 
     def _refused_overwriting(self, name: str) -> LayoutError:
-        """The error for an input that is read-only, and would be written."""
+        """Return the error for an input that would be written but is read-only."""
         return read_only(name)
 
-    # ------------------------------------------------------------ what plans bring
+    # ------------------------------------------------------------ methods that plans override
 
     def _grown(self) -> None:
-        """Told when `library_bytes` has grown."""
+        """Handle an increase of `library_bytes`."""
 
     #: (layout, stream) -> new memory for a result.
     _memory: Any = None
 
     def _answer(self, outs: Sequence[Any]) -> Any:
-        """The return value, made of the results, where the user gave no arrays for them."""
+        """Make the return value of the results, if the user passed no arrays for them."""
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def _run_numpy(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        """The results, of NumPy arrays."""
+        """Compute the results of NumPy arrays."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ choosing
 
     @property
     def last(self) -> Any:
-        """The executable used last, None at first."""
+        """The executable used last; None at first."""
         return self.chosen.last
 
     def choose(self, addresses: Sequence[int], trial: Trial | None = None) -> Any:
-        """The executable for arrays at these addresses, made where there is none yet."""
+        """Return the executable for arrays at these addresses, and make it if there is none yet."""
         chosen, key = self.chosen, self._key(addresses)
         found = chosen.made.get(key)
         if found is None:
@@ -201,11 +202,11 @@ class Operation(NotCopied):
         return found
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:
-        """The executable inside a capture, where nothing is to be compiled that need not be."""
+        """Return the executable to use inside a capture, where unnecessary compilation is avoided."""
         return self.choose(addresses)
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """Make what a run on arrays at these addresses needs; those not known yet are multiples of 256."""
+        """Compile and load what a run on arrays at these addresses needs. Unknown addresses are multiples of 256."""
         if self.device >= 0 and not self.empty:
             unknown = len(self.inputs) + len(self.outputs) - len(addresses)
             given = [*addresses, *[0] * unknown]
@@ -221,21 +222,21 @@ class Operation(NotCopied):
         stream: int,
         scalars: Sequence[Any] = (),
     ) -> Any:
-        """Run on arrays of the layouts it was made for, on a GPU in the order of their memory.
+        """Run on arrays of this operation's layouts, on a GPU in the order of their memory.
 
         Args:
-            inputs: all that it has.
-            outs: arrays for the results, None for each that is to be made, or for all.
-            out: what the user gave for the results and gets back, None where that is nothing.
-            stream, scalars: a handle, and what executables take; on the CPU scalars are what the reference takes.
+            inputs: all inputs.
+            outs: arrays for the results; None for each that is to be made, or for all.
+            out: the user's argument for the results, which is returned; None if there was none.
+            stream, scalars: a handle, and the executables' scalars; on the CPU, the scalars of the reference.
 
         Raises:
-            LayoutError: what is written is read-only, or shares memory with what is still to be read.
+            LayoutError: an array that is written is read-only, or shares memory with one that is still to be read.
         """
         if self.device < 0:
             outs = self._run_numpy(inputs, (None,) * len(self.outputs) if outs is None else outs, scalars)
             return self._answer(outs) if out is None else out
-        # The path where a tenth of a microsecond counts.
+        # The fast path, where a tenth of a microsecond matters.
         direct = self.chosen.direct
         addresses = []
         for array in inputs:
@@ -243,11 +244,11 @@ class Operation(NotCopied):
             if array._storage.sole != stream:
                 direct = None
         if outs is None and len(self.outputs) == 1:
-            # New memory need not be checked again, and nobody else uses it.
+            # New memory need not be checked again, and no other thread uses it.
             out = self._memory(self.outputs[0], stream)
             outs = (out,)
             addresses.append(out._address)
-            if out._storage.sole is None:  # a capture's
+            if out._storage.sole is None:  # memory of a capture
                 direct = None
         else:
             if outs is None:
@@ -264,14 +265,14 @@ class Operation(NotCopied):
         if direct is not None:
             scratch = block = 0
             if direct.workspace_bytes:
-                # The local name keeps the block until the work is queued.
+                # The variable `block` keeps the block alive until the work is queued.
                 block = workspace.held(direct.workspace_bytes, self.device, stream, self.clear)
                 scratch = -1 if block is None else block.address
             if scratch >= 0 and not direct.launch(stream, scratch, addresses, scalars):
                 for arrays in (inputs, outs):
                     for array in arrays:
                         if array._storage.sole != stream:
-                            # Another thread has begun to use the memory elsewhere meanwhile.
+                            # Another thread has used the memory on another stream meanwhile.
                             runtime().note(stream, self.device, inputs, self._written(inputs, outs))
                             return self._answer(outs) if out is None else out
                 return self._answer(outs) if out is None else out
@@ -281,7 +282,7 @@ class Operation(NotCopied):
         return self._answer(outs) if out is None else out
 
     def _complete(self, outs: Sequence[Any], stream: int) -> list[Any]:
-        """Results, those made that were not given."""
+        """Return the results' arrays, with new ones for those not given."""
         for number, array in enumerate(outs):
             if array is not None and array._readonly:
                 raise read_only(self.names[len(self.inputs) + number])
@@ -298,7 +299,7 @@ class Operation(NotCopied):
         return (*outs, *[inputs[k] for k in self.overwritten]) if self.overwritten else outs
 
     def _queue(self, stream: int, addresses: Sequence[int], scalars: Sequence[int], capture: Any) -> None:
-        """Queue it on arrays that are in order, whatever their alignment and overlap."""
+        """Queue the work on arrays of any alignment and overlap, once other streams' work is ordered."""
         trial = None
         if self.tunes and capture is None:
             self.check_overlap(addresses)
@@ -322,12 +323,12 @@ class Operation(NotCopied):
     # ------------------------------------------------------------ overlap
 
     def _check_writable(self) -> None:
-        """Raise LayoutError where elements of an output share memory."""
+        """Raise LayoutError if elements of an output share memory."""
         for output, name in zip(self.outputs, self.names[len(self.inputs) :], strict=True):
             check_writable(output, name)
 
     def _pairs(self) -> tuple[tuple[int, ...], ...]:
-        """Which arrays must not share bytes, as `specs.LaunchOrder` has it."""
+        """Return the pairs of arrays that must not share bytes, in the form of `LaunchOrder.pairs`."""
         first, layouts, somewhere = len(self.inputs), (*self.inputs, *self.outputs), 1 << 40
         return tuple(
             (i, a.low, a.high, j, o.low, o.high, int(i < first and self._may_share(i, j, somewhere, somewhere)))
@@ -336,13 +337,13 @@ class Operation(NotCopied):
         )
 
     def _fits(self, key: Any, addresses: Sequence[int]) -> bool:
-        """True if an executable made for a key fits arrays at these addresses."""
+        """Return True if an executable made for a key fits arrays at these addresses."""
         return bool(self._key(addresses) == key)
 
     def check_overlap(self, addresses: Sequence[int | None]) -> None:
-        """Raise LayoutError where writing to arrays at these addresses would change what is still to be read.
+        """Raise LayoutError if writing to arrays at these addresses would change data that is still to be read.
 
-        None is the address of results that are yet to be made.
+        The address of a result that is not allocated yet is None.
         """
         layouts = (*self.inputs, *self.outputs)
         for i, j, near, far in self.close:

@@ -1,4 +1,4 @@
-"""Memory that other libraries use, too: theirs taken over, ours given out, in one order with their work."""
+"""Memory shared with other libraries, imported or exported, in one order with their work."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .streams import check_consumer, check_producer, foreign, owner_of
 
 
 class Borrowed(History):
-    """Another library's memory: kept alive here, freed there. Stands in for `Storage`.
+    """Another library's memory, kept alive by numbacc and freed by the library. It is used in place of `Storage`.
 
-    The stream that the library works on is this memory's partner, and our work on other streams is in its order.
+    The library's stream is a partner of this memory, so work of numbacc on other streams is ordered with it.
     """
 
     __slots__ = ("_owner", "address", "nbytes")
@@ -32,14 +32,14 @@ class Borrowed(History):
 
 
 class Entrusted(Borrowed):
-    """Memory whose library has put its own work before ours, on a stream that is not known.
+    """Memory from a library that has ordered its earlier work before numbacc's, on an unknown stream.
 
-    The library's object is kept until ours is done.
+    The library's object is kept until numbacc's work on it is done.
     """
 
     __slots__ = ()
 
-    # Only here: every tensor that is passed to a call makes one of the others, and finalizers take time.
+    # Only this class has a finalizer, because finalizers take time: each tensor passed to a call makes a `Borrowed`.
     def __del__(self) -> None:
         try:
             self._keep_owner()
@@ -51,10 +51,10 @@ class Entrusted(Borrowed):
             with on_device(self.device):
                 capture = capture_of(self.sole, self.device)
                 if capture is not None and capture.before is None:
-                    # What others capture: nothing can be noted behind what was queued before.
+                    # Another library's capture: no event can be recorded after the work queued before it.
                     capture.keep(self._owner)
                     return
-                # What a capture uses, it keeps; what was queued before it ends at its begin.
+                # A capture keeps the memory that it uses. The work queued before it ends where the capture begins.
                 keep_until(point_behind(self.sole, self.device), self._owner)
         for use in self._uses:
             keep_until(use.event, self._owner)
@@ -65,21 +65,21 @@ class Entrusted(Borrowed):
 
 
 def borrow(owner: object, address: int, device: int, stream: int, producer: int | None, name: str) -> Borrowed:
-    """Another library's memory, to be used on `stream` first.
+    """Import another library's memory, to be used on `stream` first.
 
     Raises:
-        UnsupportedError: the library works on CUDA's per-thread default stream; or it captures a graph, which our
-        work on another stream would not be part of.
+        UnsupportedError: the library works on CUDA's per-thread default stream; or it is capturing a graph, which would
+            not include numbacc's work on another stream.
     """
-    if producer == stream == 0:  # the rule: CUDA's default stream, which nobody ends
+    if producer == stream == 0:  # the usual case: CUDA's default stream, which is never destroyed
         return Borrowed(owner, address, device, stream, producer)
     check_producer(producer, name)
     if producer is None:
         return Entrusted(owner, address, device, stream, None)
     if producer != stream and capture_on(producer)[0]:
         raise UnsupportedError(
-            f"{name}'s library is capturing stream {producer:#x} into a graph, of which work on another stream would "
-            "not be part: pass stream= the captured one, in torch stream=torch.cuda.current_stream()"
+            f"{name}'s library is capturing stream {producer:#x} into a graph, which would not include work on another "
+            "stream: pass stream= the captured one, in torch stream=torch.cuda.current_stream()"
         )
     memory = Borrowed(owner, address, device, stream, producer)
     if producer:
@@ -88,18 +88,19 @@ def borrow(owner: object, address: int, device: int, stream: int, producer: int 
 
 
 def order_outside(stream: int, device: int) -> int:
-    """The stream whose order an array's producer is to be put in: of a capture, that of its memory."""
+    """Return the stream that an array's producer must order its work before; in a capture, its memory's stream."""
     capture = capture_of(stream, device)
     return stream if capture is None else capture.home
 
 
 def share(storage: Any, consumer: int) -> int | None:
-    """Put a consumer's stream behind all work on memory, and let it be the memory's partner: returns it then.
+    """Make a consumer's stream wait for all work on memory, and make it the memory's partner. Return the stream.
 
-    A consumer that is being captured keeps the memory instead; its graph's order is its launcher's.
+    A consumer that is being captured keeps the memory instead, and this returns None. Whoever launches its graph is
+    responsible for the order.
 
     Raises:
-        BufferError: it is CUDA's per-thread default stream.
+        BufferError: the consumer is CUDA's per-thread default stream.
     """
     if storage.sole == consumer and not may_capture()(consumer):
         storage.share(consumer)
@@ -115,7 +116,7 @@ def share(storage: Any, consumer: int) -> int | None:
 
 
 def settle(storage: Any) -> int:
-    """The stream that memory's consumers by the CUDA array interface are to wait for: it waits for all work on it."""
+    """Return the stream that consumers by the CUDA array interface must wait for. It waits for the memory's work."""
     home = int(storage.stream)
     with on_device(storage.device):
         for stream in streams.library_streams(storage.device) - {home, *storage.block.partners}:

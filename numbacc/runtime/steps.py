@@ -1,4 +1,4 @@
-"""Several executables, one after the other, as one: with parts of scratch memory between them."""
+"""Several executables that run one after the other as one, with scratch memory for intermediate results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.dispatch import runtime
 
-#: Parts of scratch memory start on multiples of this, as allocations do.
+#: Parts of scratch memory start at multiples of this, as allocations do.
 ALIGNMENT = 256
 #: The operand number of an array that is absent: its address is 0.
 ABSENT = -1
@@ -18,11 +18,11 @@ class Step(NamedTuple):
     """One of several executables.
 
     Attributes:
-        executable: what is launched.
-        operands: the numbers of its arrays: those of the whole, inputs first, then the parts of scratch memory; ABSENT
-            of one that is absent.
-        runs: bytes that are added to the addresses, for each of several launches.
-        takes_scalars: whether the scalars of the whole are this one's; else it has none.
+        executable: the executable to launch.
+        operands: the numbers of its arrays. The whole operation's arrays come first, inputs before outputs, then the
+            parts of scratch memory. ABSENT stands for an absent array.
+        runs: byte offsets to add to the addresses, one row for each of several launches.
+        takes_scalars: whether it gets the scalars of the whole operation; otherwise it gets none.
     """
 
     executable: Any
@@ -32,31 +32,31 @@ class Step(NamedTuple):
 
 
 class Scratch:
-    """Parts of scratch memory, one behind the other.
+    """Consecutive parts of scratch memory.
 
     Attributes:
-        starts: bytes from the start to each part.
-        nbytes: of all parts.
+        starts: byte offset of each part.
+        nbytes: bytes of all parts.
     """
 
     def __init__(self, starts: Sequence[int] = (), nbytes: int = 0):
         self.starts, self.nbytes = list(starts), nbytes
 
     def part(self, nbytes: int) -> int:
-        """A new part of so many bytes: its number."""
+        """Add a part of `nbytes`, and return its number."""
         self.starts.append(self.nbytes)
         self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         return len(self.starts) - 1
 
 
 class Steps:
-    """Executables that run one after the other, as one `Executable`. Their own scratch memory is one area for all.
+    """Executables that run one after the other, as one `Executable`. They share one area for their own scratch memory.
 
     Args:
-        steps: in order.
+        steps: the executables, in order.
         scratch: the parts of scratch memory that they use.
         close: the pairs of arrays that must not share bytes, as in `Operation.close`.
-        fits: whether the steps are the right ones for arrays at given addresses.
+        fits: a function that returns whether the steps fit arrays at given addresses.
         backend, algorithm, library_bytes, deterministic: as in `Executable`; by default the last step's backend, and
             the algorithms of all steps.
     """
@@ -86,13 +86,13 @@ class Steps:
         return [*addresses, *[scratch + start for start in self._parts], 0]
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """As `Executable.ready`; scratch memory starts on a multiple of 256."""
+        """Do what `Executable.ready` does; scratch memory starts at a multiple of 256."""
         known = self._addresses(addresses, 0)
         for step in self.steps:
             step.executable.ready([known[k] for k in step.operands])
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch`: the first step looks at context and capture, for all."""
+        """Do what `Executable.launch` does. The first step checks context and capture for all."""
         for i, j, near, far in self._close:
             if near < addresses[j] - addresses[i] < far:
                 return MAY_OVERLAP
@@ -101,7 +101,7 @@ class Steps:
         return self._launch(stream, scratch, addresses, scalars, False)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`. A step that fails raises its own error."""
+        """Do what `Executable.launch_unchecked` does. A step that fails raises its own error."""
         return self._launch(stream, scratch, addresses, scalars, True)
 
     def _launch(
@@ -124,14 +124,14 @@ class Steps:
         return 0
 
     def check(self, status: int) -> None:
-        """Nothing is left to check: the steps do it."""
+        """Do nothing, because the steps check their own status."""
 
 
 class WithScratch:
-    """One executable, behind whose operands there are parts of scratch memory: `Steps` of it alone, in less time.
+    """One executable whose operands are followed by parts of scratch memory: faster than `Steps` with one step.
 
     Args:
-        runner: the executable; it looks itself at overlap and alignment.
+        runner: the executable; it checks overlap and alignment itself.
         scratch: the parts, in the order of its arrays.
         deterministic: as in `Executable`.
     """
@@ -142,7 +142,7 @@ class WithScratch:
         self._runner, self._starts, self._area = runner, tuple(scratch.starts), scratch.nbytes
         self.backend, self.algorithm, self.direct = runner.backend, runner.algorithm, runner.direct
         self._launch: Any = runner.launch if runner.direct else None
-        #: The last scratch memory, and where its parts are: most calls have the same.
+        #: The scratch memory of the last call and its parts' addresses: most calls have the same.
         self._known: tuple[int, tuple[int, ...]] = (0, self._starts)
         self.workspace_bytes, self.deterministic = scratch.nbytes + runner.workspace_bytes, deterministic
 
@@ -150,29 +150,29 @@ class WithScratch:
         return [*addresses, *[scratch + start for start in self._starts]]
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """As `Executable.ready`."""
+        """Do what `Executable.ready` does."""
         self._runner.ready(self._addresses(addresses, 0))
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch`."""
+        """Do what `Executable.launch` does."""
         last, parts = self._known
         if last != scratch:
             parts = tuple([scratch + start for start in self._starts])
             self._known = scratch, parts
-        # The parts lie behind the arrays, as scalars do.
+        # The parts follow the arrays, as scalars do.
         return self._launch(stream, scratch + self._area, addresses, parts)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch_unchecked`."""
+        """Do what `Executable.launch_unchecked` does."""
         return self._runner.launch_unchecked(stream, scratch + self._area, self._addresses(addresses, scratch), ())
 
     def check(self, status: int) -> None:
-        """As `Executable.check`."""
+        """Do what `Executable.check` does."""
         self._runner.check(status)
 
 
 class _Bytes:
-    """Work on a stretch of bytes. It checks nothing, so it is never launched first."""
+    """Work on consecutive bytes. It checks nothing, so it is never launched first."""
 
     workspace_bytes = 0
     direct = False
@@ -181,53 +181,53 @@ class _Bytes:
         self._nbytes, self._device = nbytes, device
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """Nothing is compiled."""
+        """Do nothing, because there is nothing to compile."""
 
     def check(self, status: int) -> None:
-        """Nothing is left to check: failures have raised their errors."""
+        """Do nothing, because failures have raised their errors."""
 
 
 class CopyBytes(_Bytes):
-    """A copy of so many bytes, from the first array to the second."""
+    """A copy of `nbytes` bytes from the first array to the second."""
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Do what `Executable.launch_unchecked` does."""
         source, target = addresses
         runtime().copy_on_device(target, source, self._nbytes, self._device, stream)
         return 0
 
 
 class ZeroBytes(_Bytes):
-    """So many bytes of 0."""
+    """A fill of `nbytes` bytes with 0."""
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Do what `Executable.launch_unchecked` does."""
         runtime().fill(addresses[0], b"\0", self._nbytes, self._device, stream)
         return 0
 
 
 class FillWords(_Bytes):
-    """A word of 1, 2, 4, 8 or 16 bytes, so many times: the same in every call."""
+    """A fill with `count` repetitions of a word of 1, 2, 4, 8 or 16 bytes, the same in every call."""
 
     def __init__(self, word: bytes, count: int, device: int):
         super().__init__(len(word) * count, device)
         self._word, self._count = word, count
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Do what `Executable.launch_unchecked` does."""
         runtime().fill(addresses[0], self._word, self._count, self._device, stream)
         return 0
 
 
 class PutWord(_Bytes):
-    """One of a call's scalars, a word of 64 bits, into the array."""
+    """A write to the array of one of the call's scalars, a 64-bit word."""
 
     def __init__(self, number: int, device: int):
         super().__init__(8, device)
         self._number = number
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Do what `Executable.launch_unchecked` does."""
         word = int(scalars[self._number]) % 2**64
         runtime().fill(addresses[0], word.to_bytes(8, "little"), 1, self._device, stream)
         return 0

@@ -1,7 +1,8 @@
-"""Devices and streams: what `device=` and `stream=` arguments name.
+"""Devices and streams: the values of `device=` and `stream=` arguments.
 
-A device is a GPU, by its number, or NumPy. A stream is a queue of a GPU's work: work on one stream runs in order, work
-on two may overlap. Other libraries tell which streams they work on: those that share memory with ours are its partners.
+A device is a GPU, named by its number, or NumPy. A stream is a queue of a GPU's work: work on one stream runs in order,
+work on two streams may overlap. Other libraries report which streams they work on. The stream of a library that shares
+memory with numbacc is a partner of that memory.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from ..errors import DeviceError, OptionError, UnsupportedError, shown
 
 
 class _DefaultDevice(threading.local):
-    """The GPU of the stream that `with` has made this thread's default; None where it belongs to none."""
+    """The GPU of the stream that `with` has made this thread's default; None if the stream belongs to no GPU."""
 
     number: int | None = None
 
 
 default_device = _DefaultDevice()
 
-#: Whether arrays without a GPU are portable; None where the environment decides.
+#: Whether arrays without a GPU are portable; None if the environment decides.
 _portable: ContextVar[bool | None] = ContextVar("_portable", default=None)
-#: Not empty once there may be portable arrays, which "cuda:0" then means without a GPU.
+#: Not empty once portable arrays may exist; without a GPU, "cuda:0" then means them.
 _was_portable: list[bool] = []
 
 
 def is_portable() -> bool:
-    """Whether new arrays on a machine without a GPU are portable: inside `portable()`, or by NUMBACC_PORTABLE=1."""
+    """Return True if new arrays without a GPU are portable: inside `portable()`, or with NUMBACC_PORTABLE=1."""
     found = _portable.get()
     if found is None:
         found = os.environ.get("NUMBACC_PORTABLE", "0") not in ("", "0")
@@ -75,10 +76,10 @@ def _without_gpu() -> int:
 
 
 def target_of(device: int | str | None) -> int:
-    """The number of the device that a `device=` argument names, CPU for NumPy.
+    """Return the number of the device that a `device=` argument names; CPU means NumPy.
 
     Raises:
-        DeviceError: it names none that exists.
+        DeviceError: the device does not exist.
     """
     if device is None:
         number = default_device.number
@@ -94,10 +95,10 @@ def target_of(device: int | str | None) -> int:
 
 
 def named(device: int | str | None) -> int | None:
-    """The number that a `device=` argument gives, whether that GPU exists or not; None for the current one.
+    """Parse a `device=` argument into a number, whether that GPU exists or not. None means the current GPU.
 
     Raises:
-        DeviceError: it does not name a device.
+        DeviceError: the argument does not name a device.
     """
     if device is None:
         return None
@@ -118,7 +119,7 @@ def named(device: int | str | None) -> int | None:
 
 
 class _Default(threading.local):
-    """The stream that operations use when they are given none, one per thread."""
+    """The default stream of operations, one per thread."""
 
     def __init__(self) -> None:
         self.handle = 0
@@ -126,19 +127,18 @@ class _Default(threading.local):
 
 
 _default = _Default()
-#: One for each `with` of a stream, in any thread, that has begun and not ended. Lists grow and shrink at once.
+#: Has one item per active `with` block of a stream, in any thread. Lists grow and shrink atomically.
 _entered: list[None] = []
 
 
 class Stream(NotCopied):
-    """A stream of one GPU, which operations take as `stream=` and `with` makes the default.
+    """A stream of one GPU, to be passed to operations as `stream=`, or made their default with `with`.
 
-    Make one with `numbacc.stream()`. On a machine without a GPU it does nothing, so that notebooks run
-    unchanged.
+    Make one with `numbacc.stream()`. On a machine without a GPU a stream does nothing, so that notebooks run unchanged.
 
     Attributes:
         handle: the CUstream as an integer; 0 is CUDA's legacy default stream.
-        device: the GPU's number, or None where only the handle is known.
+        device: the GPU's number, or None if only the handle is known.
 
     Example:
         >>> with numbacc.stream() as s:  # or a stream of another library: numbacc.stream(torch_stream)
@@ -166,11 +166,11 @@ class Stream(NotCopied):
         self._source = source  # keeps a foreign stream alive
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """(version, handle): the protocol by which CUDA libraries in Python share streams."""
+        """Return (version, handle), by the protocol with which CUDA libraries in Python share streams."""
         return (0, self.handle)
 
     def synchronize(self) -> None:
-        """Wait until everything queued on this stream is done. This blocks.
+        """Block until all work queued on this stream is done.
 
         Raises:
             UnsupportedError: the stream is being captured into a graph.
@@ -182,13 +182,14 @@ class Stream(NotCopied):
         runtime().synchronize(self.handle, device_of(self))
 
     def wait(self, other: Any) -> None:
-        """Let work queued here from now on start only after what is queued on `other` now. Does not block.
+        """Make work queued here from now on start only after the work queued on `other` so far. Does not block.
 
-        The two may belong to different GPUs.
+        The two streams may belong to different GPUs.
 
         Raises:
-            OptionError: other is not a stream. UnsupportedError: one of the two is being captured into a graph, and it
-            is not `other` alone: inside a capture another stream takes part by waiting for the captured one.
+            OptionError: other is not a stream.
+            UnsupportedError: this stream is being captured into a graph, and `other` is not. In a capture, a stream
+                that waits for the captured one becomes part of the capture.
         """
         handle = handle_of(other)
         if not has_gpu():
@@ -213,7 +214,7 @@ class Stream(NotCopied):
         trace: TracebackType | None,
     ) -> None:
         if all(entered is not self for entered, _, _ in _default.stack):
-            raise OptionError("this stream's with block has not begun in this thread, so that it cannot end")
+            raise OptionError("this stream's with block cannot end, because it has not begun in this thread")
         _, _default.handle, default_device.number = _default.stack.pop()
         _entered.pop()
 
@@ -222,45 +223,46 @@ class Stream(NotCopied):
         return f"numbacc.Stream(handle={self.handle:#x}{where})"
 
     def __del__(self) -> None:
-        # Arrays may still be waiting to be freed on this stream, so it is not destroyed but used again.
+        # Arrays may still be waiting to be freed on this stream, so it is not destroyed but reused.
         if self._owned and self.device is not None:
             _idle.setdefault(self.device, []).append(self.handle)
 
 
-#: CUDA's handle of the default stream that each thread has for itself.
+#: CUDA's handle of the per-thread default stream.
 PER_THREAD = 2
 
-#: Device -> streams that nobody holds any more.
+#: Device -> streams that nobody references any more.
 _idle: dict[int, list[int]] = {}
 
-#: Handle -> the foreign stream that it belongs to, of those seen last. Not by weak references: torch's streams end
-#: without clearing those.
+#: Handle -> the foreign stream object, for the handles used last. These are not weak references, because torch's
+#: streams do not clear them when they are deleted.
 foreign: dict[int, Any] = {}
 _MAX_FOREIGN = 256
 
 
 def owner_of(handle: int) -> Any:
-    """The foreign stream of a handle, to be kept alive by what will be queued on it; None for other handles."""
+    """Return the foreign stream of a handle, to be kept alive by work queued on it; None for other handles."""
     return foreign.get(handle)
 
 
 def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
-    """A new stream, or an existing one as numbacc's; in a `with`, the default of the operations inside.
+    """Make a new stream, or wrap an existing one. In a `with` block it is the default stream of operations.
 
     Args:
-        stream: None for a new stream (one that does not wait for the legacy default stream), or a Numba
-            stream, anything with `__cuda_stream__`, or a handle as an integer.
-        device: the GPU of a new stream, by default the current one; or the one that an existing stream belongs to;
-            CUDA's default stream, 0, belongs to each.
+        stream: None for a new stream (one that does not wait for the legacy default stream), or a Numba stream, an
+            object with `__cuda_stream__`, or a handle as an integer.
+        device: the GPU of a new stream, by default the current one; or the GPU of an existing stream. CUDA's default
+            stream, 0, belongs to every GPU.
 
     Returns:
         Stream.
 
     Raises:
-        OptionError: stream is not a stream. DeviceError: there is no such GPU, or the stream belongs to another.
+        OptionError: stream is not a stream.
+        DeviceError: the GPU does not exist, or the stream belongs to another one.
 
     Example:
-        >>> with numbacc.stream():  # what is called inside is queued there
+        >>> with numbacc.stream():  # work of these calls is queued on the new stream
         ...     print(gated.forward(np.ones(4), "reglu"))
         [1. 1.]
     """
@@ -279,10 +281,10 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
 
 
 def _of_device(found: Stream, number: int) -> Stream:
-    """A stream as one of a GPU.
+    """Return a stream as a stream of one GPU.
 
     Raises:
-        DeviceError: it belongs to another.
+        DeviceError: it belongs to another GPU.
     """
     known = device_of(found) if found.handle else found.device
     if known not in (None, number):
@@ -291,7 +293,7 @@ def _of_device(found: Stream, number: int) -> Stream:
 
 
 def _unused(device: int) -> int:
-    """A stream that nobody holds. One that took part in a capture belongs to that until it ends."""
+    """Return an unused stream, or a new one. A stream that took part in a capture is in use until the capture ends."""
     idle, made = _idle.setdefault(device, []), runtime()
     for _ in range(len(idle)):
         try:
@@ -302,13 +304,13 @@ def _unused(device: int) -> int:
             if not made.is_capturing(handle):
                 return handle
         except UnsupportedError:
-            pass  # a capture that was broken, and has not ended
+            pass  # a capture that is broken and has not ended
         idle.append(handle)
     return int(made.create_stream(device))
 
 
 def device_of(stream: Any) -> int:
-    """The GPU that a stream belongs to; of one that every GPU has, the current."""
+    """Return the GPU that a stream belongs to. For the default stream, which every GPU has, this is the current one."""
     if stream is None:
         stream = current_stream()
     found = stream.device if isinstance(stream, Stream) else None
@@ -316,7 +318,7 @@ def device_of(stream: Any) -> int:
 
 
 def current_stream() -> Stream:
-    """The stream that operations of this thread use by default.
+    """Return the default stream of this thread's operations.
 
     Example:
         >>> with numbacc.stream() as s:
@@ -327,13 +329,13 @@ def current_stream() -> Stream:
 
 
 def handle_of(stream: Any) -> int:
-    """The CUstream handle of whatever `stream=` may be.
+    """Return the CUstream handle of a `stream=` argument.
 
     Raises:
-        OptionError: it is not a stream.
+        OptionError: the argument is not a stream.
     """
     if stream is None:
-        # What belongs to a thread takes longer to read than anything else here.
+        # Reading a thread-local variable takes longer than anything else here.
         return _default.handle if _entered else 0
     if type(stream) is Stream:
         return stream.handle
@@ -352,41 +354,41 @@ def handle_of(stream: Any) -> int:
         foreign.pop(handle, None)
         foreign[handle] = stream
         while len(foreign) > _MAX_FOREIGN:
-            with suppress(RuntimeError):  # another thread has changed it just now
+            with suppress(RuntimeError):  # another thread has just changed it
                 foreign.pop(next(iter(foreign)), None)
     return handle
 
 
 def _special(handle: int) -> int:
-    """The stream behind a handle that CUDA gives a meaning: 1 is the legacy default stream, 2 a thread's own."""
+    """Resolve one of CUDA's special handles: 1 is the legacy default stream, 2 the per-thread default stream."""
     if handle == PER_THREAD:
         raise OptionError(
-            "stream is CUDA's per-thread default stream (2), which is another one in each thread, so that nobody could "
-            "wait for it: pass numbacc.stream(), or 0 for the default stream"
+            "stream is CUDA's per-thread default stream (2). It is a different stream in each thread, so other work "
+            "cannot wait for it: pass numbacc.stream(), or 0 for the default stream"
         )
     return 0
 
 
 def check_producer(producer: int | None, name: str) -> None:
-    """Raise UnsupportedError where the library of the argument `name` works on a stream that none can wait for."""
+    """Raise UnsupportedError if the library of the argument `name` works on the per-thread default stream."""
     if producer == PER_THREAD:
         raise UnsupportedError(
-            f"{name}'s library works on CUDA's per-thread default stream, which is another one in each thread, so that "
-            "nobody could wait for it: use a stream of that library's own"
+            f"{name}'s library works on CUDA's per-thread default stream. It is a different stream in each thread, so "
+            "other work cannot wait for it: run that library on a stream that you create with it"
         )
 
 
 def check_consumer(consumer: int) -> None:
-    """Raise BufferError where a library that takes memory by DLPack works on a stream that none can wait for."""
+    """Raise BufferError if a library that imports memory by DLPack works on the per-thread default stream."""
     if consumer == PER_THREAD:
-        raise BufferError("CUDA's per-thread default stream cannot be waited for by others: use a stream of its own")
+        raise BufferError("work cannot wait for CUDA's per-thread default stream: use a stream that you create")
 
 
 # ---------------------------------------------------------------- other libraries' streams
 
 
 def library_stream_of(obj: Any, device: int) -> int | None:
-    """The stream that the library of a foreign GPU array works on now; None where it does not say.
+    """Return the stream that the library of a foreign GPU array works on now; None if the library does not say.
 
     Args:
         obj: the array.
@@ -399,14 +401,14 @@ def library_stream_of(obj: Any, device: int) -> int | None:
 
 @lru_cache(maxsize=256)
 def _current(kind: Any) -> Callable[[int], int] | None:
-    """Return a function that tells the stream that the library of a class of arrays works on."""
-    # A subclass of torch's tensors is from anywhere.
+    """Return a function that returns the current stream of the library of a class of arrays, or None."""
+    # A subclass of torch.Tensor may come from any module.
     libraries = {base.__module__.partition(".")[0] for base in kind.__mro__}
     return torch_stream if "torch" in libraries else _cupy if "cupy" in libraries else None
 
 
 def library_streams(device: int) -> set[int]:
-    """The streams of a GPU that libraries loaded in this process work on now."""
+    """Return the current streams, on a GPU, of the libraries loaded in this process."""
     found = set()
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
@@ -417,9 +419,9 @@ def library_streams(device: int) -> set[int]:
 
 
 def library_owner(stream: int) -> Any:
-    """The foreign object that a stream ends with, to be kept as long as it is used; None where there is none.
+    """Return the foreign object that owns a stream, to be kept alive while the stream is used; None if there is none.
 
-    torch's streams never end.
+    torch's streams are never destroyed.
     """
     found = owner_of(stream)
     if found is None and stream and "cupy" in sys.modules:
@@ -430,15 +432,15 @@ def library_owner(stream: int) -> Any:
 
 
 def torch_stream(device: int) -> int:
-    """The stream of a GPU that torch works on now, in this thread."""
+    """Return torch's current stream of a GPU, in this thread."""
     return torch_streams()(device)
 
 
 @lru_cache(maxsize=1)
 def torch_streams() -> Callable[[int], int]:
-    """Return a function that tells the stream of a GPU that torch works on now, in this thread."""
+    """Return a function that returns torch's current stream of a GPU, in this thread."""
     torch = sys.modules["torch"]
-    # What torch's own generated code asks; the public way makes an object of it.
+    # The function that torch's own generated code calls. The public one makes an object.
     found: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     return found or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
 

@@ -1,4 +1,4 @@
-"""The time that work takes on a GPU, and copies to compare it with: medians of many repeats, measured with events."""
+"""Measure the time that work takes on a GPU: medians of many repeats, with events; and copies to compare with."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numbacc_bindings.driver import DeviceAttribute, EventFlag
 
 from . import device as runtime
 
-#: Work of this length before each measurement brings the clocks up.
+#: Seconds of work before each measurement, to raise the GPU's clocks.
 _WARM_UP_S = 0.02
 
 
 def gpu_ms(
     works: Mapping[str, Callable[[], Any]], *, repeats: int = 30, seconds: float | None = None
 ) -> dict[str, float]:
-    """Median GPU time of each work in milliseconds, over `repeats` rounds in which they take turns.
+    """Measure the median GPU time of each work in milliseconds, over `repeats` rounds in which they take turns.
 
-    Where `seconds` are given there are fewer rounds of works that take long, as many as take so long, but three.
+    `seconds` limits the time of all rounds, and so their number, but at least three are run.
 
-    Taking turns, each round in another order, keeps a drift of the clocks out of the ratios. Before each work the L2
-    cache is flushed, so that all start alike: what one leaves there would be found, or have to be written back, by
-    the next. Everything runs on the legacy default stream.
+    Taking turns, in another order each round, keeps a drift of the clocks out of the ratios. The L2 cache is flushed
+    before each work, so that all start alike: otherwise work could find data of the previous one in the cache, or wait
+    until it is written back. Everything runs on the legacy default stream.
     """
     device = runtime.current_device()
     flush = runtime.allocate(2 * runtime.device_attribute(DeviceAttribute.L2_CACHE_SIZE, device), device, 0)
@@ -54,10 +54,10 @@ def gpu_ms(
 
 
 def copy_of(nbytes: int) -> Callable[[], None]:
-    """A device-to-device copy that reads and writes `nbytes` altogether."""
+    """Return a device-to-device copy that reads and writes `nbytes` altogether."""
     device = runtime.current_device()
     half = max(nbytes // 2, 1)
     source, target = (runtime.allocate(half, device, 0) for _ in range(2))
-    # Memory never written can read faster than real data.
+    # Memory that was never written can read faster than real data.
     runtime.fill(source.address, b"\x5a\xa5\x3c\xc3", half // 4, device, 0)
     return lambda: runtime.copy_on_device(target.address, source.address, half, device, 0)

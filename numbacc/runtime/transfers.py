@@ -1,4 +1,4 @@
-"""Copies between host and GPU, on the GPU, and fills: queued on streams, without regard to order."""
+"""Copies between host and GPU, copies on the GPU, and fills. They are queued on a stream; the caller orders them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .memory_order import Event, capture_of
 
 @lru_cache(maxsize=64)
 def _compiled(function: str, device: int) -> Callable[[int, int, int, int, int], int]:
-    """A function of the driver with up to four integers, called by compiled code, which does not look at the second.
+    """Return a compiled call of a driver function with up to four integers; the second argument is ignored.
 
-    Its status, or a negative code where nothing was done.
+    The call returns the function's status, or a negative code if nothing was done.
     """
     made = gpu(device)
     return partial(made.execute, made.context, 0, driver.address(function))
 
 
 def _copy(function: str, device: int, target: int, source: int, nbytes: int, stream: int) -> None:
-    """Queue a copy by one of the driver's functions. The device's context is current."""
+    """Queue a copy with one of the driver's functions. The device's context is current."""
     status = _compiled(function, device)(target, 0, source, nbytes, stream)
     if status < 0:
         getattr(driver, function)(target, source, nbytes, stream)
@@ -41,21 +41,21 @@ def _copy(function: str, device: int, target: int, source: int, nbytes: int, str
 def _synchronize(device: int, stream: int) -> None:
     """Wait for a stream. The device's context is current."""
     if _compiled("cuStreamSynchronize", device)(stream, 0, 0, 0, 0):
-        driver.cuStreamSynchronize(stream)  # which says why
+        driver.cuStreamSynchronize(stream)  # raises an error with the reason
 
 
 def pointer_attribute(attribute: cuda.PointerAttribute, address: int, device: int) -> int | None:
-    """An attribute that CUDA has of an address; None for ordinary memory. The device's context is current."""
+    """Return CUDA's attribute of an address; None for ordinary memory. The device's context is current."""
     value = ctypes.c_int()
     status = _compiled("cuPointerGetAttribute", device)(ctypes.addressof(value), 0, attribute, address, 0)
     return None if status else value.value
 
 
 def _address(host: Any) -> int:
-    """Where a host array starts."""
+    """Return the address at which a host array starts."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(host))  # a third of what NumPy's own answer takes
-    except (BufferError, TypeError, ValueError):  # read-only, of ml_dtypes, in Fortran's order
+        return ctypes.addressof(ctypes.c_char.from_buffer(host))  # takes a third of the time of NumPy's attribute
+    except (BufferError, TypeError, ValueError):  # read-only, dtypes of ml_dtypes, Fortran order
         return int(host.ctypes.data)
 
 
@@ -64,9 +64,9 @@ def _is_pinned(address: int, device: int) -> bool:
 
 
 def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
-    """Queue a copy of a contiguous host array. From pinned memory it returns at once, else when copied out.
+    """Queue a copy of a contiguous host array. From pinned memory this returns at once, else after reading the array.
 
-    A graph reads the host array at every launch, and keeps it.
+    A graph keeps the host array, and reads it at every launch.
     """
     with on_stream(stream, storage.device):
         capture = capture_of(stream, storage.device)
@@ -75,7 +75,7 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
         if capture is not None:
             capture.keep(host)
         elif _is_pinned(source, storage.device):
-            # As long as it is read, which may be longer than the array is held, or much shorter.
+            # Keep the array as long as the GPU reads it, but no longer.
             behind = Event(storage.device)
             behind.record(stream)
             keep_until(behind, host)
@@ -91,14 +91,14 @@ def copy_to_host(
     call: str = "a copy",
     ordinary: bool = False,
 ) -> None:
-    """Queue a copy into a contiguous host array. Into pinned memory it returns at once, else when it is done.
+    """Queue a copy into a contiguous host array. Into pinned memory this returns at once, else when the copy is done.
 
-    A graph writes the host array at every launch, and keeps it. The device's context is current, as inside `using`.
+    A graph keeps the host array, and writes to it at every launch. The device's context is current, as inside `using`.
 
     Args:
-        capture: the one that records the stream's work, None where there is none.
-        call: what the user called, for messages.
-        ordinary: whether the host array is known not to be pinned: CUDA need not be asked.
+        capture: the capture that records the stream's work, or None.
+        call: the function that the user called, for messages.
+        ordinary: whether the host array is known not to be pinned, so that CUDA need not be asked.
 
     Raises:
         UnsupportedError: the stream is being captured, and the host array is not pinned.
@@ -128,7 +128,7 @@ def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: i
 
 
 def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
-    """Queue `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes."""
+    """Queue a fill with `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes."""
     value = int.from_bytes(pattern[:4], "little")
     with on_stream(stream, device):
         if len(set(pattern)) == 1:

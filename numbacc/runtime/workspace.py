@@ -1,13 +1,14 @@
-"""Scratch memory for libraries: one block per stream and thread, from the pool, that all operations there share.
+"""Scratch memory for libraries: one block from the pool per stream and thread, shared by all operations there.
 
-What one thread queues on a stream runs in order, so its next operation may write where the last one did. (What two
-threads queue there may be interleaved, kernel by kernel, and one operation may be several kernels.) A block grows when
-more is asked for; the old one is freed in the order of its stream, which must still exist then: numbacc keeps stream
-objects alive, of a stream given as an integer the caller must. Work that is captured into a graph gets memory of the
-graph's own, since the graph may run when the block is gone.
+Work that one thread queues on a stream runs in order, so the next operation may reuse the block of the last one. (Work
+of two threads on one stream may be interleaved kernel by kernel, and an operation may consist of several kernels.) A
+block grows when an operation needs more. The old block is freed in the order of its stream, which must still exist
+then. numbacc keeps stream objects alive; for a stream given as an integer, the caller must do so. Work that is captured
+into a graph uses memory of the graph, since the graph may run after the block is freed.
 
-A second block of a stream and thread is clear: full of 0 before every operation, each of which leaves it so. Nothing is
-queued to clear it but when it is new; in a graph, whose memory others have had, before each use.
+Each stream and thread can have a second block that is clear: it is all 0 before every operation, and each operation
+leaves it so. It is filled with 0 only when it is new. In a graph, where other work may have used the memory, it is
+filled before each use.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ from ..base.dispatch import runtime
 
 Result = TypeVar("Result")
 
-#: Blocks that are kept, and their bytes, at most; the one used longest ago goes first.
+#: The most blocks that are kept, and the most bytes. The block unused for longest is freed first.
 MAX_BLOCKS = 32
 _limit = 1 << 30
 
-#: (device, stream, thread) -> block; (device, stream, thread, True) -> the clear one.
+#: (device, stream, thread) -> block; (device, stream, thread, True) -> the clear block.
 _held: OrderedDict[tuple[int, ...], Any] = OrderedDict()
-#: The end of its key, of a block that is clear or not.
+#: The end of a block's key, indexed by whether the block is clear.
 _KIND: tuple[tuple[int, ...], tuple[int, ...]] = ((), (True,))
-#: The `id` of the block that was moved to the end of these last: most calls use the one that the last call used.
+#: The `id` of the block that was moved to the end last: most calls use the block of the previous call.
 _recent = 0
-#: Reentrant: what is freed under it is finalized there, and may come back here.
+#: Reentrant: finalizers of objects freed under the lock may need it, too.
 _lock = threading.RLock()
 
 
 class _Thread(threading.local):
-    """The token of a thread in the keys of blocks; its blocks are freed when the thread ends."""
+    """The thread's token in the keys of blocks. The blocks are freed when the thread ends."""
 
     def __init__(self) -> None:
         self.token = _Token()
 
 
 class _Token:
-    """What ends with its thread.
+    """An object that is deleted when its thread ends.
 
-    A later thread may have its number, and then even its blocks, behind all that it queued.
+    A later thread may get the same number, and may even reuse the blocks, after all work that the thread queued.
     """
 
     __slots__ = ("thread",)
@@ -54,7 +55,7 @@ class _Token:
         self.thread = threading.get_ident()
 
     def __del__(self, held: Any = _held, lock: Any = _lock) -> None:
-        # The default arguments outlive this module: the last thread ends with the interpreter.
+        # The default arguments outlive this module: the last thread ends at interpreter exit.
         with lock:
             for key in [key for key in held if key[2] == self.thread]:
                 del held[key]
@@ -64,9 +65,9 @@ _thread = _Thread()
 
 
 def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int, clear: bool = False) -> Result:
-    """`launch(address)` with `nbytes` of scratch memory, which it may use in the order of the stream.
+    """Call `launch(address)` with `nbytes` of scratch memory, which its work may use in the order of the stream.
 
-    Where it is `clear` it is full of 0, and `launch` leaves it so.
+    If `clear`, the memory is all 0, and `launch` leaves it so.
 
     Raises:
         DeviceError: not enough GPU memory.
@@ -74,10 +75,10 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int, 
     global _recent
     if not nbytes:
         return launch(0)
-    # The local name keeps the block alive until the work is queued, whatever another thread makes of `_held`.
+    # The variable `block` keeps the block alive until the work is queued, even if another thread changes `_held`.
     block = None if runtime().is_capturing(stream) else held(nbytes, device, stream, clear)
     if block is None:
-        # For a capture this is the graph's memory, which later work in it may have again.
+        # In a capture this is the graph's memory, which later work in the capture may reuse.
         block = runtime().allocate(nbytes, device, stream)
         if clear:
             runtime().fill(block.address, b"\0", nbytes, device, stream)
@@ -85,16 +86,16 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int, 
             with _lock:
                 key = (device, stream, _thread.token.thread, *_KIND[clear])
                 _held[key] = block
-                _held.move_to_end(key)  # one that has grown was there already
+                _held.move_to_end(key)  # a block that has grown replaces an old one
                 _recent = id(block)
                 _shrink(_limit)
     return launch(block.address)
 
 
 def held(nbytes: int, device: int, stream: int, clear: bool = False) -> Any:
-    """The block of the stream and thread, to be kept until the work is queued; None if there is none of `nbytes`.
+    """Return the block of the stream and thread, to be kept until the work is queued; None if none has `nbytes`.
 
-    Nothing is allocated, so that a stream that may be captured can be asked for. Captured work must not use it.
+    This allocates nothing, so it may be called for a stream that may be captured. Captured work must not use the block.
     """
     global _recent
     key = (device, stream, threading.get_ident(), *_KIND[clear])
@@ -115,9 +116,9 @@ def _shrink(limit: int) -> None:
 
 
 def limit(nbytes: int | None = None) -> int:
-    """How many bytes of scratch memory are kept between calls, on all devices together; set, if given.
+    """Set, if given, and return the limit of scratch memory kept between calls, in bytes, over all devices.
 
-    An operation that needs more gets it, and gives it back when it is done.
+    An operation that needs more gets it, and frees it when it is done.
     """
     global _limit
     with _lock:

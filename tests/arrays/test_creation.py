@@ -86,13 +86,13 @@ def test_no_copy_shares_memory_or_raises(place, name):
     here = numbacc.asarray(0.0).__class__ is np.ndarray
     is_device = name in ("place", "view") and place.is_device
     if name in ("list", "numpy's number", "number") or (not here and not is_device):
-        refused(numbacc.LayoutError, "copy=False", "by a copy", run=lambda: numbacc.asarray(obj, copy=False))
+        refused(numbacc.LayoutError, "copy=False", "needs a copy", run=lambda: numbacc.asarray(obj, copy=False))
     else:
         made = numbacc.asarray(obj, copy=False)
         assert made is obj if is_device else np.may_share_memory(made, np.asarray(as_view(obj)))
     for dtype in ("float64", "int8"):
         error = numbacc.DTypeError if is_device else numbacc.LayoutError
-        refused(error, "by a copy", run=lambda dtype=dtype: numbacc.asarray(obj, dtype, copy=False))
+        refused(error, "needs a copy", run=lambda dtype=dtype: numbacc.asarray(obj, dtype, copy=False))
 
 
 def as_view(obj):

@@ -291,7 +291,7 @@ def test_slices_of_heads_keep_to_the_limit(device_place, dropout):
         for name, each in results[-1].items():
             np.testing.assert_allclose(each, results[0][name], rtol=1e-5, atol=1e-6)
     call = Call(device_place, case, workspace_limit=100)
-    with pytest.raises(UnsupportedError, match="leaves no room"):
+    with pytest.raises(UnsupportedError, match="is too small"):
         call.forward()
 
 

@@ -41,8 +41,8 @@ Q, K = (2, 4, 5, 8), (2, 2, 7, 8)
         ((Q[1:], K, K), ("q has shape (4, 5, 8)", "rank 4")),
         ((Q, K[1:], K[1:]), ("k has shape (2, 7, 8)", "rank 4")),
         ((Q, K, (2, 2, 6, 8)), ("k has shape (2, 2, 7, 8) and v (2, 2, 6, 8)",)),
-        ((Q, (2, 2, 7, 9), K), ("vectors must be of one length",)),
-        ((Q, (3, 2, 7, 8), (3, 2, 7, 8)), ("one batch",)),
+        ((Q, (2, 2, 7, 9), K), ("vectors must have the same length",)),
+        ((Q, (3, 2, 7, 8), (3, 2, 7, 8)), ("same batch size",)),
         ((Q, (2, 3, 7, 8), (2, 3, 7, 8)), ("q has 4 heads and k 3", "multiple")),
         ((Q, (2, 0, 7, 8), (2, 0, 7, 8)), ("only the batch may be empty",)),
         (((2, 4, 0, 8), K, K), ("only the batch may be empty",)),
@@ -77,16 +77,16 @@ def test_shapes(place, shapes, words):
         ({"scale": "1"}, ("scale='1'",)),
         ({"seed": -1}, ("seed=-1",)),
         ({"seed": 1.5}, ("seed=1.5",)),
-        ({"offset": 3}, ("offset=3 is no multiple of 4",)),
+        ({"offset": 3}, ("offset=3 must be a multiple of 4",)),
         ({"offset": -4}, ("offset=-4",)),
-        ({"offset": None}, ("offset=None is neither an integer nor an array",)),
+        ({"offset": None}, ("offset=None must be an integer or an array",)),
         ({"layout": "SBHD"}, ("layout='SBHD' is unknown", "BSHD")),
         ({"layout": 4}, ("layout=4",)),
         ({"return_stats": 1}, ("return_stats=1 is neither True nor False",)),
         ({"deterministic": None}, ("deterministic=None",)),
         ({"workspace_limit": -1}, ("workspace_limit=-1",)),
         ({"workspace_limit": 1.0}, ("workspace_limit=1.0",)),
-        ({"max_len_q": 5}, ('for layout="THD"',)),
+        ({"max_len_q": 5}, ('need layout="THD"',)),
     ],
     ids=str,
 )
@@ -175,7 +175,7 @@ def test_pages(place):
     both = {**given, "page_table_k": other, "page_table_v": other}
     refused(ShapeError, "page_table_k has shape (3, 3)", "2 seq", run=lambda: attention.forward(q, k, v, **both))
     longer = place.put(np.zeros((2, 4), np.int32))
-    refused(ShapeError, "one shape", run=lambda: attention.forward(q, k, v, **{**given, "page_table_v": longer}))
+    refused(ShapeError, "the same shape", run=lambda: attention.forward(q, k, v, **{**given, "page_table_v": longer}))
     floats = place.put(np.zeros((2, 3), np.float32))
     refused(DTypeError, "page_table_v has dtype float32",
             run=lambda: attention.forward(q, k, v, **{**given, "page_table_v": floats}))  # fmt: skip
@@ -183,7 +183,12 @@ def test_pages(place):
     for run in (attention.backward, attention.backward.plan):
         refused(OptionError, "no backward pass", run=lambda run=run: run(o, q, k, v, o, stats, **given))
     none = place.put(np.ones((0, 2, 4, 8), SINGLE))
-    refused(ShapeError, "k has shape (0, 2, 4, 8)", "a page", run=lambda: attention.forward(q, none, none, **given))
+    refused(
+        ShapeError,
+        "k has shape (0, 2, 4, 8)",
+        "at least one page",
+        run=lambda: attention.forward(q, none, none, **given),
+    )
     nothing = {name: each[:0] for name, each in given.items()}
     assert attention.forward(q[:0], none, none, **nothing).shape == (0, 4, 1, 8)
 
@@ -212,7 +217,7 @@ def test_numbers_that_the_cpu_can_see(numpy_place):
     q = np.ones((9, 2, 4))
     wrapped = [0, 2**62, 2**63 - 1, -(2**63), -(2**62), -1, 9]  # whose differences are all above 0
     for starts in ([0, 5, 10], [-1, 4, 9], [0, 6, 5], wrapped):
-        refused(OptionError, "it must grow", run=lambda n=starts: attention.forward(
+        refused(OptionError, "it must not decrease", run=lambda n=starts: attention.forward(
             q, q, q, layout="THD", seq_len_q=np.array(n), seq_len_kv=np.arange(len(n))))  # fmt: skip
     for many, x, more in ((3000, np.ones((3000, 1, 5, 4)), {}), (3001, q, {"layout": "THD"})):
         with pytest.raises(OptionError, match="seq_len_q is") as caught:
@@ -284,7 +289,7 @@ def test_dropout_masks(place):
     [
         (-4, ("offset=-4 is out of range",)),
         (-(2**63), ("is out of range",)),
-        (6, ("offset=6 is no multiple of 4",)),
+        (6, ("offset=6 must be a multiple of 4",)),
         (2**62 + 4, ("is out of range",)),
         (2**63 - 4, ("is out of range",)),
     ],

@@ -32,6 +32,7 @@ def planner():
     need_planning()
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("direction", BOTH)
 @pytest.mark.parametrize("name", CASES)
@@ -45,6 +46,7 @@ def test_a_gpu_that_is_too_old(planner):
     assert not found and "fused attention needs compute capability 8.0; Tesla T4 has 7.5" in found.reason
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("heads", [8, 2])
 def test_memory_is_linear_in_the_length(planner, heads, device):
@@ -67,6 +69,7 @@ def test_longer_vectors(planner, device):
         assert bool(backward) is not lacks, backward
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("page", [16, 64, 128])
 def test_pages(planner, page, device):
@@ -86,6 +89,7 @@ def test_deterministic_gradients(planner, device):
     assert bool(dropped) is (device != "B200")
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("direction", BOTH)
 def test_biases_of_float32(planner, direction, device):
@@ -208,11 +212,11 @@ def test_numbers_lie_on_the_host_where_cudnn_reads_them():
 
 
 def test_requests_are_checked():
-    refused(ShapeError, "one batch", run=lambda: attention.forward.request(Q, (3, 8, 64, 64)))
+    refused(ShapeError, "same batch size", run=lambda: attention.forward.request(Q, (3, 8, 64, 64)))
     refused(OptionError, "return_stats=1", run=lambda: attention.forward.request(Q, Q, return_stats=1))
     refused(OptionError, "bias_grad=1", run=lambda: attention.backward.request(Q, Q, bias_grad=1))
     refused(OptionError, "needs batch", run=lambda: attention.forward.request((9, 2, 8), (9, 2, 8), layout="THD"))
-    refused(OptionError, 'batch is for layout="THD"', run=lambda: attention.forward.request(Q, Q, batch=2))
+    refused(OptionError, 'batch needs layout="THD"', run=lambda: attention.forward.request(Q, Q, batch=2))
     refused(UnsupportedError, "runs unfused", run=lambda: attention.forward.request(Q, Q, dtype="float32").graphs())
     refused(
         UnsupportedError, "batch is empty", run=lambda: attention.forward.request((0, *Q[1:]), (0, *Q[1:])).graphs()
@@ -234,7 +238,7 @@ def test_what_is_prepared():
     """One request, or any number of them, which are looked at before the GPU is."""
     refused(DTypeError, "has a int", run=lambda: attention.prepare([3]))
     for other in (None, 3):
-        refused(DTypeError, f"requests={other} is no request", run=lambda other=other: attention.prepare(other))
+        refused(DTypeError, f"requests={other} is neither a request", run=lambda other=other: attention.prepare(other))
     assert attention.prepare(iter(())) is None
 
 
@@ -266,6 +270,7 @@ def test_gradients_of_repeated_biases_are_asked_for(bias_shape):
     assert (*(bias_shape or (1, 1))[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("bias_shape", [(2, 8, 128, 255), (1, 8, 128, 255), (2, 1, 1, 255)])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("device", ["A100", "H200"])
@@ -327,7 +332,7 @@ def test_preparing_needs_a_gpu(numpy_place):
     from numbacc.base.dispatch import has_gpu
 
     if not has_gpu():
-        refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.forward.request(Q, Q)]))
+        refused(DeviceError, "no GPU was found", run=lambda: attention.prepare([attention.forward.request(Q, Q)]))
 
 
 def test_versions_that_are_left_alone():

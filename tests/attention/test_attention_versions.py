@@ -77,7 +77,7 @@ def test_faulty_versions_are_left_alone(pretend, first, last, options):
             continue
         request = asked(**{**options, "direction": direction})
         pretend(last)
-        words = (f"left alone with cuDNN {dotted(last)}", f"{dotted(first)} and newer")
+        words = (f"is disabled with cuDNN {dotted(last)}", f"{dotted(first)} and newer")
         refused(UnsupportedError, *words, run=request.graphs)
         for version in (first, 91900, NEWEST):
             pretend(version)
@@ -352,6 +352,7 @@ def test_what_is_hidden_is_hidden_again(pretend):
     assert selects(90900, mask="causal") == 3
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("version", [90900, 91500])
 def test_old_versions_graphs_have_plans(pretend, version, device):

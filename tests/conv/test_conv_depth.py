@@ -183,6 +183,7 @@ def test_they_are_compiled_ahead():
         assert isinstance(specs[0], WindowsSpec) and {*specs} <= ahead
 
 
+@pytest.mark.each_alone(paired=True)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize("device", ["A100", "H200", "B200"])
 @pytest.mark.parametrize("x, w, options", [FIRST_LAYER, PATCHES], ids=["first layer", "patches"])

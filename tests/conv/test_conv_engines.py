@@ -51,6 +51,7 @@ def test_a_plan_from_disk_is_taken_only_if_it_is_still_trusted():
             assert cudnn_search.is_trusted(Algorithm(b"", 0, "", (41, variant)), graph)
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
 def test_plans_tell_where_what_is_not_finite_reaches_other_groups(direction, layout):
@@ -71,6 +72,7 @@ def test_plans_tell_where_what_is_not_finite_reaches_other_groups(direction, lay
 # ---------------------------------------------------------------- transforms
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize(
     "device, direction, layout",
     [
@@ -88,13 +90,14 @@ def test_tensor_cores_of_float32_allow_no_transforms(compute, device, direction,
     options = {"direction": direction, "layout": layout, "padding": 1}
     found = cudnn.supports(requested(conv, *shapes, **options, compute=compute), device)
     assert found and "wino_tile" not in found.engine
-    spoilt = {engine for engine, reason in found.rejected if reason == "transforms what it adds up"}
+    spoilt = {engine for engine, reason in found.rejected if reason == "uses Winograd or Fourier transforms"}
     assert engine_of(found) not in spoilt and (spoilt or compute is None)
 
 
 # ---------------------------------------------------------------- activations
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", ["A100", "H200", "B200"])
 @pytest.mark.parametrize("activation", ["tanh", "gelu_tanh"])
 def test_float32_leaves_hyperbolic_tangents_to_our_kernel(activation, device):
@@ -109,6 +112,7 @@ def test_float32_leaves_hyperbolic_tangents_to_our_kernel(activation, device):
     assert len(narrow.graphs()[0].nodes) > 2 and cudnn.supports(narrow.graphs()[0], device).compiled
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("activation, mode", [("sigmoid", "SIGMOID_FWD"), ("elu", "ELU_FWD")])
 @pytest.mark.parametrize("more", [{"dtype": "float16"}, {"compute": "tf32"}, {}], ids=str)
 def test_activations_that_are_slow_behind_a_bias_come_after_our_kernel(activation, mode, more):
@@ -123,6 +127,7 @@ def test_activations_that_are_slow_behind_a_bias_come_after_our_kernel(activatio
     assert ways(first, rearranged=True) == [Way(True, False), Way(True, True), NOTHING]
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("activation", ["relu", "sigmoid", "elu"])

@@ -64,7 +64,7 @@ def everywhere(place, error, *words, directions=DIRECTIONS, layouts=None, case=N
         ({"alpha": 10**400}, ["alpha=", "too large"]),
         ({"beta": [1.0]}, ["beta=[1.0] is not a number"]),
         ({"beta": float("inf")}, ["beta=inf must be finite"]),
-        ({"beta": 1.0}, ["beta=1.0 adds what is in out", "pass out"]),
+        ({"beta": 1.0}, ["beta=1.0 scales and adds the values of out", "pass out"]),
         ({"compute": "fast"}, ["compute='fast'", "float32, tf32"]),
         ({"compute": ["tf32"]}, ["compute=", "float32, tf32"]),
         ({"compute": 32}, ["compute=32"]),
@@ -110,7 +110,7 @@ def test_tf32_is_for_float32_alone(place):
                 assert Call(place, call.case).plan().info.math_dtype == "float32"
                 call.check()
             else:
-                refused(OptionError, "compute='tf32' is not for", dtype, run=call.run)
+                refused(OptionError, "compute='tf32' is not supported with", dtype, run=call.run)
 
 
 # ---------------------------------------------------------------- shapes
@@ -207,8 +207,8 @@ def test_int8_has_no_gradients_and_little_that_follows(place):
     for options, words in (
         ({"alpha": 2.0}, ("alpha=2.0", "int32", "float32")),
         ({"activation": "gelu"}, ("activation='gelu'", "only relu", "float32")),
-        ({"beta": 1.0, "out": out}, ("beta=1.0 is not for int8",)),
-        ({"beta": 1.0, "out": single}, ("beta=1.0 is not for int8",)),
+        ({"beta": 1.0, "out": out}, ("beta=1.0 is not supported with int8",)),
+        ({"beta": 1.0, "out": single}, ("beta=1.0 is not supported with int8",)),
     ):
         refused(OptionError, *words, run=lambda o=options: conv.forward(x, w, layout="NCW", **o))
     for dtype, result in (("int8", "int32"), ("int8", "float32"), ("float32", "int32"), ("int32", "float32")):

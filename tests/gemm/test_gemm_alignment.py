@@ -157,7 +157,7 @@ def test_matrices_that_start_elsewhere_are_refused(device_place, name, margin):
     plan = good.plan()
     good.check()
     bad = Call8(device_place, (16, 16, 32), layouts={**layouts, name: moved}, beta=1.0)
-    words = (f"{name} starts at a multiple of", E4, "16")
+    words = (f"{name} is aligned to", E4, "16")
     given = {k: v for k, v in bad.arguments.items() if k in ("a", "b", "c", "out", "beta")}
     for run in (bad.run, bad.plan, lambda: plan(**given)):
         refused(LayoutError, *words, run=run)
@@ -168,7 +168,7 @@ def test_matrices_that_are_not_read_start_anywhere(device_place):
     """With alpha=0. A plan is made before alpha is known, so it is not made for them."""
     layouts = {"a": {"margins": ((0, 0), (2, 14))}, "b": {"order": (1, 0), "margins": ((0, 16), (0, 0))}}
     call = Call8(device_place, (16, 16, 32), layouts=layouts, alpha=0.0)
-    refused(LayoutError, "a starts at a multiple of 2", run=call.plan)
+    refused(LayoutError, "a is aligned to 2 bytes", run=call.plan)
     call.check()
 
 
@@ -288,7 +288,7 @@ def test_rows_of_c_may_be_better_aligned_than_those_of_out(place, kind, out_dtyp
 
 def test_int8_matrices_that_start_elsewhere_are_refused(device_place):
     a, b = (device_place.put(np.ones((16, 20), np.int8))[:, start : start + 16] for start in (2, 0))
-    refused(LayoutError, "a starts at", "multiple of 4", run=lambda: gemm.matmul(a, b.T))
+    refused(LayoutError, "a is aligned to", "multiple of 4", run=lambda: gemm.matmul(a, b.T))
 
 
 # ---------------------------------------------------------------- on a GPU

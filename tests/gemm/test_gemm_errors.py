@@ -179,7 +179,7 @@ def test_neither_rows_nor_columns_are_gapless(place, steps):
         layout = {"order": (1, 0)} if steps == (1, -1) else {}
         operand = place.operand(np.ones(shape, F32), steps=steps, **layout)
         strides = operand.view.strides
-        refused_everywhere(place, LayoutError, name, strides, "gapless", **{name: operand.view})
+        refused_everywhere(place, LayoutError, name, strides, "are contiguous", **{name: operand.view})
         operand.assert_untouched()
 
 

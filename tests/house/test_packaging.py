@@ -180,7 +180,7 @@ def test_an_installed_package_gives_its_notebooks(tree):
     assert all(str(folder / path) in run.stdout for path in wanted if path.suffix == ".ipynb")
     (folder / "08-puzzles.ipynb").write_text("solved")
     again = subprocess.run(command, **where, capture_output=True, text=True)
-    assert again.returncode == 1 and "08-puzzles.ipynb is there already" in again.stderr
+    assert again.returncode == 1 and "08-puzzles.ipynb exists already" in again.stderr
     assert (folder / "08-puzzles.ipynb").read_text() == "solved"
 
 

@@ -74,7 +74,7 @@ def test_exact_float32_is_not_shortened(name, device):
     spoilt = {NumericalNote.TENSOR_CORE, NumericalNote.DOWN_CONVERT_INPUTS, NumericalNote.WINOGRAD, NumericalNote.FFT}
     assert not configuration.notes & {*spoilt, NumericalNote.REDUCED_PRECISION_REDUCTION}
     if device in ("A100", "H200") and name.startswith("forward"):
-        assert any(each.reason == "shortens float32 for tensor cores" for each in rejected)
+        assert any(each.reason == "rounds float32 for tensor cores" for each in rejected)
 
 
 def test_every_plan_of_exact_float32_keeps_to_it():

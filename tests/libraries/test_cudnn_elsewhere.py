@@ -36,6 +36,7 @@ needs_planner = pytest.mark.usefixtures("planner")
 # ---------------------------------------------------------------- what is supported
 
 
+@pytest.mark.each_alone(paired=True)
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 @pytest.mark.parametrize("name", CASES)
@@ -57,6 +58,7 @@ def test_convolutions_have_plans(name, device):
     assert found.compiled == ("compiled at run time" in found.engine)
 
 
+@pytest.mark.each_alone(paired=True)
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -118,6 +120,7 @@ def test_kernels_that_are_compiled_for_the_occasion():
     assert found and found.compiled and "compiled at run time" in found.engine
 
 
+@pytest.mark.each_alone(paired=True)
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
@@ -125,7 +128,7 @@ def test_exact_float32_leaves_tensor_cores_alone(direction, device):
     """The notes themselves are looked at in `planned_cudnn.py`."""
     graph = CASES[f"{direction}-float32"]
     found = cudnn.supports(Request((graph,), Wants(inputs="exact")), device)
-    spoilt = {engine for engine, reason in found.rejected if reason.startswith("shortens")}
+    spoilt = {engine for engine, reason in found.rejected if reason.startswith("rounds")}
     assert found and int(found.engine.split(",")[0].removeprefix("engine ")) not in spoilt
     if direction == "forward" and device in ("A100", "H200"):
         assert spoilt
@@ -210,17 +213,17 @@ UNMET = {
     "gelu": (
         convolution(epilogue=("bias", "GELU_FWD"), last=False),
         "H200",
-        "behind a convolution with channels first there is no more than a bias and relu: put the channels last",
+        "after a convolution with channels first cuDNN fuses only a bias and relu: put the channels last",
     ),
     "alpha": (
         convolution(epilogue=("bias", "RELU_FWD"), alpha=2.0),
         "H200",
-        "a convolution with operations behind it has alpha 1 and beta 0",
+        "a convolution with fused operations must have alpha 1 and beta 0",
     ),
     "alignment": (
         convolution("int8", math="int32", out="int32", alignment=1),
         "H200",
-        "int8 with results of 32 bits needs addresses that are multiples of 4",
+        "int8 with 32-bit results needs addresses that are multiples of 4",
     ),
 }
 
@@ -320,7 +323,7 @@ def test_wrong_arguments():
 
 def test_other_systems(monkeypatch):
     monkeypatch.setattr(cudnn_elsewhere.sys, "platform", "darwin")
-    with pytest.raises(numbacc.UnsupportedError, match="on Linux alone"):
+    with pytest.raises(numbacc.UnsupportedError, match="only on Linux"):
         cudnn.supports(CASES["forward-float16"])
 
 

@@ -265,6 +265,6 @@ def test_a_compiler_that_fails(monkeypatch, tmp_path):
     monkeypatch.setattr(stand_in, "source", lambda: "no C at all")
     if not any(map(stand_in.shutil.which, ("cc", "gcc", "clang"))):
         skip("compiler")
-    with pytest.raises(numbacc.UnsupportedError, match="could not make a stand-in"):
+    with pytest.raises(numbacc.UnsupportedError, match="could not build a stand-in"):
         stand_in._built()
     assert not list(tmp_path.iterdir())

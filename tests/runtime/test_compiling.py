@@ -135,8 +135,8 @@ def test_the_command_compiles_in_processes_and_says_how_many(tmp_path):
     environment = {**os.environ, "NUMBACC_CACHE_DIR": str(tmp_path)}
     run = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
     count = len(compiling.kernels(["copies"]))
-    assert run[0].stdout.startswith(f"{count} kernels compiled, 0 were there")
-    assert run[1].stdout.startswith(f"0 kernels compiled, {count} were there")
+    assert run[0].stdout.startswith(f"{count} kernels compiled, 0 were already cached")
+    assert run[1].stdout.startswith(f"0 kernels compiled, {count} were already cached")
     assert str(count) in run[0].stderr
 
 

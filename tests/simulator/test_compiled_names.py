@@ -174,7 +174,7 @@ def test_mistakes_where_numba_cuda_is_missing(tmp_path):
     words = [
         "kernel[blocks, threads]",
         "device function",
-        "in a kernel only",
+        "only inside a kernel",
         "kernel[grid, block",
         "no GPU",
         "device 0",

@@ -1,1 +1,1 @@
-"""Kernels of attention that is not fused: softmax of scores, and moves of sequences of different lengths."""
+"""Kernels of unfused attention: softmax of scores, and copies of sequences of different lengths."""

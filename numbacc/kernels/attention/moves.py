@@ -1,7 +1,8 @@
-"""The kernels around attention: packed or paged sequences to rows of their own, and back; a bias's gradient; rows
-without a key; parts of the keys joined. A thread for each element.
+"""The kernels around attention, with a thread for each element or row.
 
-`shape` is that of the rows: (batch, heads, sequence, elements); `size` is how many elements that are.
+They convert packed or paged sequences to rows and back, compute a bias's gradient, fix rows without a key, and join
+attention to parts of the keys. `shape` is the shape of the rows, (batch, heads, sequence, elements); `size` is the
+number of their elements.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _in_rows(ins, place, steps):
 
 
 def unpack(parts: Parts) -> Kernel:
-    """Rows of sequences that lie one behind the other, or have rows already, with zeros behind their ends."""
+    """Return the kernel that copies packed or padded sequences to rows, with zeros after their ends."""
     load, lengths, starts = parts.load["source"], parts.load["lengths"], parts.load.get("starts", _in_rows)
     store, zero = parts.store["target"], parts.real(0)
     unravel = operands((TABLE["int64"],), 1, 1, "int64").unravel
@@ -44,7 +45,7 @@ def unpack(parts: Parts) -> Kernel:
 
 
 def pack(parts: Parts) -> Kernel:
-    """Sequences one behind the other, of rows; what belongs to none stays as it is."""
+    """Return the kernel that packs sequences one after the other; elements that belong to no sequence are unchanged."""
     load, starts, lengths = (parts.load[name] for name in ("source", "starts", "lengths"))
     store = parts.store["target"]
     unravel = operands((TABLE["int64"],), 1, 1, "int64").unravel
@@ -62,7 +63,7 @@ def pack(parts: Parts) -> Kernel:
 
 
 def unpage(parts: Parts) -> Kernel:
-    """Rows of sequences that lie in pages of `page` keys, zeros behind their ends."""
+    """Return the kernel that copies sequences in pages of `page` keys to rows, with zeros after their ends."""
     load, table, lengths = (parts.load[name] for name in ("source", "table", "lengths"))
     store, zero = parts.store["target"], parts.real(0)
     unravel = operands((TABLE["int64"],), 1, 1, "int64").unravel
@@ -81,9 +82,9 @@ def unpage(parts: Parts) -> Kernel:
 
 
 def sums(parts: Parts) -> Kernel:
-    """A bias's gradient: a thread for each of its elements, which adds up those of "slopes" to what is there.
+    """Return the kernel of a bias's gradient: each thread adds elements of "slopes" to one element of it.
 
-    `shape` is the bias's; `counts` of neighbours in each dimension belong to one element.
+    `shape` is the bias's shape; `counts` is the number of adjacent elements, in each dimension, that one element sums.
     """
     real, load, before, store = parts.real, parts.load["slopes"], parts.load["before"], parts.store["after"]
     unravel, zero = operands((TABLE["int64"],), 1, 1, "int64").unravel, real(0)
@@ -105,10 +106,10 @@ def sums(parts: Parts) -> Kernel:
 
 
 def mend(parts: Parts) -> Kernel:
-    """Rows without a key, of what cuDNN has computed: the output 0 and the statistics -inf. A thread for each row.
+    """Return the kernel that fixes rows without a key in cuDNN's result: output 0, statistics -inf; a thread per row.
 
-    `values` is the length of a row of the output. Rows beyond a sequence's end are left alone where `packed` is not
-    0: they belong to another.
+    `values` is the length of a row of the output. If `packed` is not 0, rows after a sequence's end are unchanged,
+    because they belong to another sequence.
     """
     real, load, put, put_stats = parts.real, parts.load["level"], parts.store["out"], parts.store["stats"]
     lengths, zero, lowest, minus_infinity = lengths_of(parts), parts.real(0), real(LOWEST), real(-np.inf)
@@ -137,10 +138,11 @@ def mend(parts: Parts) -> Kernel:
 
 
 def join(parts: Parts) -> Kernel:
-    """Attention to all keys, of attention to parts of them: a thread for each element of the output.
+    """Return the kernel that joins attention to parts of the keys, with a thread for each element of the output.
 
-    Inputs: "parts", outputs of `count` parts, "levels", their statistics: `step` and `level_step` elements apart, those
-    of a part as steps say along (batch, heads, queries), then 1. Outputs: "out", and "stats" where it is asked for.
+    Inputs: "parts", the outputs of `count` parts, and "levels", their statistics, which are `step` and `level_step`
+    elements apart. A part's strides are along (batch, heads, queries), then 1. Outputs: "out", and "stats" if
+    requested.
     """
     real, load, level = parts.real, parts.load["parts"], parts.load["levels"]
     store, put_stats = parts.store["out"], stats_storer(parts)

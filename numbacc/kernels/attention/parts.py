@@ -1,4 +1,4 @@
-"""What the kernels of attention are made of: elements of arrays, which keys a row sees, S, what dropout keeps."""
+"""Device functions for the kernels of attention: array elements, visible keys, S, and dropout."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .spec import AttentionSpec
 
 Function = Callable[..., Any]
 
-#: Scores at or below this are those of a row without a key: what cuDNN has instead of -inf, but for rounding.
+#: Scores at or below this belong to a row without a key: cuDNN uses it, up to rounding, instead of -inf.
 LOWEST = -3.4e38
 
 
 class Parts:
-    """The device functions that the kernels are made of.
+    """The device functions that the kernels use.
 
     Attributes:
         real: the type of numbers.
-        load: by an array's name, (addresses, coordinates, steps) -> its number there.
-        store: by an array's name, (addresses, coordinates, steps, number).
+        load: by an array's name: (addresses, coordinates, strides) -> its element there.
+        store: by an array's name: (addresses, coordinates, strides, number) stores an element.
     """
 
     def __init__(self, spec: AttentionSpec):
@@ -57,7 +57,7 @@ class Parts:
 
 
 def lengths_of(parts: Parts) -> Function:
-    """(addresses, coordinates, steps, most) -> how many queries and keys the row's sequence has, of `most`."""
+    """Return (addresses, coordinates, strides, most) -> the row's numbers of queries and keys, at most `most`."""
     if "lengths_q" not in parts.load:
 
         def all_of_them(ins, coordinates, steps, most):
@@ -74,7 +74,7 @@ def lengths_of(parts: Parts) -> Function:
 
 @cuda.jit(device=True)
 def first_seen(row, known, band):
-    """The first key that a row sees, and the one behind the last; none where these are equal."""
+    """Return the first key that a row sees, and the end of its keys; if they are equal, it sees no key."""
     queries, keys = known
     lower, upper, right = band
     shift = row + (keys - queries) * right
@@ -85,7 +85,7 @@ def first_seen(row, known, band):
 
 
 def scoring(parts: Parts) -> Function:
-    """(addresses, coordinates, steps, start) -> S at the coordinates, which the row sees; `start` is query 0 there."""
+    """Return (addresses, coordinates, strides, start) -> S there; `start` is query 0's position in its sequence."""
     scores, bias, alibi = parts.load["scores"], parts.load.get("bias"), parts.load.get("alibi")
     real = parts.real
 
@@ -111,7 +111,7 @@ def scoring(parts: Parts) -> Function:
 
 
 def dropping(parts: Parts) -> Function:
-    """(addresses, steps, coordinates, row, width, scalars) -> the factor of a weight: 0 or 1 / (1 - p), or 1."""
+    """Return (addresses, strides, coordinates, row, width, scalars) -> a weight's factor: 0 or 1 / (1 - p), or 1."""
     real = parts.real
     one, zero, three, two = real(1), real(0), np.uint64(3), np.uint64(2)
     if not parts.spec.scalars:
@@ -155,7 +155,7 @@ def _sum(a, b):
 
 
 def _together(merge: Function) -> Function:
-    """(cells, x) -> the x of all threads of a block merged, always in the same order."""
+    """Return (cells, x) -> the merged x of all threads of a block, always merged in the same order."""
 
     def together(cells, x):
         thread, count = cuda.threadIdx.x, cuda.blockDim.x // 2
@@ -177,7 +177,7 @@ largest, total_of = _together(larger), _together(_sum)
 
 
 def stats_storer(parts: Parts) -> Any:
-    """As `Parts.store`, of the statistics; nothing where they are not asked for."""
+    """Return `Parts.store` for the statistics, or a function that does nothing if they are not requested."""
     if "stats" in parts.store:
         return parts.store["stats"]
 

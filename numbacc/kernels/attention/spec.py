@@ -1,4 +1,4 @@
-"""The description of the kernels of attention."""
+"""The spec of the kernels of attention."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class _AttentionFields(NamedTuple):
 
 
 class AttentionSpec(_AttentionFields, Spec):
-    """All that decides the code of a kernel of `attention`.
+    """Everything that determines the code of a kernel of `attention`.
 
     Attributes:
         algorithm: a kernel of `attention`.
-        inputs, outputs: pairs of what an array is to it and the name of its dtype.
-        compute: name of the dtype that is computed in.
-        scalars: names of the dtypes of the scalar arguments: of dropout's, or none.
+        inputs, outputs: pairs of an array's role in the kernel and the name of its dtype.
+        compute: name of the dtype that the kernel computes in.
+        scalars: names of the dtypes of dropout's scalar arguments; empty without dropout.
     """
 
     __slots__ = ()
@@ -30,5 +30,5 @@ class AttentionSpec(_AttentionFields, Spec):
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
+        """Names of the dtypes of all operands."""
         return tuple(dtype for _, dtype in (*self.inputs, *self.outputs))

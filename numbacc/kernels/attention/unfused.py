@@ -1,11 +1,12 @@
-"""The kernels of attention where it is not fused: what lies between the two products, forward and backward.
+"""The kernels of unfused attention: the steps between the two matrix products, forward and backward.
 
-`softmax`, `weights` and `slopes` take a block of threads for each row of scores. Rows are counted over (batch, heads,
-queries); `shape` is of those that a launch has, `first` the number of its first row among all, by which dropout knows
-its words, `start` which of a sequence's `queries` it is: 0 but where a launch has some queries of one head. Arrays are
-walked by steps along (batch, heads, queries, keys), 0 where they are the same.
+`softmax`, `weights` and `slopes` use a block of threads for each row of scores. Rows are numbered over (batch, heads,
+queries). `shape` describes the rows of one launch, and `first` is the number of its first row among all rows; dropout
+derives its random words from it. `start` is that row's position among a sequence's `queries`: it is not 0 only if a
+launch handles some queries of one head. Array strides are along (batch, heads, queries, keys), and 0 where elements
+repeat.
 
-Read `parts.scoring` first: it is S of what a query sees; and then `softmax`.
+Read `parts.scoring` first, which computes S of the keys that a query sees, and then `softmax`.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from .spec import AttentionSpec
 
 
 def _readers(parts: Parts) -> tuple[Any, Any, Any, Any]:
-    """What gives a row's lengths, a score, its factor of dropout, and the launch's scalars."""
+    """Return the functions for a row's lengths, a score, its dropout factor, and the launch's scalars."""
     return lengths_of(parts), scoring(parts), dropping(parts), scalar_reader(parts.spec.scalars)
 
 
 def softmax(parts: Parts) -> Kernel:
-    """Weights, to be multiplied with values, and statistics: a row of scores is read three times.
+    """Return the kernel of the weights (to be multiplied with the values) and statistics; it reads rows three times.
 
-    Outputs: "weights"; "stats" where they are asked for.
+    Outputs: "weights"; "stats" if requested.
     """
     real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     lengths, score, factor, scalars = _readers(parts)
@@ -77,7 +78,7 @@ def softmax(parts: Parts) -> Kernel:
 
 
 def weights(parts: Parts) -> Kernel:
-    """The weights again, of the statistics "level"."""
+    """Return the kernel that recomputes the weights from the statistics "level"."""
     real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     lengths, score, factor, scalars = _readers(parts)
     zero, lowest, load_level = real(0), real(LOWEST), parts.load["level"]
@@ -104,7 +105,7 @@ def weights(parts: Parts) -> Kernel:
 
 
 def kept(parts: Parts) -> Kernel:
-    """Whether dropout keeps a weight: where its factor is not 0."""
+    """Return the kernel that writes whether dropout keeps each weight, which is the case if its factor is not 0."""
     store, unravel = parts.store["kept"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     factor, scalars, zero = dropping(parts), scalar_reader(parts.spec.scalars), parts.real(0)
 
@@ -122,10 +123,11 @@ def kept(parts: Parts) -> Kernel:
 
 
 def slopes(parts: Parts) -> Kernel:
-    """dS, the gradients of the scores: of the statistics "level", of "spread" = do vᵀ, and of the rows of do and o.
+    """Return the kernel of dS, the gradients of the scores.
 
-    Outputs: "slopes"; "sums", the same to be summed, where it is asked for. `width` elements of do and o are in
-    the steps along (batch, heads, queries, elements); `values` says how many.
+    Inputs: the statistics "level", "spread" = do vᵀ, and the rows of do and o. Outputs: "slopes"; if requested, "sums",
+    a copy that is to be summed. The strides along (batch, heads, queries, elements) address the elements of do and o;
+    `values` is their number.
     """
     real, store, unravel = parts.real, parts.store["slopes"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     lengths, score, factor, scalars = _readers(parts)
@@ -158,7 +160,7 @@ def slopes(parts: Parts) -> Kernel:
             at, slope = place + (column,), zero
             if begin <= column < end:
                 kept = factor(ins, in_steps, at, first + row, width, given)
-                # What is dropped has no slope of its own, whatever it is.
+                # Dropped weights have no gradient, even if `spread` is infinite or NaN there.
                 own = spread(ins, at, in_steps) * kept if kept != zero else zero
                 slope = real(math.exp(score(ins, at, in_steps, start) - level)) * (own - total)
             store(outs, at, out_steps, slope)
@@ -169,18 +171,18 @@ def slopes(parts: Parts) -> Kernel:
 
 
 _MAKERS = {f.__name__: f for f in (softmax, weights, kept, slopes, sums, mend, join, pack, unpack, unpage)}
-#: Beside the arrays and their steps: how many tuples of four integers each has, and how many integers behind them.
+#: In addition to the arrays and their strides: the number of 4-tuples, and of integers after them.
 _MORE = {"softmax": (1, 6), "weights": (1, 6), "kept": (1, 6), "slopes": (1, 7), "sums": (2, 1), "mend": (1, 5)}
 _MORE |= {"join": (1, 4), "pack": (1, 1), "unpack": (1, 1), "unpage": (1, 2)}
 
 
 def make(spec: AttentionSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return _MAKERS[spec.algorithm](Parts(spec))
 
 
 def parameters(spec: AttentionSpec) -> list[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the kernel's parameters, in the form of `kernel_code.parameters`."""
     counts, (tuples, integers) = (len(spec.inputs), len(spec.outputs)), _MORE[spec.algorithm]
     return [
         *(("uint64", n) for n in counts),

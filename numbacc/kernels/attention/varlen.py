@@ -1,5 +1,6 @@
-"""Formulas of attention's arrays, foremost of what says how long sequences are, and where they lie: whatever a user's
-array holds, nothing is read or written beyond the arrays.
+"""Formulas for attention's arrays, mostly for those with sequence lengths and starts.
+
+They ensure that nothing is read or written outside the arrays, whatever values a user's array holds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ...functions.formula import Formula
 
 @lru_cache(maxsize=256)
 def clamped(low: int, high: int, factor: int = 1) -> Formula:
-    """The formula x -> factor times the nearest integer to x from low to high."""
+    """Return the formula x -> factor times x clamped to the range from low to high."""
 
     def clamp(x):
         return min(max(x, low), high) * factor
@@ -21,7 +22,7 @@ def clamped(low: int, high: int, factor: int = 1) -> Formula:
 
 @lru_cache(maxsize=256)
 def between(total: int, most: int) -> Formula:
-    """The formula (start, end) -> how many tokens a sequence has, of so many in all, and at most in one."""
+    """Return the formula (start, end) -> a sequence's number of tokens, at most `most`, within `total` tokens."""
 
     def count(start, end):
         return min(max(min(max(end, 0), total) - min(max(start, 0), total), 0), most)
@@ -33,7 +34,7 @@ def _raise(level):
     return level if level > -3.4e38 else 3.4e38
 
 
-#: Statistics, those of rows without a key as they must be for exp(S - level) to be 0.
+#: Statistics with -inf (rows without a key) replaced by a large value, so that exp(S - level) is 0.
 raised = Formula("attention.raised", _raise)
 
 
@@ -41,7 +42,7 @@ def _negate(x):
     return -x
 
 
-#: Queries and their gradients, where it is they that have the scale's sign.
+#: Queries and their gradients negated, for a negative scale.
 negated = Formula("attention.negated", _negate)
 
 
@@ -49,5 +50,5 @@ def _is_kept(factor):
     return factor != 0.0
 
 
-#: Whether dropout keeps what has a factor.
+#: Whether dropout keeps the weight with this factor.
 kept = Formula("attention.kept", _is_kept)

@@ -1,14 +1,14 @@
-"""The kernels of depthwise convolutions, where every channel has a kernel of its own and channels are the innermost.
+"""The kernels of depthwise convolutions: each channel has its own filter, and channels are the innermost dimension.
 
-A thread has a few channels next to each other and, one after the other, tiles of places: it loads each element that a
-tile meets once, and adds up in registers. `across` threads side by side take channels side by side, the others of a
-block tiles that are neighbours, so that what two tiles both meet is still in the multiprocessor's cache.
+A thread handles a few adjacent channels and, one after the other, tiles of positions. It loads each element that a tile
+needs once, and accumulates in registers. `across` adjacent threads handle adjacent channels. The other threads of a
+block handle adjacent tiles, so that elements that two tiles both need are still in the multiprocessor's cache.
 
-`counts` are the tiles in all, in a column, in a row, and the channels; `blocks` how many blocks there are along the
-channels, and how many tiles a thread takes. Steps are in elements. Along rows and columns a tile starts at the place
-number * tile - lead, and meets, first, the element number * advance + begin.
+`counts` are the number of tiles in total, in a column, in a row, and of channels. `blocks` are the number of blocks
+along the channels, and of tiles for each thread. Strides are in elements. Along rows and columns, a tile starts at the
+position number * tile - lead, and first needs the element number * advance + begin.
 
-Read the simulated twin in `primitives/stencil.py` first: it says in plain Python what becomes of a tile.
+Read the simulated twin in `primitives/stencil.py` first: it shows in plain Python how a tile is computed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .epilogue import linear
 
 
 def _tiles(spec: DepthwiseSpec) -> SimpleNamespace:
-    """The intrinsics of what a kernel does with a tile."""
+    """Return the intrinsics that process a tile."""
 
     def met(axis: int) -> Meetings:
         return tuple((element, tuple(pairs)) for element, pairs in meetings(spec, axis).items())
@@ -41,10 +41,10 @@ def _tiles(spec: DepthwiseSpec) -> SimpleNamespace:
 
 
 def convolve(spec: DepthwiseSpec) -> Kernel:
-    """A convolution, or the gradient of its input; inputs: x, w, and where there are such the bias and what lies in the
-    result's place.
+    """Return the kernel of a convolution, or of the gradient of its input.
 
-    `w_steps` are the first tap's offset, the steps from channel to channel, row to row, tap to tap, and of the bias.
+    Inputs: x, w and, if they exist, the bias and the result's previous elements. `w_steps` are the first tap's offset,
+    and the strides from channel to channel, row to row, tap to tap, and of the bias.
     """
     tiles, real, split = _tiles(spec), getattr(np, spec.compute), splitter()
     formula = linear(spec.activation or None, spec.scaled, spec.adds, spec.biased)
@@ -94,10 +94,10 @@ def convolve(spec: DepthwiseSpec) -> Kernel:
 
 
 def filter_sums(spec: DepthwiseSpec) -> Kernel:
-    """The gradient of kernels, of each block's share of places; inputs: x and dy.
+    """Return the kernel of the gradient of filters, with one result for each block's share of positions.
 
-    Tiles cover dy exactly: a place that is not there must not meet what is infinite. The result is in the order (share,
-    tap, channel).
+    Inputs: x and dy. Tiles cover dy exactly: a position outside dy must not be multiplied with an infinite element. The
+    result is in the order (share, tap, channel).
     """
     tiles = _tiles(spec)
     split, nothing, collect = splitter(), tiles.nothing, tiles.collect
@@ -123,7 +123,7 @@ def filter_sums(spec: DepthwiseSpec) -> Kernel:
                 at = image * y_steps[0] + place[0] * y_steps[1] + place[1] * y_steps[2] + channel
                 sums = collect(sums, ins, (there, at), start, place, x_sizes, y_sizes, x_steps, y_steps)
             tile += places
-        # Halves of the block are added up, always in the same order, until there is one thread for each channel.
+        # Halves of the block are added, always in the same order, until one thread is left for each channel.
         count = half
         while count >= across:
             if count <= thread and thread < 2 * count:
@@ -140,9 +140,10 @@ def filter_sums(spec: DepthwiseSpec) -> Kernel:
 
 
 def combine(spec: DepthwiseSpec) -> Kernel:
-    """The gradient of kernels, of all shares; inputs: their sums, and what lies in its place where that is added.
+    """Return the kernel of the gradient of filters, summed over all shares.
 
-    `counts` are the channels, the taps and the shares; `w_steps` as in `convolve`.
+    Inputs: the shares' sums and, if it is to be added, the previous gradient. `counts` are the channels, the taps and
+    the shares; `w_steps` as in `convolve`.
     """
     sums = operands((TABLE[spec.compute],), 1, 1, spec.compute)
     own = operands((TABLE[spec.dtype],), 1, 1, spec.compute)
@@ -159,7 +160,7 @@ def combine(spec: DepthwiseSpec) -> Kernel:
         total, share = zero, np.int64(thread // side)
         if number < every:
             while share + 3 * COMBINE_PARTS < counts[2]:
-                # Four under way at once.
+                # Four loads in flight at once.
                 at = share * every + number
                 step = COMBINE_PARTS * every
                 first, second = load((ins[0],), (at,))[0], load((ins[0],), (at + step,))[0]
@@ -194,12 +195,12 @@ _MAKERS = {"convolve": convolve, "filter": filter_sums, "combine": combine}
 
 
 def make(spec: DepthwiseSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return _MAKERS[spec.algorithm](spec)
 
 
 def parameters(spec: DepthwiseSpec) -> list[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the kernel's parameters, in the form of `kernel_code.parameters`."""
     inputs, integers = {
         "convolve": (2 + spec.biased + spec.adds, (3, 3, 5, 2, 2, 2, 2, 2, 4, 2, 2)),
         "filter": (2, (3, 3, 2, 2, 2, 2, 4, 2)),

@@ -1,4 +1,4 @@
-"""The description of kernels of depthwise convolutions, and which places of a tile meet which taps."""
+"""The spec of kernels of depthwise convolutions, and the taps that each position of a tile uses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .epilogue import linear
 
 #: Threads of a block.
 DEPTHWISE_THREADS = 128
-#: Threads of a block of `combine` that have one element, each some of its parts.
+#: Threads of a block of `combine` that share one element, each summing some of its parts.
 COMBINE_PARTS = 16
-#: Registers of a thread for addresses, counters and predicates, about.
+#: Approximate number of a thread's registers for addresses, counters and predicates.
 _OTHERS = 36
-#: Registers for weights that are kept, at most.
+#: The most registers for weights that are kept.
 _KEPT = 36
 
 
@@ -38,23 +38,23 @@ class _DepthwiseFields(NamedTuple):
 
 
 class DepthwiseSpec(_DepthwiseFields, Spec):
-    """All that decides the code of a kernel of `depthwise`.
+    """Everything that determines the code of a kernel of `depthwise`.
 
     Attributes:
         algorithm: "convolve", "filter" or "combine".
         dtype: name of the arrays' dtype.
         compute: name of the dtype of sums.
-        taps: rows and columns of a kernel.
+        taps: rows and columns of a filter.
         stride, dilation: along rows and columns.
-        upward: True where a tile's places lie `stride` times as dense as what they are computed from: the gradient of
-            the input.
-        tile: rows and columns of places that a thread takes at once: of results, for "filter" of dy.
-        width: channels that a thread takes, next to each other.
-        across: threads of a block whose channels lie next to each other, a power of two.
-        activation: what follows, "" for nothing.
+        upward: True if a tile's positions are `stride` times as dense as the elements that they are computed from: for
+            the gradient of the input.
+        tile: rows and columns of positions that a thread handles at once: of results, or of dy for "filter".
+        width: adjacent channels that a thread handles.
+        across: threads of a block with adjacent channels, a power of two.
+        activation: the activation that follows, "" for none.
         biased: whether there is a bias.
         scaled: whether sums have a factor.
-        adds: whether what is in the result's place is added, with a factor.
+        adds: whether the result's previous elements are added, with a factor.
     """
 
     __slots__ = ()
@@ -62,47 +62,47 @@ class DepthwiseSpec(_DepthwiseFields, Spec):
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
+        """Name of the arrays' dtype, as a tuple."""
         return (self.dtype,)
 
     @property
     def narrow(self) -> bool:
-        """As in `KernelSpec`."""
+        """True if the arrays are narrower than the compute dtype."""
         return self.compute != self.dtype
 
     @property
     def identity(self) -> str:
-        """As in `Spec`, with the digest of what follows."""
+        """The spec's identity (see `Spec`), including the digest of the operations that follow."""
         follows = linear(self.activation or None, self.scaled, self.adds, self.biased)
         return repr((digest(follows, self.compute, self.narrow), self))
 
     @property
     def keeps_weights(self) -> bool:
-        """True where a thread has its weights in registers, all the time."""
+        """True if a thread keeps its weights in registers throughout."""
         return self._words(self.width * prod(self.taps)) <= _KEPT
 
     @property
     def sums(self) -> int:
-        """Numbers that a thread adds up to at once."""
+        """Number of sums that a thread accumulates at once."""
         if self.algorithm == "filter":
             return self.width * prod(self.taps)
-        # Rows of a tile are put away when all of their taps are done.
+        # A tile's row is stored as soon as all of its taps are done.
         return self.width * self.tile[1] * min(self.tile[0], self._overlap)
 
     @property
     def _overlap(self) -> int:
-        """How many rows of places meet one row of elements, at most."""
+        """The largest number of rows of positions that use the same row of elements."""
         return max(len({place for place, _ in met}) for met in meetings(self, 0).values())
 
     def _words(self, numbers: int) -> int:
-        """Registers of so many numbers."""
+        """Return how many registers this many elements need."""
         return numbers * TABLE[self.compute].itemsize // 4
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
-        """Threads of a block, and blocks that fit a multiprocessor together, of as many registers as are needed.
+        """Threads of a block, and how many blocks fit on a multiprocessor with the registers that are needed.
 
-        Beside the sums these are a row of x and the rows of dy, or the weights, that it meets.
+        A thread needs registers for the sums, a row of x, and the rows of dy, or the weights, that this row uses.
         """
         if self.algorithm == "combine":
             return DEPTHWISE_THREADS, 8
@@ -110,7 +110,7 @@ class DepthwiseSpec(_DepthwiseFields, Spec):
             others = self.tile[1] * min(self.tile[0], self._overlap)
         else:
             others = prod(self.taps) if self.keeps_weights else self._overlap * self.taps[1]
-        # Beside x "filter" walks through dy.
+        # "filter" also steps through dy, in addition to x.
         addresses = 2 * (len(meetings(self, 1)) + self.tile[1]) * (self.algorithm == "filter")
         numbers = self.sums + self.width * (len(meetings(self, 1)) + others)
         registers = min(self._words(numbers) + addresses + _OTHERS, MOST_REGISTERS)
@@ -118,9 +118,9 @@ class DepthwiseSpec(_DepthwiseFields, Spec):
 
 
 def meetings(spec: DepthwiseSpec, axis: int) -> dict[int, list[tuple[int, int]]]:
-    """Along an axis, for each element that a tile is computed from the pairs (place in the tile, tap) that meet there.
+    """Return, for each element along an axis that a tile uses, the pairs (position in the tile, tap) that use it.
 
-    Elements are counted from that which tap 0 meets at place 0. In order.
+    Elements are counted from the one that tap 0 uses at position 0, in increasing order.
     """
     step, apart, found = spec.stride[axis], spec.dilation[axis], {}  # type: ignore[var-annotated]
     for place in range(spec.tile[axis]):

@@ -1,4 +1,4 @@
-"""What follows a convolution where cuDNN does not do it: a factor, a bias and an activation, in place."""
+"""Operations after a convolution that cuDNN does not perform: a factor, a bias and an activation, in place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _elu(v):
     return elu(v, 1.0)
 
 
-#: As in `reference.conv.ACTIVATIONS`.
+#: The kernels' functions for `reference.conv.ACTIVATIONS`.
 _ACTIVATIONS = {
     "relu": gates.relu,
     "leaky_relu": _leaky_relu,
@@ -40,12 +40,12 @@ def _relu_of_integers(v):
     return v if v > 0 else 0
 
 
-#: Those that have integers for results.
+#: Activations with integer results.
 _OF_INTEGERS = {"relu": _relu_of_integers}
 
 
 def epilogue(activation: str | None, has_bias: bool, factor: float = 1.0, whole: bool = False) -> Formula:
-    """The formula (v, b) -> activation(factor v + b), or v -> activation(factor v); of integers where it is `whole`."""
+    """Return the formula (v, b) -> activation(factor v + b), or v -> activation(factor v); for integers if `whole`."""
     return _epilogue(activation, has_bias, factor, whole)
 
 
@@ -64,12 +64,13 @@ def _epilogue(activation: str | None, has_bias: bool, factor: float, whole: bool
 
 @lru_cache(maxsize=64)
 def linear(activation: str | None, is_scaled: bool, adds: bool, has_bias: bool) -> Callable[..., Any]:
-    """The map (v, o, b, alpha, beta) -> (activation(alpha v + beta o + b),), without those that are not asked for.
+    """Return the map (v, o, b, alpha, beta) -> (activation(alpha v + beta o + b),), without the unused arguments.
 
     Args:
-        is_scaled: whether there are alpha and beta, which are given together.
-        adds: whether there is o; then there are alpha and beta.
-        has_bias: whether there is b.
+        activation: name of the activation, or None.
+        is_scaled: True if there are alpha and beta, which are always given together.
+        adds: True if there is o, which requires alpha and beta.
+        has_bias: True if there is b.
     """
     formula = identity if activation is None else activated(_ACTIVATIONS[activation])
     if not is_scaled:
@@ -93,7 +94,7 @@ def linear(activation: str | None, is_scaled: bool, adds: bool, has_bias: bool) 
 
 
 def _scaled(formula: Callable[..., Any], factor: float) -> Callable[..., Any]:
-    """The map v -> formula(factor v)."""
+    """Return the map v -> formula(factor v)."""
     if factor == 1.0:
         return formula
 
@@ -104,7 +105,7 @@ def _scaled(formula: Callable[..., Any], factor: float) -> Callable[..., Any]:
 
 
 def _scaled_first(formula: Callable[..., Any], factor: float) -> Callable[..., Any]:
-    """The map (v, b) -> formula(factor v, b)."""
+    """Return the map (v, b) -> formula(factor v, b)."""
     if factor == 1.0:
         return formula
 

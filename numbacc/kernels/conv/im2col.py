@@ -1,11 +1,11 @@
-"""The kernel that makes channels of windows: where an image has few, its neighbours become channels, too.
+"""The kernel that turns windows into channels: for images with few channels, adjacent pixels become channels, too.
 
     y[n, i, j, (a, t, c)] = x[n, i * down + a - top, j * across + t * apart - left, c]
 
-and 0 where that is outside of the image, and in channels behind the last. Elements of 16 bits are moved as they are.
+y is 0 where that is outside the image, and in channels after the last. 16-bit elements are copied unchanged.
 
-A thread has 8 channels of one column, which it writes in one access, and does so for some rows, one below the other:
-where in a window its elements lie is found out once. Neighbouring threads write neighbouring accesses.
+A thread writes 8 channels of one column in one access, for several rows one below the other. The positions of its
+elements in a window are computed only once. Adjacent threads write adjacent accesses, so stores are coalesced.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .im2col_spec import WINDOW_LANES, WINDOW_THREADS, WindowsSpec
 
 __all__ = ["NOWHERE", "make", "parameters"]
 
-#: A row that no image has: images have fewer than 2^30, and so do steps to any of them.
+#: A row number outside every image: images have fewer than 2^30 rows, and strides are smaller, too.
 NOWHERE = 2**30
 #: The numbers of a thread's elements.
 _LANES = tuple(np.int32(lane) for lane in range(WINDOW_LANES))
 
 
 def _looking(spec: WindowsSpec, map_lanes: Any) -> Any:
-    """The device function (cell, width, steps, across, apart, left) -> (rows, offsets) of a thread's elements.
+    """Return the device function (cell, width, steps, across, apart, left) -> (rows, offsets) of a thread's elements.
 
-    A row is counted from that of the window, and is NOWHERE where the element is 0 in all rows; an offset is counted
-    from the window's first row.
+    A row is relative to that of the window, and is NOWHERE if the element is 0 in all rows. An offset is relative to
+    the window's first row.
     """
     pieces, row = np.uint32(spec.pitch // WINDOW_LANES), np.uint32(spec.columns * spec.channels)
     rows, channels = np.uint32(spec.rows), np.uint32(spec.channels)
@@ -65,11 +65,12 @@ def _looking(spec: WindowsSpec, map_lanes: Any) -> Any:
 
 
 def make(spec: WindowsSpec) -> Kernel:
-    """See `kernel_code.make`.
+    """Build the kernel, as `kernel_code.make` describes.
 
-    `steps` are those from image to image, row to row, column to column, channel to channel, in elements, behind them
-    the offset of the first element; `sizes` the image's rows and columns; `window` is (down, across, apart), `lead`
-    (top, left); `counts` are the images, and of what is written the rows, columns, strips of rows and rows of a strip.
+    Its arguments: `steps` are the strides from image to image, row to row, column to column and channel to channel, in
+    elements, then the offset of the first element. `sizes` are the image's rows and columns. `window` is (down, across,
+    apart), `lead` is (top, left). `counts` are the images, and of the result the rows, columns, strips of rows and rows
+    of a strip.
     """
     io, moves = operands((TABLE["uint16"],), 1, 1), gathering(WINDOW_LANES)
     split, look = splitter(), _looking(spec, io.map_lanes)
@@ -97,5 +98,5 @@ def make(spec: WindowsSpec) -> Kernel:
 
 
 def parameters(spec: WindowsSpec) -> list[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the kernel's parameters, in the form of `kernel_code.parameters`."""
     return [("uint64", 1), ("uint64", 1), *(("int64", count) for count in (5, 2, 3, 2, 5))]

@@ -1,4 +1,4 @@
-"""The description of the kernel of `windows`."""
+"""The spec of the im2col kernel."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class _WindowsFields(NamedTuple):
 
 
 class WindowsSpec(_WindowsFields, Spec):
-    """All that decides the code of the kernel of `windows`.
+    """Everything that determines the code of the im2col kernel.
 
     Attributes:
-        rows, columns, channels: the elements that become channels: of so many rows, columns and channels of an image.
-        pitch: how many channels they become, those behind the last being 0: a multiple of WINDOW_LANES.
+        rows, columns, channels: size of the window of an image that becomes channels.
+        pitch: number of resulting channels, a multiple of WINDOW_LANES; those after the last are 0.
     """
 
     __slots__ = ()
@@ -30,11 +30,11 @@ class WindowsSpec(_WindowsFields, Spec):
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands: elements are words of 16 bits."""
+        """Names of the dtypes of all operands: elements are treated as 16-bit words."""
         return ("uint16",)
 
     def described(self, launch: str) -> str:
-        """As in `Spec`."""
+        """Return the kernel's description."""
         return "neighbours as channels"
 
     @property
@@ -44,5 +44,5 @@ class WindowsSpec(_WindowsFields, Spec):
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
-        """Threads of a block, and blocks that fit a multiprocessor together."""
+        """Threads of a block, and how many blocks fit on a multiprocessor."""
         return WINDOW_THREADS, 10

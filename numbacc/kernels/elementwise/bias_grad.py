@@ -1,7 +1,7 @@
 """The kernel that reduces matrices over their rows: out[column] = finish(x[0, column] + x[1, column] + ..., rows).
 
-Arrays and steps are as in `maps`. The last of the `outer` dimensions counts the blocks along a matrix's columns; rows
-and the columns of a block are the inner ones. The outputs' steps from row to row are 0. Where `whole` is 0, inputs need
+Arrays and steps are as in `map`. The last of the `outer` dimensions counts the blocks along a matrix's columns. The
+inner dimensions are the rows, and the columns of a block. The outputs' row strides are 0. If `whole` is 0, inputs need
 not be aligned: elements are then loaded one by one.
 """
 
@@ -20,12 +20,12 @@ from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize
 from ..specs import Kernel, KernelSpec, map_parameters
 
-#: Loads that a thread has under way at once: as many as keep an H200's memory busy with one block per few columns.
+#: Loads that a thread has in flight at once: enough to keep an H200's memory busy with one block for few columns.
 _BATCH = 8
 
 
 def _collect(count: int, width: int) -> Callable[..., Any]:
-    """The device function (partial, lane, thread) -> the `count` numbers that a thread has kept for a lane."""
+    """Return the device function (partial, lane, thread) -> the `count` values that a thread stored for a lane."""
     last = (count - 1) * width
     if count == 1:
 
@@ -43,11 +43,11 @@ def _collect(count: int, width: int) -> Callable[..., Any]:
 
 
 def reduce_rows(spec: KernelSpec) -> Kernel:
-    """A block of x times y threads reduces x accesses of neighbouring columns, of one element or as wide as is aligned.
+    """Return the kernel whose blocks reduce adjacent columns, x accesses per block of x times y threads.
 
-    The threads of one column take rows y, y + blockDim.y, ... in the compute dtype; then their parts are merged in
-    shared memory, the upper half of them into the lower until one is left. The order is always the same, and so are
-    the results' bits.
+    An access is one element, or as wide as alignment allows. The threads of one column process rows y, y + blockDim.y,
+    ... in the compute dtype. Their partial results are then merged in shared memory, the upper half into the lower half
+    until one is left. The order is always the same, so results are bitwise reproducible.
     """
     reduction, width = spec.formula, spec.width
     assert isinstance(reduction, ReductionFormula)
@@ -109,10 +109,10 @@ def reduce_rows(spec: KernelSpec) -> Kernel:
 
 
 def make(spec: KernelSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return reduce_rows(spec)
 
 
 def parameters(spec: KernelSpec) -> list[tuple[str, Any]]:
-    """Return the kernel's parameters: see `runtime.kernel_code`."""
+    """Return the kernel's parameters, in the form of `runtime.kernel_code`."""
     return map_parameters(spec, 2, 3)

@@ -1,4 +1,4 @@
-"""Copies between arrays on one device, strided or not, bit for bit."""
+"""Copies between arrays on one device, contiguous or strided, bit for bit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def copy(source: Any, target: Any, stream: int) -> Any:
     """Queue a copy of one device array into another of its shape and dtype, and return the target.
 
     Raises:
-        ShapeError, DTypeError: the two differ. LayoutError: they overlap in part, or the target is read-only.
+        ShapeError, DTypeError: the two differ. LayoutError: they overlap partially, or the target is read-only.
     """
     one, other = source._numbacc_layout, target._numbacc_layout
     if one.shape != other.shape:
@@ -29,18 +29,18 @@ def copy(source: Any, target: Any, stream: int) -> Any:
 
 @lru_cache(maxsize=1024)
 def executable(source: Layout, target: Layout, read: View | None = None) -> MapExecutable:
-    """The copy between layouts of one dtype, as a map of unsigned integers of the element's size.
+    """Return the copy between layouts of one dtype, as an elementwise map of unsigned integers of the element's size.
 
     Args:
-        source, target: of one shape, unless it is said where elements are read.
-        read: where in the source the target's elements lie, of at most 8 bytes.
+        source, target: layouts of one shape, unless `read` is given.
+        read: where the target's elements are in the source, for elements of at most 8 bytes.
     """
     one, other = _as_words(source), _as_words(target)
     return mapped(COPY, (one,), other, ("source", "out"), None if read is None else (read,))
 
 
 def _as_words(array: Layout) -> Layout:
-    """The layout with elements of unsigned integers; 16-byte elements as pairs of 8-byte ones."""
+    """Return the layout with unsigned integer elements; 16-byte elements become pairs of 8-byte ones."""
     size = array.itemsize
     if size <= 8:
         return layout(array.shape, array.strides, np.dtype(f"uint{8 * size}"), array.device)

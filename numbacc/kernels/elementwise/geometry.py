@@ -1,13 +1,13 @@
-"""Which kernel an elementwise operation runs, and on what grid: decided from strides and alignment.
+"""Choice of an elementwise operation's kernel and grid, from strides and alignment.
 
-The dimensions that all arrays walk alike are merged first. Then, in this order:
+Dimensions that all arrays step through alike are merged first. Then the first kernel that fits is chosen:
 
-* `vector` where every array's rows are contiguous and start at the same element of a run of 16 bytes; in its place
-  `tabulated` where that is one long row of 16-bit numbers, and the formula takes longer (see `_tabulated`);
-* `uneven` where rows are contiguous but start at different ones;
-* `scalar` where rows are contiguous but too short for either;
-* `tiled` where some inputs lie transposed to the outputs;
-* `strided` for all else.
+* `vector` if every array's rows are contiguous and reach a 16-byte boundary at the same element; `tabulated` replaces
+  it for one long row of 16-bit elements and an expensive formula (see `_tabulated`);
+* `uneven` if rows are contiguous but reach a boundary at different elements;
+* `scalar` if rows are contiguous but too short for either;
+* `tiled` if some inputs are transposed relative to the outputs;
+* `strided` for everything else.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from ..specs import (
     words_of,
 )
 
-#: The ranks that kernels unravel: those that are usual, and one for all others.
+#: The ranks that kernels unravel: the usual ones, and one for all others.
 RANKS = (1, 2, 3, 4, MAX_RANK)
-#: CUDA's limit on blocks along y; the kernels walk further rows in steps of the grid.
+#: CUDA's limit on blocks along y; the kernels process further rows in a grid-stride loop.
 _MAX_GRID_Y = 65535
 #: Below this length along either dimension a tile is mostly empty.
 _SHORTEST_TILE = 16
-#: Shared memory that a kernel's code may have, for tiles of all that lies transposed.
+#: Shared memory that the tiles of all transposed inputs may use.
 _TILED_BYTES = 48 * 1024
-#: Elements from which on a table pays: to make it takes as long as to compute some millions.
+#: The least number of elements for a table: building it takes as long as computing some millions of elements.
 _TABLE_LEAST = 2**25
-#: Bytes that a thread has under way, and threads of a block, which has a multiprocessor to itself.
+#: Bytes that a thread has in flight, and threads of a block, which has a multiprocessor to itself.
 _TABLE_THREAD_BYTES, _TABLE_THREADS = 64, 1024
-#: Blocks that share the making of a table, at most: clusters of more leave multiprocessors idle.
+#: The most blocks that build a table together: larger clusters leave multiprocessors idle.
 _TABLE_CLUSTER = 2
 
 
 class Geometry(NamedTuple):
-    """A kernel and its launch.
+    """A kernel and its launch dimensions.
 
     Attributes:
         algorithm: name of the kernel.
         grid, block: blocks and threads along x and y.
         outer: the dimensions that the kernel unravels.
-        scalars: the integers that follow them.
+        scalars: the integers that follow `outer`.
         width, lanes, transposed, repeated, counted: as in `KernelSpec`.
         shared, cluster: as in `LaunchOrder`.
         module: as in `KernelSpec`.
@@ -79,15 +79,15 @@ class Geometry(NamedTuple):
     module: str = MAP
 
 
-#: Pairs of arrays, as `LaunchOrder` has them.
+#: Pairs of arrays, in the format of `LaunchOrder`.
 Pairs = tuple[tuple[int, ...], ...]
 
 
 def make_order(task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
-    """The launch of a `launch.MapTask` on arguments whose addresses are these modulo 16."""
+    """Return the launch of a `launch.MapTask` for arguments with these addresses modulo 16."""
     loaded, alignments = len(task.reads), task.alignments(key)
     sizes, walks = list(task.sizes), list(task.steps)
-    # Counters follow the inputs. They are no memory, and have no alignment.
+    # Counters follow the inputs. They have no memory and no alignment.
     inputs = loaded + len(task.counters)
     counted = tuple(range(loaded, inputs))
     walks[loaded:loaded] = task.counters
@@ -105,7 +105,7 @@ def make_order(task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrde
 def order_of(
     task: Any, geometry: Geometry, steps: Sequence[Sequence[int]], wide: bool, key: tuple[int, ...], pairs: Pairs
 ) -> LaunchOrder:
-    """The launch of a `launch.MapTask` once its geometry is decided.
+    """Return the launch of a `launch.MapTask` with a given geometry.
 
     Args:
         geometry: the kernel and its grid.
@@ -117,7 +117,7 @@ def order_of(
     names = ["uint8" if task.as_bits and row.is_scaled else row.name for row in rows]
     counters = len(task.counters)
     reads, writes = (*names[: len(task.reads)], *["int64"] * counters), tuple(names[len(task.reads) :])
-    # Kernels are compiled for few ranks: dimensions of length 1 fill up.
+    # Kernels are compiled for few ranks: dimensions of length 1 fill up the others.
     rank = next(rank for rank in RANKS if rank >= len(geometry.outer))
     more = rank - len(geometry.outer)
     kernel = KernelSpec(
@@ -145,7 +145,7 @@ def order_of(
         grid=geometry.grid,
         block=geometry.block,
         alignment=key,
-        # What is no memory has an address all the same, which is not looked at.
+        # Counters have no memory; their address is not used.
         pointers=(*task.pointers[: len(task.reads)], *((0, 0),) * counters, *task.pointers[len(task.reads) :]),
         constants=(
             *(n for step in steps for n in (*[0] * more, *step)),
@@ -161,9 +161,9 @@ def order_of(
 
 
 def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrder:
-    """The launch of the same kernel on the same arrays wherever they start, element by element where they need it.
+    """Return the launch of the same kernel on the same arrays for any alignment, element by element if needed.
 
-    For captures, inside which nothing should be compiled.
+    Captures use it, because nothing should be compiled during a capture.
     """
     grid, constants, kernel = order.grid, order.constants, order.kernel
     if isinstance(kernel, KernelSpec) and kernel.algorithm in ("vector", "tabulated"):
@@ -185,11 +185,11 @@ def choose(
     heavy: Mapping[int, int | None],
     counted: tuple[int, ...],
 ) -> Geometry:
-    """The kernel and grid for merged dimensions (at least two).
+    """Return the kernel and grid for merged dimensions (at least two).
 
     Args:
-        merged: the dimensions; the operands' strides, inputs first.
-        inputs: how many of the operands are inputs.
+        merged: the dimensions, and the operands' strides, inputs first.
+        inputs: number of operands that are inputs.
         sizes: bytes of each operand's elements.
         alignments: the operands' addresses modulo 16.
         heavy: as in `Formula`.
@@ -216,22 +216,25 @@ def _rows(
     heavy: Mapping[int, int | None],
     counted: tuple[int, ...],
 ) -> Geometry:
-    """For contiguous rows: what is the same all along them counts only by its strides, what is counted not at all."""
+    """Return the geometry for contiguous rows.
+
+    Operands that are constant along rows count only by their strides, and counters not at all.
+    """
     columns, outer = merged.shape[-1], merged.shape[:-1]
     rows = prod(outer)
     straight = [k for k in range(len(sizes)) if k not in repeated and k not in counted]
     loaded = inputs - len({*repeated, *counted})
     own = [sizes[k] for k in straight]
     widest, usual = max(own), max(set(own), key=lambda size: (own.count(size), size))
-    #: Bytes from row to row of each operand, to the power of two that divides all of them.
+    #: Row pitch of each operand in bytes, reduced to the largest power of two up to 16 that divides all its strides.
     pitches = [
         gcd(VECTOR_BYTES, *(n * size for n in step[:-1])) for step, size in zip(merged.strides, sizes, strict=True)
     ]
-    # Whole accesses of what most operands are, as bfloat16 beside float32's tables, of which each is two then; more
-    # accesses of one operand do not fit into registers.
+    # Use full accesses of the most common element size, for example bfloat16 next to float32 tables, which then need
+    # two accesses each. More accesses per operand would not fit into registers.
     for size in (usual, widest) if 2 * usual == widest else (widest,):
         width = VECTOR_BYTES // size
-        # A run of `width` elements must start at a whole access in every operand, at one element for all.
+        # A run of `width` elements must start at an access boundary in every operand, at the same element for all.
         accesses = {k: min(width * sizes[k], VECTOR_BYTES) for k in straight}
         starts = {(-alignments[k] % nbytes) / sizes[k] for k, nbytes in accesses.items()}
         if len(starts) == 1 and all(pitches[k] % nbytes == 0 for k, nbytes in accesses.items()):
@@ -247,10 +250,10 @@ def _rows(
     lanes = vector_thread_bytes(loaded, widest) // widest
     width = max(4 // widest, 1)
     if width > 1 and columns >= WARP * THREAD_BYTES // widest:
-        # Each word is loaded once, so that there is room for more of them in registers.
+        # Each word is loaded once, which leaves registers for more of them.
         lanes = THREAD_BYTES // widest
     if columns >= WARP * lanes:
-        # Warps side by side along a row, or one in each of several rows where there are rows enough.
+        # Place the warps of a block side by side along a row, or one per row if there are enough rows.
         x = WARP if rows >= MAX_THREADS // WARP else MAX_THREADS
         pieces = columns // (WARP * lanes)
         rest = columns - pieces * WARP * lanes
@@ -261,12 +264,12 @@ def _rows(
 
 
 def row_grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Blocks and threads for `rows` of `items`, `each` a thread; `x` threads along a row.
+    """Return the blocks and threads for `rows` rows of `items` items, with `each` items per thread.
 
-    By default as many as leave few threads without work; short rows share a block.
+    `x` is the number of threads along a row. By default it leaves few threads idle; short rows share a block.
     """
     if x is None:
-        # No narrower than a warp where a row fills one, so that neighbours touch neighbouring memory.
+        # Use at least a warp along a row that fills one, so that accesses are coalesced.
         narrowest = min(32, 1 << (-(-items // each) - 1).bit_length())
         sizes = [n for k in range(MAX_THREADS.bit_length()) if (n := MAX_THREADS >> k) >= narrowest]
         x = max(sizes, key=lambda size: (min(items / round_up(items, size * each), 0.9), size))
@@ -275,7 +278,7 @@ def row_grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tu
 
 
 def power_of_two(number: int) -> int:
-    """The smallest power of two that is not less, and not less than 1."""
+    """Return the smallest power of two that is at least `number` and at least 1."""
     return 1 << max(number - 1, 0).bit_length()
 
 
@@ -283,7 +286,7 @@ def _tiles(merged: Merged, transposed: tuple[int, ...], sizes: Sequence[int], al
     row = _row_dimension(merged, transposed)
     outer = [n for d, n in enumerate(merged.shape[:-1]) if d != row]
     rows, columns = merged.shape[row or 0], merged.shape[-1]
-    # Two elements at once, where all are of two bytes and lie on words.
+    # Handle two elements at once if all are 16-bit and word-aligned.
     width = 2 if set(sizes) == {2} else 1
     for k, (step, alignment) in enumerate(zip(merged.strides, alignments, strict=True)):
         own = row if k in transposed else len(step) - 1
@@ -304,7 +307,7 @@ def _tiles(merged: Merged, transposed: tuple[int, ...], sizes: Sequence[int], al
 
 
 def _row_dimension(merged: Merged, transposed: Sequence[int]) -> int | None:
-    """The one dimension along which all `transposed` operands are contiguous, if there is one and it pays."""
+    """Return the one dimension along which all `transposed` operands are contiguous; None if tiles do not pay."""
     for d in range(len(merged.shape) - 1):
         if all(merged.strides[k][d] == 1 for k in transposed):
             return d if min(merged.shape[d], merged.shape[-1]) >= _SHORTEST_TILE else None
@@ -312,28 +315,28 @@ def _row_dimension(merged: Merged, transposed: Sequence[int]) -> int | None:
 
 
 def _move_row(step: tuple[int, ...], row: int | None) -> tuple[int, ...]:
-    """Strides with the row dimension moved next to the last."""
+    """Return strides with the row dimension moved to the second last position."""
     assert row is not None
     return (*(n for d, n in enumerate(step[:-1]) if d != row), step[row], step[-1])
 
 
 def _with_outer_dimension(merged: Merged) -> Merged:
-    """At least two dimensions, since the kernels unravel at least one."""
+    """Return the dimensions with at least one outer dimension, as the kernels unravel at least one."""
     if len(merged.shape) > 1:
         return merged
     return Merged((1, *merged.shape), tuple((0, *step) for step in merged.strides))
 
 
 def _needs_wide(merged: Merged, geometry: Geometry) -> bool:
-    """True if an offset, an index or a thread's number could pass 2^31."""
+    """Return True if an offset, an index or a thread's number could exceed 2^31."""
     reach = max(sum((n - 1) * abs(step) for n, step in zip(merged.shape, row, strict=True)) for row in merged.strides)
     threads = geometry.grid[0] * geometry.block[0]
-    # The grid's last block may reach beyond the end.
+    # The grid's last block may extend beyond the end.
     return max(reach, prod(merged.shape), threads * geometry.lanes) >= 2**31 - 1
 
 
 def _tabulated(kernel: KernelSpec, geometry: Geometry, device: int) -> tuple[KernelSpec, Geometry]:
-    """A kernel and its geometry; where a table pays `vector` becomes `tabulated`."""
+    """Return a kernel and its geometry, with `vector` replaced by `tabulated` if a table pays off."""
     if not _pays(kernel, geometry):
         return kernel, geometry
     limits = launcher_class().limits(device)
@@ -355,7 +358,7 @@ def _tabulated(kernel: KernelSpec, geometry: Geometry, device: int) -> tuple[Ker
 
 
 def _pays(kernel: KernelSpec, geometry: Geometry) -> bool:
-    """True for large gapless arrays, one of 16 bits in and one out, of a formula that takes longer than memory does."""
+    """Return True for large contiguous 16-bit arrays, one in and one out, if the formula takes longer than memory."""
     if geometry.algorithm != "vector" or kernel.formula is None or kernel.formula.kept:
         return False
     rows, columns, *_ = geometry.scalars

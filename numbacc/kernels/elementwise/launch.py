@@ -1,8 +1,8 @@
-"""Tasks of kernels, and the operations of elementwise tasks: they find the kernel and check shared memory.
+"""Tasks of kernels, and the operations of elementwise tasks, which choose the kernel and check for overlap.
 
-Each kind of kernels has its task, and an operation that makes its kernels. Plans run operations after they have checked
-the arguments. Device arrays know no plans and use operations for copies (`copy`). Other tasks of one kernel are
-launched in the same way: they bring a launch and views with shapes.
+Each kind of kernel has its task, and an operation that builds its kernels. Plans run operations after they have
+checked the arguments. Device arrays know no plans and use operations for copies (`copy`). Other single-kernel tasks
+are launched in the same way: they supply a launch, and views with shapes.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ T = TypeVar("T", bound="Task")
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class Task:
-    """A task for kernels, on arrays of given layouts. Each kind of kernels has a subclass, which adds attributes.
+    """A task for kernels, on arrays of given layouts. Each kind of kernel has a subclass, which adds attributes.
 
-    Do not change a task; `replace` returns a changed copy. The class is not frozen: that triples the time to make one.
+    Do not change a task; `replace` returns a changed copy. The class is not frozen because that would triple the time
+    to create one.
 
     Attributes:
         op: name of the operation, for messages and `PlanInfo`.
         names: the names of the inputs and outputs, for messages.
         inputs, outputs: layouts of the arguments.
-        reference: the meaning in NumPy: takes the operands, and scalars if calls have their own; returns the result,
-            or a tuple of several.
+        reference: the NumPy implementation: it accepts the operands, and scalars if calls have their own; it returns
+            the result, or a tuple of several.
         formula: the formula of the kernels, or None.
         shape: the shape that operands are read in.
-        reads, writes: how the operands lie in the inputs and outputs.
-        out_given: whether the outputs are the user's, or allocated by each call.
+        reads, writes: the operands' views into the inputs and outputs.
+        out_given: True if the user passes the outputs, False if each call allocates them.
         compute: name of the dtype of the arithmetic; "" if it follows from the operands' dtypes.
         scalars: names of the dtypes of scalar arguments, which are passed at each launch.
-        is_whole: True if the reference takes the inputs and returns the outputs, not the operands.
-        as_bits: True if kernels and reference take floats of 8 bits as integers with the same bits.
+        is_whole: True if the reference accepts the inputs and returns the outputs, instead of the operands.
+        as_bits: True if kernels and reference treat 8-bit floats as integers with the same bits.
     """
 
     op: str
@@ -62,7 +63,7 @@ class Task:
     as_bits: bool = False
 
     def replace(self: T, **changes: Any) -> T:
-        """The task with other values of these attributes."""
+        """Return a copy of the task with other values of these attributes."""
         own = self.__dict__
         return type(self)(**({name: own[name] for name in self.__dataclass_fields__} | changes))
 
@@ -78,22 +79,22 @@ class Task:
 
     @property
     def accumulator(self) -> str | None:
-        """Name of the dtype of sums; None where nothing is summed."""
+        """Name of the dtype of sums; None if nothing is summed."""
         return self.compute
 
     def shape_of(self, view: View) -> tuple[int, ...]:
-        """The shape of an operand that is read."""
+        """Return the shape of an operand that is read."""
         return self.shape if view.shape is None else view.shape
 
     @property
     def operands(self) -> tuple[Layout, ...]:
-        """The layouts that the operands are parts of, inputs first."""
+        """The layouts of the arguments that contain each operand, inputs first."""
         read = [self.inputs[view.argument] for view in self.reads]
         return (*read, *[self.outputs[view.argument] for view in self.writes])
 
     @property
     def operand_dtypes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the dtypes of the operands: of those that are read, of those that are written."""
+        """Names of the operands' dtypes: (those that are read, those that are written)."""
         names = tuple([info(array.dtype).name for array in self.operands])
         return names[: len(self.reads)], names[len(self.reads) :]
 
@@ -110,17 +111,17 @@ class Task:
 
     @property
     def pointers(self) -> tuple[tuple[int, int], ...]:
-        """(array, bytes into it) of the operands, inputs first."""
+        """(array number, byte offset into it) of each operand, inputs first."""
         first = len(self.inputs)
         read = [(view.argument, view.offset) for view in self.reads]
         return (*read, *[(first + view.argument, view.offset) for view in self.writes])
 
     def alignments(self, key: Sequence[int]) -> list[int]:
-        """The operands' addresses modulo 16, inputs first, of arguments whose addresses are these modulo 16."""
+        """Return the operands' addresses modulo 16, inputs first, given the arguments' addresses modulo 16."""
         return [(key[array] + offset) % 16 for array, offset in self.pointers]
 
     def is_wide(self, *counts: int, beyond: int = 2**20) -> bool:
-        """True if an offset, an index or a count could pass 2^31, also in `beyond` threads after the end."""
+        """Return True if an offset, index or count could exceed 2^31, even in `beyond` threads after the end."""
         reach = [(array.high - array.low) // array.itemsize for array in (*self.inputs, *self.outputs)]
         return max(prod(self.shape), *reach, *counts) >= 2**31 - beyond
 
@@ -130,11 +131,12 @@ class MapTask(Task):
     """An elementwise operation on given layouts.
 
     Attributes:
-        order: the function that makes the launch, like `geometry.make_order`, which is the default.
-        accumulator: dtype of sums; None where nothing is summed.
-        counters: numbers behind the reads that are no memory but follow from where an element is in `shape`: for each
-            the steps along the dimensions, (0, 1) for the column. References know them by themselves.
-        indices: which of the reads are int64 in the formula, whatever it computes in.
+        order: the function that creates the launch, by default `geometry.make_order`.
+        accumulator: dtype of sums; None if nothing is summed.
+        counters: extra operands, after the reads, without memory. Their value follows from the element's position in
+            `shape`; each is given by its steps along the dimensions, such as (0, 1) for the column. References compute
+            them on their own.
+        indices: the reads that are int64 in the formula, not of its compute dtype.
     """
 
     order: Callable[..., LaunchOrder] | None = None
@@ -144,10 +146,10 @@ class MapTask(Task):
 
 
 class LaunchExecutable:
-    """A launcher as an executable.
+    """An executable that runs a launcher.
 
     Attributes:
-        launcher: what launches it.
+        launcher: the launcher that it runs.
     """
 
     library_bytes = 0
@@ -157,14 +159,14 @@ class LaunchExecutable:
         self.launcher = launcher
         self.backend, self.algorithm = launcher.backend, launcher.algorithm
         self.workspace_bytes = 0
-        #: As `Executable.launch`. No method: it is compiled code that is called.
+        #: `Executable.launch`. It is an attribute, not a method, because it is compiled code.
         self.launch = launcher.launch
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """It is loaded."""
+        """Do nothing: the kernel is already loaded."""
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch_unchecked`."""
+        """Launch without checks, as `Executable.launch_unchecked` describes."""
         return self.launcher.launch_unchecked(stream, scratch, addresses, scalars)
 
     def check(self, status: int) -> None:
@@ -173,14 +175,14 @@ class LaunchExecutable:
 
 
 def kernel_of(order: LaunchOrder) -> LaunchExecutable:
-    """The executable of one launch."""
+    """Return the executable of one launch."""
     launcher = launcher_class()(order)
     launcher.algorithm = order.described
     return LaunchExecutable(launcher)
 
 
 class TaskOperation(Operation):
-    """An operation that kernels do, ready for arrays laid out as its task says, wherever they start."""
+    """An operation that kernels run, ready for arrays with the layouts of its task and any alignment."""
 
     def __init__(self, task: Any):
         super().__init__(task.op, task.names, task.inputs, task.outputs)
@@ -188,42 +190,42 @@ class TaskOperation(Operation):
         self._check_writable()
 
     def _in_place(self, i: int, j: int, source: int, target: int) -> bool:
-        """`_may_share` for an output that may be an input: True if both have one address and one layout."""
+        """Return `_may_share` for an output that may be an input: True if both have the same address and layout."""
         return source == target and same_layout(self.inputs[i], self.outputs[j - len(self.inputs)])
 
 
 class Launches(TaskOperation):
-    """An operation whose launches follow from layouts and alignment; here one."""
+    """An operation whose launches follow from layouts and alignment; by default a single launch."""
 
     def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
-        """The launches for arrays aligned so."""
+        """Return the launches for arrays with this alignment."""
         raise NotImplementedError
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
-        """The arrays' addresses modulo 16 for each launch."""
+        """Return the arrays' addresses modulo 16 for each launch."""
         return [key]
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Any:
         return self._executable(key, self._orders(key))
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
-        """The executable of these launches."""
+        """Return the executable of these launches."""
         (order,) = orders
         return kernel_of(order)
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:
-        """As `choose`; but compiles nothing where there are kernels that can be launched on these arrays."""
+        """Choose an executable, as `choose` does, but do not compile if an existing kernel fits these arrays."""
         made, key = self.chosen.made, self._key(addresses)
         if not made or key in made:
             return self.choose(addresses)
         is_loaded = launcher_class().is_loaded
         if all(is_loaded(order.kernel, self.device) for order in self._orders(key)):
             return self.choose(addresses)
-        # Listed by one call, while which no other thread adds to them.
+        # `list` copies the dict in one call, during which no other thread can add to it.
         found: Any = next(iter(list(made)))
         orders = self._orders(found)
         alignments = self._alignments(key, len(orders))
-        # Words that follow a launch's arrays lie in scratch memory.
+        # Words after a launch's arrays are in scratch memory.
         own = [(*known, *order.alignment[len(known) :]) for known, order in zip(alignments, orders, strict=True)]
         return self._executable(key, [for_any_alignment(*each) for each in zip(orders, own, strict=True)])
 
@@ -236,11 +238,11 @@ def mapped(
     reads: Sequence[View] | None = None,
     compute: str = "",
 ) -> MapExecutable:
-    """A formula of one element of each input, mapped over an output that is given.
+    """Return the executable that maps a formula over one element of each input, into a given output.
 
     Args:
-        names: of the inputs and the output.
-        reads: how the formula's operands lie in the inputs; by default one in each, as it lies.
+        names: names of the inputs and the output.
+        reads: the views of the formula's operands into the inputs; by default each input is one operand.
         compute: as in `MapTask`.
     """
     reads = _as_they_lie(inputs, out.shape) if reads is None else tuple(reads)
@@ -249,7 +251,7 @@ def mapped(
 
 
 def moved(op: str, source: Layout, target: Layout, order: Callable[..., LaunchOrder]) -> MapExecutable:
-    """The executable that moves elements from one array to another; `order` makes the launch, see `MapTask`."""
+    """Return the executable that moves elements between two arrays; `order` creates the launch, see `MapTask`."""
     given = {"order": order, "reads": _as_they_lie([source], source.shape), "reference": lambda x: (x,)}
     return MapExecutable(_task(op, (source,), target, ("source", "target"), **given))
 
@@ -264,9 +266,9 @@ def _task(op: str, inputs: tuple[Layout, ...], out: Layout, names: tuple[str, ..
 
 
 class MapExecutable(Launches):
-    """An elementwise operation, ready for arrays laid out as its task says, wherever they start."""
+    """An elementwise operation, ready for arrays with the layouts of its task and any alignment."""
 
-    #: As a step of others it is direct as its kernels are.
+    #: As a step of another operation it has a `launch` for unchecked arrays, as its kernels have.
     workspace_bytes, direct = 0, True
     task: MapTask
 
@@ -276,11 +278,11 @@ class MapExecutable(Launches):
     # ------------------------------------------------------------ as a step of others
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch`."""
+        """Launch the kernel, as `Executable.launch` describes."""
         return MAY_OVERLAP if self.empty else self._at(stream, addresses).launch(stream, scratch, addresses, scalars)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch_unchecked`."""
+        """Launch without checks, as `Executable.launch_unchecked` describes."""
         return 0 if self.empty else self._at(stream, addresses).launch_unchecked(stream, scratch, addresses, scalars)
 
     def _at(self, stream: int, addresses: Sequence[int]) -> Any:
@@ -290,13 +292,13 @@ class MapExecutable(Launches):
         return found
 
     def check(self, status: int) -> None:
-        """Raise DriverError of a launch's status."""
+        """Raise DriverError unless a launch's status is 0."""
         runtime().check_launch(status)
 
     # ------------------------------------------------------------ overlap
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
-        """True if memory is shared element for element: an output operand is an input operand, or apart from it."""
+        """Return True if each output operand is identical to, or disjoint from, each input operand."""
         task, output = self.task, j - len(self.inputs)
         if i >= len(self.inputs):
             return False

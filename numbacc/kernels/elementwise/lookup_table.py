@@ -1,10 +1,10 @@
-"""The kernel that looks results up: y[i] = table[x[i]], where x has 16 bits, so that there are 65,536 results at most.
+"""The kernel that looks up results: y[i] = table[x[i]], for 16-bit x, with at most 65,536 results.
 
-Of large arrays that is quicker than long arithmetic: the table is made once by each launch, in shared memory, by the
-formula itself, and an element costs a load from there. Results have the bits that `map.vector` gives them.
+For large arrays this is faster than an expensive formula. Each launch builds the table once, in shared memory, with
+the formula itself; an element then costs one load from it. Results are bitwise equal to those of `map.vector`.
 
-Blocks stay on their multiprocessors, as one has room for one table only. Those of a cluster each make a part of the
-table and put it into the shared memory of all.
+Blocks are persistent, because a multiprocessor has room for only one table. Each block of a cluster builds part of the
+table and writes it to the shared memory of all blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..specs import Kernel, KernelSpec, map_parameters
 
 
 def _filling(spec: KernelSpec, io: SimpleNamespace, lanes: SimpleNamespace) -> Any:
-    """The device function (tile, rank, blocks, more) that makes the table: all blocks of a cluster, each its share."""
+    """Return the device function (tile, rank, blocks, more) that builds the table with all blocks of a cluster."""
     assert spec.formula is not None
     formula = specialize(spec.formula.function, spec.compute, spec.narrow)
     map_lanes, width = io.map_lanes, spec.width
@@ -31,7 +31,7 @@ def _filling(spec: KernelSpec, io: SimpleNamespace, lanes: SimpleNamespace) -> A
 
     def fill(tile, rank, blocks, more):
         threads = cuda.blockDim.x
-        # Nobody writes into the memory of a block that has not begun.
+        # A block must have started before others write to its shared memory.
         arrive()
         wait()
         for group in range(rank * threads + cuda.threadIdx.x, PATTERNS // width, blocks * threads):
@@ -45,9 +45,11 @@ def _filling(spec: KernelSpec, io: SimpleNamespace, lanes: SimpleNamespace) -> A
 
 
 def tabulated(spec: KernelSpec) -> Kernel:
-    """`blocks` share the making of a table. Then warps take accesses side by side, neighbouring warps' in different
-    blocks, so that all multiprocessors have as many; what is not aligned, the first `head` elements and what follows
-    the last whole access, is taken one by one.
+    """Return the kernel; `blocks` blocks share the work of building a table.
+
+    Warps then process adjacent accesses. Adjacent warps belong to different blocks, so that all multiprocessors get the
+    same amount. The unaligned elements (the first `head` ones, and the tail after the last complete access) are
+    processed one by one.
     """
     io = operands(tuple(TABLE[name] for name in spec.reads), spec.width, spec.width, spec.compute)
     given = spec.reads[0], spec.writes[0], spec.compute, spec.width
@@ -66,7 +68,7 @@ def tabulated(spec: KernelSpec) -> Kernel:
             place = (0, head + start * width)
             look_up(tile, ins, offsets(place, in_steps), outs, offsets(place, out_steps), WARP * width)
             start += warps * pieces * WARP
-        # Fewer than `pieces`: the array ends in between.
+        # Fewer than `pieces` accesses are left before the end of the array.
         while start < vectors:
             place = (0, head + start * width)
             look_up_one(tile, ins, offsets(place, in_steps), outs, offsets(place, out_steps), WARP * width)
@@ -80,10 +82,10 @@ def tabulated(spec: KernelSpec) -> Kernel:
 
 
 def make(spec: KernelSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return tabulated(spec)
 
 
 def parameters(spec: KernelSpec) -> list[tuple[str, Any]]:
-    """Return the kernel's parameters: see `runtime.kernel_code`."""
+    """Return the kernel's parameters, in the form of `runtime.kernel_code`."""
     return map_parameters(spec, 1, 4)

@@ -1,13 +1,13 @@
 """The kernels that apply a scalar formula to arrays, element by element: y[i] = formula(x[i], ...).
 
-Read `scalar` first: it is the kernel one writes on the first day, and the others compute the same. `vector`
-is what replaces it: each thread moves 16 bytes at a time, and in `batched` a few times 16, which is what it takes
-to keep an H200's memory busy. `uneven`, `strided` and `tiled` serve the arrays that `vector` cannot.
+Read `scalar` first: it is the kernel that one writes on the first day. The others compute the same. `vector` replaces
+it: each thread moves 16 bytes at a time. In `batched` a thread moves a few times 16 bytes, which an H200 needs to keep
+its memory busy. `uneven`, `strided` and `tiled` handle the arrays that `vector` cannot.
 
-A kernel here only indexes, loads, calls and stores. `load` and `store` convert between each array's dtype and
-the compute dtype; the formula (from `formulas`) knows nothing of arrays. Offsets are in elements; `steps`
-holds one tuple of strides for each array. `words` are the scalar arguments, as 64 bits each; the formula has them
-behind the arrays' numbers.
+A kernel here only indexes, loads, calls and stores. `load` and `store` convert between each array's dtype and the
+compute dtype; the formula (from `functions`) knows nothing of arrays. Offsets are in elements; `steps` holds one tuple
+of strides for each array. `words` are the scalar arguments, as 64 bits each; the formula receives them after the
+arrays' elements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..specs import TILE, TILE_STEP, Kernel, KernelSpec, map_parameters, pieces_
 
 
 def scalar(formula: Any, io: Any) -> Kernel:
-    """One thread per element. The last dimension runs along x, all others, `outer`, along y."""
+    """Return the kernel with one thread per element; the last dimension runs along x, the `outer` ones along y."""
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     apply, scalars = io.apply, io.scalars
 
@@ -42,10 +42,11 @@ def scalar(formula: Any, io: Any) -> Kernel:
 
 
 def vector(formula: Any, io: Any) -> Kernel:
-    """One thread per 16 bytes of a row: one load per input, one store per output; or a few times that, see `batched`.
+    """Return the kernel with one thread per 16 bytes of a row: one load per input, one store per output.
 
-    The rows' first `head` elements lie before the first 16-byte boundary, and what follows the last whole 16 bytes is
-    the tail; both are items behind the row's `vectors` whole ones, one per element.
+    The first `head` elements of a row are before the first 16-byte boundary; the tail follows the last complete 16
+    bytes. Threads process both element by element, as items after the row's `vectors` complete accesses. For several
+    accesses per thread, see `batched`.
     """
     if io.lanes > io.width:
         return batched(formula, io)
@@ -77,9 +78,10 @@ def vector(formula: Any, io: Any) -> Kernel:
 
 
 def batched(formula: Any, io: Any) -> Kernel:
-    """`vector` with several loads per input and thread, a block's width apart, all under way before the first is used.
+    """Return `vector` with several loads per input and thread, all in flight before the first is used.
 
-    Threads at a row's end, where not all of theirs are there, take them one by one.
+    The loads of a thread are a block's width apart. At a row's end, threads without a full set of loads process them
+    one by one.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     apply, scalars = io.apply, io.scalars
@@ -118,12 +120,12 @@ def batched(formula: Any, io: Any) -> Kernel:
 
 
 def uneven(formula: Any, io: Any) -> Kernel:
-    """For rows that no common shift brings to 16-byte boundaries: a warp takes `lanes` times 32 neighbouring elements.
+    """Return the kernel for rows that no common shift aligns to 16 bytes: each warp loads `lanes` times 32 elements.
 
-    Neighbouring threads touch neighbouring memory, each a run of `width` elements at a time, and all of a thread's
-    loads are under way before the first is used. A warp takes `pieces_each` such pieces of a row in turn. What a row
-    has behind its `pieces`, its `rest`, has a warp of its own; where that are few elements, they share it with those
-    of other rows, and it is one that has pieces, too.
+    Accesses are coalesced: adjacent threads load adjacent runs of `width` elements, and all of a thread's loads are in
+    flight before the first is used. A warp processes `pieces_each` such pieces of a row in turn. The last, incomplete
+    piece of a row (`rest`) is processed by a separate warp. If it is short, a warp that also processes pieces handles
+    it, with those of other rows.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     apply, scalars = io.apply, io.scalars
@@ -169,7 +171,7 @@ def uneven(formula: Any, io: Any) -> Kernel:
 
 
 def strided(formula: Any, io: Any) -> Kernel:
-    """One thread per element of arrays with any strides."""
+    """Return the kernel with one thread per element, for arrays with any strides."""
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     apply, scalars = io.apply, io.scalars
 
@@ -185,20 +187,19 @@ def strided(formula: Any, io: Any) -> Kernel:
 
 
 def tiled(formula: Any, io: Any) -> Kernel:
-    """For inputs that lie transposed to the outputs: tiles of them turn around in shared memory.
+    """Return the kernel for inputs that are transposed relative to the outputs; it transposes tiles in shared memory.
 
-    The outputs have consecutive columns, and so have some inputs; the transposed inputs have consecutive rows. Each
-    is read along its own consecutive dimension: neighbouring threads read neighbouring columns of the former, and
-    neighbouring rows of the latter. Of two bytes each, two elements are taken at once, and a thread turns blocks of
-    two by two. Where `whole_tiles` is 0, all are treated as those at the edges are, element by element. The last two of
-    `outer` count tiles.
+    The outputs have consecutive columns, and so have some inputs; the transposed inputs have consecutive rows. Reads
+    are coalesced for both: adjacent threads read adjacent columns of the former and adjacent rows of the latter. 16-bit
+    elements are read in pairs, and a thread transposes blocks of two by two. If `whole_tiles` is 0, all tiles are
+    processed element by element, like those at the edges. The last two of `outer` count tiles.
     """
     store, offsets, unravel, map_lanes = io.store, io.offsets, io.unravel, io.map_lanes
     apply, scalars = io.apply, io.scalars
     stage, fetch, stage_lanes, fetch_lanes = io.stage, io.fetch, io.stage_lanes, io.fetch_lanes
     load_down, store_down = io.load_down, io.store_down
     cell, count, width, tall = io.cell, io.transposed, io.width, TILE * io.width
-    # Padding by a word: the threads that read a row of the tile then meet different banks.
+    # Padding by a word avoids bank conflicts: threads that read a row of the tile access different banks.
     pitch, abreast = io.cells + max(4 // io.cell_bytes, 1), TILE // io.width
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, whole_tiles, words):
@@ -231,21 +232,21 @@ def tiled(formula: Any, io: Any) -> Kernel:
     return kernel
 
 
-#: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
+#: In addition to arrays and steps: the number of dimensions inside `outer`, and of scalars after it.
 _INNER = {"scalar": 1, "vector": 1, "uneven": 1, "strided": 0, "tiled": 0}
 _SCALARS = {"scalar": 2, "vector": 4, "uneven": 4, "strided": 1, "tiled": 3}
 _MAKERS = {f.__name__: f for f in (scalar, vector, uneven, strided, tiled)}
 
 
 def make(spec: KernelSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     reads, writes = (tuple(TABLE[name] for name in names) for names in (spec.reads, spec.writes))
     single = _accessors(reads, writes, spec, spec.width)
     io = _accessors(reads, writes, spec, spec.lanes)
     io.few = _accessors(reads, writes, spec._replace(width=1), max(spec.lanes // 2, 1))
     io.single, io.transposed = single, len(spec.transposed)
     io.pieces_each = pieces_each(spec.loaded, spec.width)
-    # The simulator's cells hold one number each.
+    # In the simulator a cell holds one element.
     io.cells = TILE * spec.width if SIMULATED else TILE
     io.scalars = scalar_reader(tuple(spec.scalars))
     assert spec.formula is not None
@@ -257,7 +258,7 @@ def _kept(spec: KernelSpec) -> tuple[int, ...]:
 
 
 def _accessors(reads: Any, writes: Any, spec: KernelSpec, lanes: int) -> SimpleNamespace:
-    """The intrinsics that load the inputs and store the outputs."""
+    """Return the intrinsics that load the inputs and store the outputs."""
     kinds = (spec.transposed, spec.repeated, spec.counted, spec.indices, _kept(spec))
     found = vars(operands(reads, lanes, spec.width, spec.compute, *kinds))
     out = operands(writes, lanes, spec.width)
@@ -266,5 +267,5 @@ def _accessors(reads: Any, writes: Any, spec: KernelSpec, lanes: int) -> SimpleN
 
 
 def parameters(spec: KernelSpec) -> list[tuple[str, Any]]:
-    """Return the kernel's parameters: see `runtime.kernel_code`."""
+    """Return the kernel's parameters, in the form of `runtime.kernel_code`."""
     return map_parameters(spec, _INNER[spec.algorithm], _SCALARS[spec.algorithm])

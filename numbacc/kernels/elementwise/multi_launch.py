@@ -1,4 +1,4 @@
-"""Operations of one kernel, or of several with parts in scratch memory between them."""
+"""Operations of one kernel, or of several that pass partial results in scratch memory."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from .launch import Launches, LaunchExecutable, kernel_of
 
 
 class Passes(Launches):
-    """An operation of one launch, or of several with parts in scratch memory between them, whose addresses modulo 16
-    are 0."""
+    """An operation of one launch, or of several that pass partial results in scratch memory.
 
-    # ------------------------------------------------------------ what a kind of operation brings
+    The scratch memory is aligned to 16 bytes.
+    """
 
-    #: Whether each pass takes the operation's scalar arguments.
+    # ------------------------------------------------------------ what each kind of operation defines
+
+    #: True if each pass receives the operation's scalar arguments.
     _takes_scalars = False
 
     def _kept_results(self) -> int:
-        """How many results a block along the grid's y has parts of."""
+        """Return how many results each block along the grid's y has partial results of."""
         raise NotImplementedError
 
     def _operands(self, parts: Sequence[int]) -> Sequence[tuple[int, ...]]:
-        """The numbers of each pass's arrays, given those of the parts."""
+        """Return the numbers of each pass's arrays, given the numbers of the partial results."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------ what follows
+    # ------------------------------------------------------------ the executable
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
-        """One launch, or several with parts in scratch memory between them."""
+        """Return one launch, or several that pass partial results in scratch memory."""
         kernels = [kernel_of(order) for order in orders]
         if len(kernels) == 1:
             return kernels[0]
@@ -46,7 +48,7 @@ class Passes(Launches):
 
 
 class KernelWithScratch(LaunchExecutable):
-    """A launcher as an executable, whose last array is so many bytes of scratch memory."""
+    """An executable whose last array is scratch memory of a given size."""
 
     def __init__(self, launcher: Any, nbytes: int):
         super().__init__(launcher)
@@ -57,5 +59,5 @@ class KernelWithScratch(LaunchExecutable):
         return self._launch(stream, 0, [*addresses, scratch], scalars)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch_unchecked`."""
+        """Launch without checks, as `Executable.launch_unchecked` describes."""
         return self.launcher.launch_unchecked(stream, 0, [*addresses, scratch], scalars)

@@ -1,8 +1,8 @@
-"""The kernel that applies a formula to lists of arrays, all of them in one launch.
+"""The kernel that applies a formula to lists of arrays in one launch.
 
-The arrays are cut into chunks, one for each block. Which arrays a block's chunk is of, it reads from the table of
-chunks, and where they are from the table of arrays. Where all arrays of a row start at multiples of 16 bytes, its
-threads move 16 bytes at a time; elsewhere, and at the arrays' ends, they go element by element, a few at once.
+The arrays are cut into chunks, one for each block. A block reads from the table of chunks which arrays its chunk
+belongs to, and from the table of arrays where they are. If all arrays of a row start at multiples of 16 bytes, the
+block's threads move 16 bytes at a time; otherwise, and at the arrays' ends, they move a few single elements at a time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..primitives.specialize import specialize
 from ..specs import Kernel, words_of
 from .multi_tensor_spec import ListSpec
 
-#: Elements that a thread takes at once where it takes them one by one, by what is computed in: as registers allow.
+#: Elements that a thread handles at once in unaligned rows, by compute dtype; registers set the limit.
 _SOME = {"float32": 4, "float64": 1}
 
 
 def _numbers(spec: ListSpec) -> Any:
-    """The device function that makes the formula's numbers of the arrays of one element and the scalar arguments."""
+    """Return the device function that computes parameters from single-element arrays and scalar arguments."""
     scalars = scalar_reader(spec.scalars)
     if spec.formula.numbers is None:
 
@@ -44,7 +44,7 @@ def _numbers(spec: ListSpec) -> Any:
 
 
 def make(spec: ListSpec) -> Kernel:
-    """A block takes a chunk, so many elements of a row of arrays."""
+    """Return the kernel. Each block processes one chunk of a row of arrays."""
     rows = tuple(TABLE[name] for name in spec.operands)
     results = tuple(rows[k] for k in spec.written)
     width, lanes, count, row_words = spec.width, _SOME[spec.compute], len(rows), spec.row_words
@@ -84,9 +84,9 @@ def make(spec: ListSpec) -> Kernel:
 
 
 def _choosing(written: Sequence[int]) -> Any:
-    """The device function that takes the fields of these numbers out of a row.
+    """Return the device function that selects the fields with these numbers from a row.
 
-    Written as text, as Numba wants the tuple's length to be known.
+    It is generated as source text because Numba needs the tuple's length at compile time.
     """
     space: dict[str, Any] = {}
     exec(f"def choose(row):\n    return ({', '.join(f'row[{k}]' for k in written)},)\n", space)
@@ -94,5 +94,5 @@ def _choosing(written: Sequence[int]) -> Any:
 
 
 def parameters(spec: ListSpec) -> Sequence[tuple[str, Any]]:
-    """See `kernel_code.parameters`: the tables and the arrays of one element; elements of a chunk; scalar arguments."""
+    """Return the parameters: tables and single-element arrays; elements of a chunk; scalar arguments."""
     return [("uint64", 2 + len(spec.singles)), ("uint64", 0), ("int64", None), (WORDS, words_of(spec.scalars))]

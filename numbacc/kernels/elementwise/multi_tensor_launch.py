@@ -22,15 +22,15 @@ _address, _storage = attrgetter("_address"), attrgetter("_storage")
 
 
 class ListTask(NamedTuple):
-    """Lists of arrays; those of one number belong together, and have one shape.
+    """Lists of arrays. Arrays at the same position of each list form a row and have one shape.
 
     Attributes:
-        names: of the lists.
-        layouts: of the arrays, list after list.
-        rows: how many arrays a list has.
+        names: names of the lists.
+        layouts: the arrays' layouts, list after list.
+        rows: number of arrays in each list.
         operands: name of the dtype of each list's arrays.
         written: the numbers of the lists that are written, in the order of the formula's results.
-        alone: True where each list stands for its one array.
+        alone: True if each list stands for a single array.
     """
 
     names: tuple[str, ...]
@@ -42,26 +42,26 @@ class ListTask(NamedTuple):
 
     @property
     def compute(self) -> str:
-        """Name of the dtype that is computed in."""
+        """Name of the dtype that the formula computes in."""
         return compute_dtype(self.operands, [self.operands[k] for k in self.written])
 
     def is_written(self, number: int) -> bool:
-        """True for the number of an array of a list that is written."""
+        """Return True if the array of this number belongs to a list that is written."""
         return number // self.rows in self.written
 
     def name(self, number: int) -> str:
-        """What messages call an array."""
+        """Return the name of an array in messages."""
         name = self.names[number // self.rows]
         return name if self.alone else f"{name}[{number % self.rows}]"
 
 
 class Work(NamedTuple):
-    """What is done to lists.
+    """The computation on lists of arrays.
 
     Attributes:
-        formula: of their elements.
+        formula: the formula for their elements.
         scalars: names of the dtypes of scalar arguments.
-        names: of the arrays of one element.
+        names: names of the single-element arrays.
     """
 
     formula: ListFormula
@@ -70,14 +70,14 @@ class Work(NamedTuple):
 
 
 def is_flat(row: Sequence[Layout]) -> bool:
-    """True if arrays of one shape fill memory without gaps and in one order, so that they can be taken as vectors."""
+    """Return True if arrays of one shape are dense and in the same memory order, so that they can be flattened."""
     first = row[0]
     steps = [[step // each.itemsize for n, step in zip(each.shape, each.strides, strict=True) if n > 1] for each in row]
     return bool(first.size) and all(map(is_dense, row)) and all(own == steps[0] for own in steps)
 
 
 class Apart:
-    """Whether what is written shares no bytes with anything else."""
+    """A check that outputs share no memory with any other array."""
 
     def __init__(self, task: ListTask):
         self._task = task
@@ -85,12 +85,12 @@ class Apart:
         self._high = np.array([each.high for each in task.layouts], np.int64)
 
     def check(self, addresses: Sequence[int]) -> None:
-        """Raise LayoutError where an array that is written shares bytes with another, given where they are."""
+        """Raise LayoutError if a written array overlaps another array, given all addresses."""
         starts = np.array(addresses, np.int64)
         low, high = starts + self._low, starts + self._high
         there = np.flatnonzero(high > low)
         order = there[np.argsort(low[there], kind="stable")]
-        # Arrays that are apart, as nearly all are, are told so by their bounds.
+        # Nearly all arrays are disjoint, which their bounds show.
         if (high[order[:-1]] <= low[order[1:]]).all():
             return
         task = self._task
@@ -105,7 +105,7 @@ class Apart:
             near.append(j)
 
     def check_single(self, name: str, address: int, own: Layout, addresses: Sequence[int]) -> None:
-        """Raise LayoutError where an array that is read shares bytes with one that is written."""
+        """Raise LayoutError if a single-element array that is read overlaps an array that is written."""
         starts, task = np.array(addresses, np.int64), self._task
         near = (starts + self._low < address + own.high) & (starts + self._high > address + own.low)
         for k in map(int, np.flatnonzero(near)):
@@ -118,11 +118,11 @@ def _shared(one: str, other: str) -> LayoutError:
 
 
 class ListExecutable(NotCopied):
-    """Formulas of lists of arrays, ready for arrays laid out as the task says, wherever they start.
+    """Formulas on lists of arrays, ready for arrays with the task's layouts at any address.
 
     Attributes:
-        flat: the numbers of the rows that the kernel takes: of arrays without gaps, not empty.
-        last: the kernel launched last, None at first.
+        flat: the numbers of the rows that the kernel processes: non-empty rows of dense arrays.
+        last: the most recently launched kernel, None at first.
     """
 
     _instead = PLAN_INSTEAD
@@ -134,7 +134,8 @@ class ListExecutable(NotCopied):
         self.flat = [k for k in range(task.rows) if is_flat(task.layouts[k :: task.rows])]
         sizes = [task.layouts[k].size for k in self.flat]
         self.tables = ListTables(sizes, self._spec(Work(ListFormula("", tuple), ()), ()), device)
-        #: Numbers of arrays and whether they are written; those that are come last, where one storage is of several.
+        #: Numbers of arrays, and whether they are written; written ones come last, in case several arrays share a
+        #: storage.
         self._order = sorted(((k, task.is_written(k)) for k in range(len(task.layouts))), key=itemgetter(1))
         self._picked = [k + first for first in range(0, len(task.layouts), max(task.rows, 1)) for k in self.flat]
         self._kernels: dict[Any, LaunchExecutable] = {}
@@ -144,7 +145,7 @@ class ListExecutable(NotCopied):
         return ListSpec(work.formula, task.operands, task.written, singles, task.compute, work.scalars)
 
     def kernel(self, work: Work, singles: tuple[str, ...], starts: Sequence[int]) -> LaunchExecutable:
-        """What launches some work, given the dtypes and the addresses of its arrays of one element."""
+        """Return the executable for a computation, given the dtypes and addresses of its single-element arrays."""
         key = work, singles, tuple([start % 16 for start in starts])
         found = self._kernels.get(key)
         if found is None:
@@ -174,17 +175,17 @@ class ListExecutable(NotCopied):
         return LaunchExecutable(launcher)
 
     def run(self, work: Work, arrays: Sequence[Any], singles: Sequence[Any], stream: int, words: Sequence[int]) -> None:
-        """Queue some work on arrays of the task's layouts.
+        """Queue a computation on arrays with the task's layouts.
 
         Args:
-            work: what is done.
-            arrays: list after list.
-            singles: its arrays of one element.
-            stream: a handle.
+            work: the computation.
+            arrays: the arrays, list after list.
+            singles: its single-element arrays.
+            stream: a stream handle.
             words: its scalar arguments.
 
         Raises:
-            LayoutError: an array that is written shares memory with another.
+            LayoutError: a written array shares memory with another array.
         """
         starts = [array._address for array in singles]
         addresses, storages = list(map(_address, arrays)), list(map(_storage, arrays))
@@ -199,7 +200,7 @@ class ListExecutable(NotCopied):
         counters = [array._storage for array in singles]
         kernel = self.kernel(work, tuple([array.dtype.name for array in singles]), starts)
         if tables is not None:
-            # The path where a tenth of a microsecond counts: for each of hundreds of arrays.
+            # This loop runs for each of hundreds of arrays, so a tenth of a microsecond matters here.
             used = [*storages, *counters]
             for storage in used:
                 if storage.sole != stream:
@@ -208,7 +209,7 @@ class ListExecutable(NotCopied):
                 if not kernel.launch(stream, 0, (*tables.addresses, *starts), words):
                     for storage in used:
                         if storage.sole != stream:
-                            # Another thread has begun to use the memory elsewhere meanwhile.
+                            # Meanwhile another thread has started to use the memory on another stream.
                             self._note(stream, arrays, singles)
                             break
                     return

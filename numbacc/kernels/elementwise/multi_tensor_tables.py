@@ -1,8 +1,9 @@
-"""The tables that a kernel of lists reads: where the arrays are, and which of them each block takes a part of.
+"""The tables that a kernel of lists reads: the arrays' addresses, and the arrays that each block processes.
 
-They are on the GPU. That of chunks follows from the arrays' sizes, that of arrays from where they are, too. Each stream
-has its own: they are written, read and freed in its order, and need no other. A graph has its own as well, written
-beside the capture, once, and kept as long as the graph.
+They are in GPU memory. The table of chunks follows from the arrays' sizes, the table of arrays also from their
+addresses. Each stream has its own tables: they are written, read and freed in stream order and need no other
+synchronization. Each graph has its own tables, too. They are written once, outside the capture, and kept as long as
+the graph.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from ...runtime.launch_order import VECTOR_BYTES
 from .geometry import power_of_two
 from .multi_tensor_spec import ListSpec
 
-#: Tables of arrays that are kept, of all streams: gradients are often new memory, but the same again after few steps.
+#: Tables of arrays to keep over all streams: gradients often have new addresses, which repeat after a few steps.
 MOST_TABLES = 16
-#: Streams whose table of chunks is kept.
+#: Number of streams whose table of chunks is kept.
 _STREAMS = 4
 
-#: Blocks that a launch is cut into, about: enough to keep an H200 busy to the end. Elements of a chunk.
+#: Approximate number of blocks of a launch, enough to keep an H200 busy to the end; and limits of a chunk's elements.
 _BLOCKS = 16384
 _SHORTEST, _LONGEST = 1024, 16384
 
 
 class Tables(NamedTuple):
-    """The two tables: allocations."""
+    """The allocations of the two tables."""
 
     chunks: Any
     arrays: Any
 
     @property
     def addresses(self) -> tuple[int, int]:
-        """Where they are."""
+        """The tables' addresses."""
         return self.chunks.address, self.arrays.address
 
 
@@ -52,7 +53,7 @@ class ListTables:
     Attributes:
         chunk: elements of a chunk.
         blocks: how many chunks there are.
-        nbytes: of both tables.
+        nbytes: bytes of both tables.
     """
 
     def __init__(self, sizes: Sequence[int], spec: ListSpec, device: int):
@@ -66,13 +67,14 @@ class ListTables:
         self.nbytes = self._numbers.nbytes + 8 * spec.row_words * len(sizes)
         self._arrays: OrderedDict[Hashable, Any] = OrderedDict()
         self._chunks: OrderedDict[int, Any] = OrderedDict()
-        #: Reentrant: what is dropped under it is finalized there, and may come back here.
+        #: Reentrant: objects that are dropped under the lock run their finalizers there, which may call this class
+        #: again.
         self._lock = threading.RLock()
-        #: What was found last: (stream, addresses, tables).
+        #: The most recent result: (stream, addresses, tables).
         self._last: tuple[int, list[int], Tables | None] = (0, [], None)
 
     def kept(self, stream: int, where: list[int]) -> Tables | None:
-        """The tables that were made for a stream and the addresses of all that a call has, None if there are none."""
+        """Return the tables that were made for a stream and a call's addresses; None if they do not exist."""
         before, known, tables = self._last
         if stream == before and where == known:
             return tables
@@ -86,19 +88,19 @@ class ListTables:
         return self._noted(stream, where, Tables(chunks, arrays))
 
     def make(self, stream: int, where: list[int], addresses: list[int], capture: Any) -> Tables:
-        """The tables of arrays at these addresses. The device's context is current.
+        """Make and return the tables of arrays at these addresses. The device's context must be current.
 
         Args:
-            stream: where they are to be read.
-            where: the addresses of all that a call has, which they are kept under.
-            addresses: those of the arrays in the table, list after list.
-            capture: the one that records the stream's work, None where there is none.
+            stream: the stream that reads them.
+            where: all addresses of the call, the key under which the tables are kept.
+            addresses: the addresses of the arrays in the table, list after list.
+            capture: the capture that records the stream's work, or None.
         """
         if capture is not None:
             home = capture.home
             tables = Tables(self._written(self._numbers, home), self._written(self._rows(addresses), home))
             if capture.before is None:
-                # Others' graphs are launched where nobody waits for what is queued here.
+                # Graphs of other libraries are launched without waiting for the copy that is queued here.
                 runtime().synchronize(home, self._device)
             for table in tables:
                 capture.use(table, False, stream)
@@ -122,7 +124,7 @@ class ListTables:
         return tables
 
     def _rows(self, addresses: list[int]) -> np.ndarray[Any, Any]:
-        """The table of arrays: a row has their addresses, and what `ROW_FIELDS` says."""
+        """Return the table of arrays: each row has their addresses, then the fields of `ROW_FIELDS`."""
         spec, sizes = self._spec, self._sizes
         count = len(spec.operands)
         rows = np.zeros((len(sizes), spec.row_words), np.uint64)
@@ -134,7 +136,7 @@ class ListTables:
         return rows
 
     def _written(self, host: np.ndarray[Any, Any], stream: int) -> Any:
-        """A table on the GPU, copied there in the order of a stream."""
+        """Return a table in GPU memory, copied there in stream order."""
         gpu = runtime()
         storage = gpu.allocate(host.nbytes, self._device, stream)
         gpu.copy_from_host(storage, storage.address, host, stream)

@@ -1,4 +1,4 @@
-"""The formulas of optimizers' steps: of one element of a parameter, of its gradient, and of what is kept beside it."""
+"""The formulas of optimizer steps, for one element of a parameter, its gradient and its optimizer state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .multi_tensor_spec import ListFormula
 
 
 def adamw(p, g, m, v, rest1, rest2, pace, scale, eps, kept):
-    """(p, m, v) behind a step of AdamW.
+    """Return (p, m, v) after a step of AdamW.
 
     Args:
         rest1, rest2: 1 - β₁, 1 - β₂.
@@ -20,7 +20,7 @@ def adamw(p, g, m, v, rest1, rest2, pace, scale, eps, kept):
         eps: ε.
         kept: 1 - η λ.
 
-    Products and sums are put together here, not as the compiler likes, so that all kernels give the same bits.
+    The grouping of products and sums is fixed here, not left to the compiler, so that all kernels give the same bits.
     """
     m = fma(rest1, g - m, m)
     v = fma(rest2, fma(g, g, -v), v)
@@ -28,9 +28,9 @@ def adamw(p, g, m, v, rest1, rest2, pace, scale, eps, kept):
 
 
 def adamw_numbers(t, rate, log1, log2, rest1, rest2, eps, decay):
-    """The numbers of `adamw` at step t, given log β₁ and log β₂.
+    """Return the parameters of `adamw` at step t, given log β₁ and log β₂.
 
-    1 - βᵗ as -expm1(t log β): of a β near 1, rounded to float32, a power would be far off.
+    1 - βᵗ is computed as -expm1(t log β): for β near 1, rounded to float32, a power would be inaccurate.
     """
     pace = rate / -math.expm1(t * log1)
     scale = 1.0 / math.sqrt(-math.expm1(t * log2))
@@ -38,17 +38,17 @@ def adamw_numbers(t, rate, log1, log2, rest1, rest2, eps, decay):
 
 
 def adamw_counted(p, g, m, v, t, rate, log1, log2, rest1, rest2, eps, decay):
-    """`adamw` with the numbers of step t."""
+    """Return `adamw` with the parameters of step t."""
     rest1, rest2, pace, scale, eps, kept = adamw_numbers(t, rate, log1, log2, rest1, rest2, eps, decay)
     return adamw(p, g, m, v, rest1, rest2, pace, scale, eps, kept)
 
 
-#: Of numbers that are known at the launch, and of a step that the kernel reads.
+#: AdamW with parameters known at the launch, and with a step number that the kernel reads.
 ADAMW, ADAMW_COUNTED = ListFormula("adamw", adamw), ListFormula("adamw_counted", adamw, adamw_numbers)
 
 
 def named(name: str) -> ListFormula:
-    """A formula of this module, as pickles have it."""
+    """Return a formula of this module by name, for unpickling."""
     return {formula.name: formula for formula in (ADAMW, ADAMW_COUNTED)}[name]
 
 

@@ -1,7 +1,6 @@
-"""Launches of kernels whose operands are not walked alike: masks of bits, reductions over rows, what indices name,
-dropout.
+"""Launches of kernels whose operands differ in shape: bit masks, reductions over rows, gathers, dropout.
 
-They are made of a `launch.MapTask` as `geometry.make_order` does, given the kernel's name first.
+Each function makes the launch of a `launch.MapTask` like `geometry.make_order`, but most have extra first arguments.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, LaunchOrder
 from ..specs import group_lanes
 from .geometry import Geometry, Pairs, order_of, power_of_two, row_grid
 
-#: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
+#: Blocks of `reduce_rows` are narrowed until there are this many, but not below this many bytes.
 _BLOCKS, _BLOCK_BYTES = 512, 64
 #: Threads that fill a large GPU.
 _MANY = 2**19
-#: Accesses of 16-bit floats that a thread of `dropout` has.
+#: Accesses of 16-bit floats for each thread of `dropout`.
 _DROPOUT_PIECES = 4
 
 
 def bits_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
-    """For masks of bits: rows along the grid's y; along its x one thread per byte (packing) or access (selecting)."""
+    """Return the launch for bit masks: rows along y, bytes (packing) or accesses (selecting) along x."""
     values, steps = task.inputs[0], _steps(task)
     *shape, columns = values.shape
     rows, size, packing = prod(shape), values.itemsize, algorithm == "pack_bits"
@@ -36,8 +35,8 @@ def bits_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pairs = (
     each = 8 if packing else access // size
     merged = merge_dimensions(shape, [step[:-1] for step in steps], 1, leader=0)
     items = -(-columns // each)
-    # Neighbouring threads take neighbouring rows where those are next to each other in memory, and the grid, then of
-    # a block per item, is not too wide.
+    # Adjacent threads process adjacent rows if those are adjacent in memory, and if the grid, which then has a block
+    # per item, is not too wide.
     by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1]) and items < 2**31
     grid, block = row_grid(items, rows, 1, 1 if by_column else None)
     module = "kernels/elementwise/sign_masks"
@@ -47,7 +46,7 @@ def bits_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pairs = (
 
 
 def reduction_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
-    """For reductions over rows: a block per few columns, all blocks along the grid's x."""
+    """Return the launch for reductions over rows: each block handles few columns, and all blocks are along x."""
     steps, inputs = _steps(task), len(task.reads)
     sources, targets = steps[:inputs], steps[inputs:]
     *batch, rows, columns = task.reads[0].shape
@@ -60,7 +59,7 @@ def reduction_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pair
         width = gcd(VECTOR_BYTES // max(sizes), *whole)
     access, leader = width * max(sizes), sources[0]
     most = power_of_two(columns // width)
-    # Neighbouring threads take neighbouring rows where those are next to each other in memory.
+    # Adjacent threads process adjacent rows if those are adjacent in memory.
     x = 1 if 0 < abs(leader[-2]) < abs(leader[-1]) else min(32, most)
     while x * access > _BLOCK_BYTES and count * columns < _BLOCKS * x * width:
         x //= 2
@@ -82,7 +81,7 @@ def reduction_order(algorithm: str, task: Any, key: tuple[int, ...], pairs: Pair
 
 
 def _steps(task: Any) -> list[tuple[int, ...]]:
-    """Each operand's strides in elements, 0 along axes on which there is no step."""
+    """Return each operand's strides in elements, with 0 along axes of length 1."""
     arrays = (*task.inputs, *task.outputs)
     return [
         tuple(step // array.itemsize if n > 1 else 0 for n, step in zip(task.shape_of(each), each.strides, strict=True))
@@ -95,9 +94,9 @@ def _is_wide(task: Any) -> bool:
 
 
 def gather_order(length: int, apart: int, task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
-    """For elements that indices name, along an axis of so many elements, so many apart.
+    """Return the launch that gathers elements by indices along an axis of `length` elements, `apart` elements apart.
 
-    The task's inputs are the array, seen without that axis, and the indices, both in the result's shape.
+    The task's inputs are the array, viewed without that axis, and the indices, both in the result's shape.
     """
     size, steps = task.inputs[0].itemsize, _steps(task)
     merged = merge_dimensions(task.shape, steps, 1, leader=2)
@@ -111,8 +110,8 @@ def gather_order(length: int, apart: int, task: Any, key: tuple[int, ...], pairs
         width = gcd(VECTOR_BYTES, alignments[0], alignments[2], *(size * n for n in distances)) // size
     width = max(width, 1)
     rows, items = prod(outer), columns // width
-    # Several accesses a thread, by one index, hide how long that and what it names take, where threads are left to fill
-    # a GPU.
+    # Several accesses per thread with one index hide the latency of loading the index and then the elements, provided
+    # that enough threads remain to fill a GPU.
     most = min(rows * items // _MANY, 4) if is_straight else 1
     pieces = next(n for n in (4, 2, 1) if n == 1 or (n <= most and items % n == 0))
     grid, block = row_grid(items // pieces, rows, 1)
@@ -123,9 +122,9 @@ def gather_order(length: int, apart: int, task: Any, key: tuple[int, ...], pairs
 
 
 def dropout_order(task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrder:
-    """For elements that have random words by their number in C order."""
+    """Return the launch of dropout, whose random words depend on an element's position in C order."""
     size, steps = task.inputs[0].itemsize, _steps(task)
-    # By these steps dimensions stay in that order.
+    # The strides of C order, listed first, keep the dimensions in that order.
     merged = merge_dimensions(task.shape, [row_major_strides(task.shape, 1), *steps], 1, leader=0)
     _, source, *_, target = merged.strides
     lanes, width = group_lanes(size), 1
@@ -133,7 +132,8 @@ def dropout_order(task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchO
         alignments = task.alignments(key)
         width = max(gcd(VECTOR_BYTES, alignments[0], alignments[-1]) // size, 1)
     count = prod(task.shape)
-    # Of 16 bits one access is little beside the time that it takes: more are under way, where there are threads enough.
+    # For 16-bit elements one access is short compared with its latency: have more in flight if there are enough
+    # threads.
     many = lanes * _DROPOUT_PIECES
     if width == lanes == VECTOR_BYTES // 2 and 2 * count >= many * _MANY:
         lanes = many

@@ -1,8 +1,8 @@
-"""The kernels that keep signs of numbers, one bit per number, and that select by such bits: ReLU forward and backward.
+"""The kernels that store the signs of elements as a bit mask, and select by such bits: ReLU forward and backward.
 
-Bit c % 8, counted from the least significant, of a row's byte c // 8 belongs to column c, as in
-`np.packbits(bitorder="little")`. Arrays and steps are as in `map`; a mask's last dimension is its bytes. Where `whole`
-is 0, arrays need not be aligned: elements are then taken one by one.
+Bit c % 8, counted from the least significant, of byte c // 8 of a row belongs to column c, as in
+`np.packbits(bitorder="little")`. Arrays and steps are as in `map`; a mask's last dimension counts bytes. If `whole` is
+0, arrays need not be aligned: elements are then processed one by one.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ..specs import Kernel, KernelSpec, map_parameters
 
 
 def not_below_0(value):
-    """False where value < 0; NaN is not."""
+    """Return False if value < 0, else True, also for NaN."""
     return not value < 0.0
 
 
 def select(value, bit):
-    """value where the bit is not 0, else 0: a selection, so an infinite value gives 0, not NaN."""
+    """Return value if the bit is set, else 0; unlike a product, this gives 0, not NaN, for an infinite value."""
     if bit:
         return value
     return 0.0
 
 
 def select_lanes(choose: Any, width: int) -> Callable[..., Any]:
-    """The device function (values, bits) -> values, chosen lane by lane by the lowest `width` bits."""
+    """Return the device function (values, bits) -> values, chosen lane by lane by the lowest `width` bits."""
     if width == 1:
 
         def lanes(values, bits):
@@ -50,7 +50,7 @@ def select_lanes(choose: Any, width: int) -> Callable[..., Any]:
 
 
 def pack_bits(spec: KernelSpec) -> Kernel:
-    """One thread per byte: it reads eight columns, in accesses as wide as their alignment allows."""
+    """Return the kernel with one thread per byte: it reads eight columns, in accesses as wide as alignment allows."""
     dtype = TABLE[spec.reads[0]]
     io, mask = accessors(dtype, 8, spec.width * dtype.itemsize), accessors(TABLE["uint8"], 1, 1)
     load, load_lanes, offsets, unravel = io.load, io.load_lanes, io.offsets, io.unravel
@@ -80,9 +80,10 @@ def pack_bits(spec: KernelSpec) -> Kernel:
 
 
 def select_bits(spec: KernelSpec) -> Kernel:
-    """One thread per access, up to 16 bytes: its 1, 2, 4 or 8 columns have their bits in one byte.
+    """Return the kernel with one thread per access of up to 16 bytes, for 1, 2, 4 or 8 columns.
 
-    Columns are a multiple of those in an access; else an access is one element.
+    The bits of an access are in one byte. The number of columns is a multiple of the access width; otherwise an access
+    is one element.
     """
     dtype = TABLE[spec.reads[0]]
     width = spec.width
@@ -117,10 +118,10 @@ _MAKERS = {f.__name__: f for f in (pack_bits, select_bits)}
 
 
 def make(spec: KernelSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return _MAKERS[spec.algorithm](spec)
 
 
 def parameters(spec: KernelSpec) -> list[tuple[str, Any]]:
-    """Return the kernel's parameters: see `runtime.kernel_code`."""
+    """Return the kernel's parameters, in the form of `runtime.kernel_code`."""
     return map_parameters(spec, 1, 3, has_words=False)

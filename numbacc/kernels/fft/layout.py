@@ -1,16 +1,17 @@
-"""The kernels that bring arrays into and out of the form in which a Fourier transform is computed.
+"""The kernels that convert arrays to and from the layout in which a Fourier transform is computed.
 
-In one pass they convert real numbers to complex ones (or drop imaginary parts), integers and 16-bit floats to the
-dtype of the transform, cut off or pad with zeros, conjugate, scale, and change strides: each target element is
-the source's with the same coordinates, or 0 where the source is shorter.
+In one pass they convert real numbers to complex ones (or drop imaginary parts), convert integers and 16-bit floats to
+the dtype of the transform, truncate or pad with zeros, conjugate, scale, and change strides. Each target element is
+the source's element with the same coordinates, or 0 where the source is shorter.
 
-`straight` is for arrays that are walked alike, `tiled` for those that are transposed to each other. `hermitian` makes
-a half spectrum, in place, one that real numbers can have. As in `maps`, a kernel only indexes, loads, calls and stores;
-what it calls is put together here from the spec. Numbers of a complex array are its real and imaginary parts in turn.
-Where `whole` is 0, arrays need not be aligned: these parts are then taken one by one.
+`straight` is for arrays with the same memory order, `tiled` for arrays that are transposed relative to each other.
+`hermitian` makes a half spectrum Hermitian in place, as that of a real signal is. As in `map`, a kernel only indexes,
+loads, calls and stores; the functions that it calls are put together here from the spec. The numbers of a complex
+array are its real and imaginary parts alternately. If `whole` is 0, arrays need not be aligned: these parts are then
+processed one by one.
 
-Blocks go backwards, the first one through an array's end: what cuFFT wrote last is still in the L2 cache then, and
-what it reads first is written last.
+Blocks run backwards, with the first block at an array's end: the data that cuFFT wrote last is then still in the L2
+cache, and the data that cuFFT will read first is written last.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ Function = Callable[..., Any]
 
 
 def _reciprocal(real: Any) -> Function:
-    """count -> 1/count."""
+    """Return the function count -> 1/count."""
     one = real(1)
     return lambda count: one / real(count)
 
 
 def _reciprocal_root(real: Any) -> Function:
-    """count -> 1/√count."""
+    """Return the function count -> 1/√count."""
     one = real(1)
     return lambda count: one / math.sqrt(real(count))
 
 
 def _one(real: Any) -> Function:
-    """count -> 1."""
+    """Return the function count -> 1."""
     one = real(1)
     return lambda count: one
 
 
-#: What values are multiplied with, given the number of points of the transform.
+#: The factor of values, given the number of points of the transform.
 SCALES = {"": _one, "reciprocal": _reciprocal, "reciprocal root": _reciprocal_root}
 
 
@@ -58,7 +59,7 @@ def _everywhere(coordinates, inside):
 
 
 def _within(dimension: int) -> Function:
-    """A function that tells whether the source contains coordinates, in this dimension and all before it."""
+    """Return a function that checks whether coordinates are inside the source, up to this dimension."""
     device = cuda.jit(device=True)
     before = _within(dimension - 1) if dimension else device(_everywhere)
 
@@ -70,7 +71,7 @@ def _within(dimension: int) -> Function:
 
 
 def _joined(functions: Sequence[Function]) -> Function:
-    """A function that gives the tuples of several of the same three arguments as one."""
+    """Return a function that concatenates the tuples that several functions of the same three arguments return."""
     if len(functions) == 1:
         return functions[0]
     half = len(functions) // 2
@@ -84,7 +85,7 @@ def _joined(functions: Sequence[Function]) -> Function:
 
 
 def _in_turn(functions: Sequence[Function]) -> Function:
-    """A function that calls several with the same three arguments."""
+    """Return a function that calls several functions with the same three arguments."""
     if len(functions) == 1:
         return functions[0]
     half = len(functions) // 2
@@ -99,7 +100,7 @@ def _in_turn(functions: Sequence[Function]) -> Function:
 
 
 def _always(function: Function) -> Function:
-    """A function of three arguments that ignores a fourth."""
+    """Return a function of three arguments that ignores a fourth."""
 
     def call(x, y, z, flag):
         return function(x, y, z)
@@ -109,7 +110,7 @@ def _always(function: Function) -> Function:
 
 
 def _either(first: Function, second: Function) -> Function:
-    """A function of three arguments that calls the first where a fourth is not 0, else the second."""
+    """Return a function of three arguments that calls the first if a fourth is not 0, else the second."""
 
     def call(x, y, z, flag):
         return first(x, y, z) if flag else second(x, y, z)
@@ -119,7 +120,7 @@ def _either(first: Function, second: Function) -> Function:
 
 
 def _converter(spec: RepackSpec, real: Any, lane: int) -> Function:
-    """(numbers of the source, factor of real and of imaginary parts) -> the numbers of one target element."""
+    """Return (source's numbers, factors of real and of imaginary parts) -> the numbers of one target element."""
     zero, at = real(0), lane * spec.source_parts
     behind = at + 1
 
@@ -145,7 +146,7 @@ def _kept(numbers, coordinates, inside):
 
 
 def _dropper(spec: RepackSpec, real: Any) -> Function:
-    """A function that drops the imaginary part of a complex number that lies at an end of the halved dimension."""
+    """Return a function that drops imaginary parts of elements at the ends of the halved dimension."""
     zero, (dimension, ends) = real(0), spec.ends
 
     def drop_first(numbers, coordinates, inside):
@@ -159,12 +160,12 @@ def _dropper(spec: RepackSpec, real: Any) -> Function:
 
 
 class _Parts:
-    """The device functions that all kernels here are made of.
+    """The device functions that all kernels here use.
 
     Attributes:
-        read: (addresses, coordinates, (steps, lengths of the source, factors)) -> numbers of `lanes` target elements.
-        write: (addresses, offsets, numbers): stores as many.
-        read_any, write_any: the same, given whether the accesses are aligned; those that are not go one by one.
+        read: (addresses, coordinates, (strides, lengths of the source, factors)) -> numbers of `lanes` target elements.
+        write: (addresses, offsets, numbers) stores this many elements.
+        read_any, write_any: the same, with a flag for aligned accesses; if it is 0, they access numbers one by one.
         factors: count -> the factors of real and imaginary parts.
         unravel, offsets: as in `operands.accessors`.
     """
@@ -217,10 +218,10 @@ class _Parts:
 
 
 def straight(spec: RepackSpec) -> Kernel:
-    """`pieces` groups of `lanes` neighbouring elements per thread, the groups a block's width apart.
+    """Return the kernel in memory order: a thread handles `pieces` groups of `lanes` adjacent elements.
 
-    All its loads are under way before the first is used, which is what keeps memory busy. The last dimension of
-    `shape` and `inside`, and the steps along it, count groups.
+    The groups are a block's width apart. All loads are in flight before the first is used, which keeps memory busy. The
+    last dimension of `shape` and `inside`, and the strides along it, count groups.
     """
     parts, device, pieces = _Parts(spec), cuda.jit(device=True), spec.pieces
     read, write, unravel, offsets, factors_of = parts.read, parts.write, parts.unravel, parts.offsets, parts.factors
@@ -277,15 +278,15 @@ def straight(spec: RepackSpec) -> Kernel:
 
 
 def tiled(spec: RepackSpec) -> Kernel:
-    """Square tiles turn around in shared memory: the source has consecutive rows, the target consecutive columns.
+    """Return the kernel that transposes square tiles in shared memory, from consecutive rows to consecutive columns.
 
-    The last two dimensions are those of the tiles. Numbers are converted on their way in.
+    The last two dimensions are those of the tiles. Numbers are converted when they are loaded.
     """
     parts = _Parts(spec)
     read, write, unravel, offsets, factors_of = parts.read, parts.write, parts.unravel, parts.offsets, parts.factors
     read_any, write_any = parts.read_any, parts.write_any
     real, many = parts.real, spec.target_parts
-    # One more, so that the threads that read a column of the tile meet different banks.
+    # The padding avoids bank conflicts: threads that read a column of the tile access different banks.
     pitch, step = TILE + 1, MAX_THREADS // TILE
 
     def put(tile, coordinates, numbers):
@@ -331,9 +332,9 @@ def tiled(spec: RepackSpec) -> Kernel:
 
 
 def _opposite(dimension: int) -> Function:
-    """A function that gives the coordinates of the opposite frequencies, in this dimension and all before it.
+    """Return a function that computes the coordinates of the opposite frequencies, up to this dimension.
 
-    Of length n, k has n - k opposite it, 0 itself; dimensions whose length is given as 0 stay as they are.
+    For length n, the opposite of k is n - k, and of 0 it is 0. Dimensions whose length is given as 0 are unchanged.
     """
     device = cuda.jit(device=True)
 
@@ -354,9 +355,9 @@ def _opposite(dimension: int) -> Function:
 
 
 def hermitian(spec: RepackSpec) -> Kernel:
-    """In place, X[k] = (X[k] + conj X[-k]) / 2 where `shape` reaches: two elements per thread, those of k and -k.
+    """Return the kernel that computes X[k] = (X[k] + conj X[-k]) / 2 in place, for k inside `shape`.
 
-    `inside` holds the dimensions' lengths, 0 for those in which k is kept.
+    Each thread handles two elements, those of k and -k. `inside` holds the dimensions' lengths, or 0 where k is kept.
     """
     parts = _Parts(spec)
     real, load_factors, read_any, write_any = parts.real, parts.factors, parts.read_any, parts.write_any
@@ -384,12 +385,12 @@ _MAKERS = {f.__name__: f for f in (straight, tiled, hermitian)}
 
 
 def make(spec: RepackSpec) -> Kernel:
-    """The kernel that `spec` describes, as a Python function ready to be compiled or simulated."""
+    """Return the kernel that `spec` describes, as a Python function ready to be compiled or simulated."""
     return _MAKERS[spec.algorithm](spec)
 
 
 def parameters(spec: RepackSpec) -> list[tuple[str, Any]]:
-    """The parameters of `make(spec)`, see `kernel_code.parameters`: steps count numbers, not complex ones."""
+    """Return the parameters of `make(spec)`, as in `kernel_code.parameters`; strides count real numbers."""
     integer = "int64" if spec.wide else "int32"
     return [
         ("uint64", 1),

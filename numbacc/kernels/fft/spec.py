@@ -1,4 +1,4 @@
-"""The description of a kernel that converts arrays to and from the layout of a Fourier transform."""
+"""The spec of a kernel that converts arrays to and from the layout of a Fourier transform."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class _RepackFields(NamedTuple):
 
 
 class RepackSpec(_RepackFields, Spec):
-    """All that decides the code of a kernel of `repack`.
+    """Everything that determines the code of a kernel of `layout`.
 
     Attributes:
         algorithm: "straight", "tiled" or "hermitian".
-        source, target: names of the dtypes of the arrays' numbers; a complex number is two of them.
-        source_parts, target_parts: 1 where an array is real, 2 where it is complex.
+        source, target: names of the dtypes of the arrays' numbers; a complex element has two of them.
+        source_parts, target_parts: 1 if an array is real, 2 if it is complex.
         source_bytes, target_bytes: width of one load or store.
-        lanes: neighbouring elements that are taken together.
-        pieces: how many times so many one thread of `straight` takes.
-        scale: what values are multiplied with: "" for nothing, a key of `layout.SCALES`.
-        conjugate: whether imaginary parts change their sign.
-        padded: whether the target is longer than the source somewhere, and zero there.
-        rank: dimensions; of `tiled` at least 3.
+        lanes: adjacent elements that are handled together.
+        pieces: number of such groups for one thread of `straight`.
+        scale: the factor of values: "" for none, or a key of `layout.SCALES`.
+        conjugate: True if imaginary parts change their sign.
+        padded: True if the target is longer than the source along an axis, and zero there.
+        rank: number of dimensions, at least 3 for `tiled`.
         wide: as in `KernelSpec`.
         ends: where imaginary parts are dropped: (the halved dimension, 1 for its first element, 2 for both), or empty.
     """
@@ -48,10 +48,10 @@ class RepackSpec(_RepackFields, Spec):
     module = "kernels/fft/layout"
 
     def described(self, launch: str) -> str:
-        """As in `Spec`."""
+        """Return the kernel's description."""
         return self.algorithm
 
     @property
     def needs_alignment(self) -> bool:
-        """As in `KernelSpec`."""
+        """True if accesses are wider than a number, so that arrays should be aligned."""
         return self.source_bytes > TABLE[self.source].itemsize or self.target_bytes > TABLE[self.target].itemsize

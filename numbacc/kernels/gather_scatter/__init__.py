@@ -1,1 +1,1 @@
-"""Kernels that copy what indices select, and that add gradients back to it."""
+"""Kernels that gather elements by index, and that scatter-add their gradients."""

@@ -1,7 +1,7 @@
-"""The kernel that copies elements which indices name: y[i, j] = x[i, index[i, j]], along an axis of x.
+"""The kernel that gathers elements by index: y[i, j] = x[i, index[i, j]], along an axis of x.
 
-Arrays and steps are as in `map`; x's own steps leave that axis out. Where `whole` is 0, arrays need not be aligned:
-elements are then taken one by one.
+Arrays and steps are as in `map`; the strides of x omit that axis. If `whole` is 0, arrays need not be aligned: elements
+are then processed one by one.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from ..specs import Kernel, KernelSpec, map_parameters
 
 
 def inside_or(value, is_inside, other):
-    """value where it is one, else the other."""
+    """Return value if it is inside, else the other."""
     return value if is_inside else other
 
 
 def gather(spec: KernelSpec) -> Kernel:
-    """One thread for each of the first `span` columns' accesses, and for those that lie so many behind each.
+    """Return the kernel with one thread for each access of the first `span` columns, and for later ones `span` apart.
 
-    Its loads are all under way before the first is used. The axis has `length` elements, `apart` from each other.
-    Negative indices count from its end. What an index beyond it names is the scalar argument.
+    All loads of a thread are in flight before the first is used. The axis has `length` elements, which are `apart`
+    elements apart. Negative indices count from its end. The scalar argument replaces elements whose index is out of
+    range.
     """
     dtype, index = TABLE[spec.reads[0]], TABLE[spec.reads[1]]
     io = operands((dtype,), spec.lanes, spec.width, spec.compute)
@@ -60,10 +61,10 @@ def gather(spec: KernelSpec) -> Kernel:
 
 
 def make(spec: KernelSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return gather(spec)
 
 
 def parameters(spec: KernelSpec) -> list[tuple[str, Any]]:
-    """Return the kernel's parameters: see `runtime.kernel_code`."""
+    """Return the kernel's parameters, in the form of `runtime.kernel_code`."""
     return map_parameters(spec, 1, 6)

@@ -1,18 +1,18 @@
-"""How the rows of dy are brought back to where indices took them from: lists, keys, and how each kernel walks arrays.
+"""The gradient of gathers: how rows of dy are added to the elements of dx that they came from.
 
-Nothing here depends on what the indices are, nor on which GPU it is: a graph that was captured adds up what the indices
-of each launch name, and results have the same bits on all GPUs.
+Nothing here depends on the indices' values or on the GPU: a captured graph uses the indices of each launch, and results
+are bitwise equal on all GPUs.
 
-* Of up to `_FEW` indices for an element of dx each of its threads looks through them all: one launch, which reads dy
+* If at most `_FEW` indices can select an element of dx, each thread searches all of them: one launch, which reads dy
   and writes dx once.
-* Of more, the list of all is sorted by 10 bits a pass at most, three launches and a scan's for each, two for up to a
-  million keys; `bounds` finds each key's segment. Of a list of n that moves about 24 n bytes a pass, beside 8 bytes for
-  each key and 4 for each of up to 2^20 counts.
-* Of rows that are many times a chunk's there are chunks of 64 rows, of 64 of those, and so on: as many levels as leave
-  256 chunks at most on top, a launch each. Their sums take a 64th of dy's elements in scratch memory, in the dtype that
-  is computed in; only those of chunks of one key are written.
-* Last, one launch adds up every element of dx. Threads side by side take 16 bytes each of what is contiguous in dx and
-  dy, blocks below each other elements of dx that lie apart.
+* Otherwise the list of all indices is sorted by at most 10 bits per pass, with two launches and those of a scan for
+  each pass; a million keys need two passes. `bounds` then finds each key's segment. For a list of n entries, a pass
+  moves about 24 n bytes, plus 8 bytes for each key and 4 for each of up to 2^20 counts.
+* If there are many times more rows than a chunk has, there are chunks of 64 rows, of 64 chunks, and so on: as many
+  levels as leave at most 256 chunks on top, with one launch per level. Their sums take a 64th of dy's elements in
+  scratch memory, in the compute dtype; only the sums of chunks with a single key are written.
+* Last, one launch sums every element of dx. Adjacent threads handle 16 bytes each of the contiguous elements of dx and
+  dy; the y dimension of the grid handles the elements of dx that are not adjacent.
 """
 
 from __future__ import annotations
@@ -36,27 +36,28 @@ from ..scan.launch import ScanExecutable, ScanTask
 from ..scan.spec import SCANS
 from .spec import DIGIT_BITS, ScatterSpec, SortSpec
 
-#: Indices that a thread looks through, at most.
+#: The most indices that a thread searches.
 _FEW = 32
-#: A chunk is so many rows, or chunks one level below, as a power of two; where there are `_TOP` times so many chunks
-#: there are chunks of chunks.
+#: The base-2 logarithm of a chunk's size, in rows or in chunks one level below. If there are at least `_TOP` times that
+#: many chunks, there is a level of larger chunks above them.
 BITS, _TOP = 6, 4
-#: Blocks that sort a list, at most, of at least so many entries each.
+#: The most blocks that sort a list, and the least number of entries for each.
 _BLOCKS, _TILE = 1024, 256
-#: Bits of a digit, at most.
+#: The most bits of a digit.
 _DIGIT = DIGIT_BITS
 
 
 class Scatter(NamedTuple):
-    """Which entries of a list an element of dx is the sum of. Steps are in elements.
+    """The entries of a list that contribute to an element of dx. Strides are in elements.
 
     Attributes:
         listed: the shape of the list.
-        dy, indices: the steps along it to an entry's elements of dy, and to its index.
-        keys: the steps of the number that the index, times `apart`, is added to.
-        apart: what 1 of an index is worth.
-        numbers: how many numbers there are so.
-        beside: the steps of (dy, indices, number) along dx's axes: an element is the sum of the entries of its number.
+        dy, indices: the strides along it of an entry's elements of dy, and of its index.
+        keys: the strides of the number to which the index, times `apart`, is added.
+        apart: the factor of an index in the resulting number.
+        numbers: how many different numbers result.
+        beside: the strides of (dy, indices, number) along dx's axes: an element is the sum of the entries of its
+            number.
     """
 
     listed: tuple[int, ...]
@@ -69,17 +70,17 @@ class Scatter(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """How many the list has."""
+        """Number of entries of the list."""
         return prod(self.listed)
 
 
 class Sorting(NamedTuple):
-    """How a list is sorted.
+    """The parameters of sorting a list.
 
     Attributes:
-        tile, blocks: entries that a block takes, and blocks.
-        shifts: of each pass, how many bits lie below its digit.
-        bins: how many digits there are.
+        tile, blocks: entries per block, and number of blocks.
+        shifts: for each pass, the number of bits below its digit.
+        bins: number of different digits.
     """
 
     tile: int
@@ -97,8 +98,8 @@ class ScatterRows(NamedTuple):
     """A grid over dx, or over chunks' sums.
 
     Attributes:
-        merged: the dimensions, at least two, and each operand's steps.
-        width: elements of the last that a thread takes.
+        merged: the dimensions, at least two, and each operand's strides.
+        width: elements of the last dimension that a thread handles.
     """
 
     merged: Merged
@@ -111,12 +112,12 @@ class ScatterRows(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return prod(self.outer)
 
     @property
     def columns(self) -> int:
-        """Their length."""
+        """Length of a row."""
         return self.merged.shape[-1]
 
     @property
@@ -126,23 +127,23 @@ class ScatterRows(NamedTuple):
 
 
 def is_few(line: Scatter) -> bool:
-    """True if threads are to look through the list."""
+    """Return True if threads should search the list."""
     return line.entries <= _FEW
 
 
 def sorting(count: int, numbers: int) -> Sorting:
-    """How so many entries are sorted by keys from 0 to `numbers`."""
+    """Return the parameters of sorting this many entries by keys from 0 to `numbers`."""
     bits = numbers.bit_length()
     passes = -(-bits // _DIGIT)
     digit = -(-bits // passes)
     blocks = min(-(-count // _TILE), _BLOCKS)
-    # Whole warps of entries, so that only the last is not full.
+    # Tiles are whole warps of entries, so that only the last warp is incomplete.
     tile = -(-count // (blocks * WARP)) * WARP
     return Sorting(tile, -(-count // tile), tuple(range(0, bits, digit)), 1 << digit)
 
 
 def levels(count: int) -> list[int]:
-    """How many chunks there are of a list, level by level."""
+    """Return the number of chunks of a list, level by level."""
     found: list[int] = []
     while count >> BITS >= _TOP:
         count >>= BITS
@@ -151,7 +152,7 @@ def levels(count: int) -> list[int]:
 
 
 def in_c_order(scatter: Scatter) -> Merged:
-    """The list's dimensions, merged, with the steps of (indices, dy, key)."""
+    """Return the list's merged dimensions, with the strides of (indices, dy, key)."""
     steps = (row_major_strides(scatter.listed, 1), scatter.indices, scatter.dy, scatter.keys)
     merged = merge_dimensions(scatter.listed, steps, 1, leader=0)
     return merged._replace(strides=merged.strides[1:])
@@ -160,12 +161,12 @@ def in_c_order(scatter: Scatter) -> Merged:
 def over_few(
     shape: Sequence[int], line: Scatter, out: Sequence[int], size: int, alignments: Sequence[int]
 ) -> ScatterRows:
-    """For `scatter_few`: the steps of (dy, indices, number, dx).
+    """Return the grid of `scatter_few`, with the strides of (dy, indices, number, dx).
 
     Args:
-        shape: dx's.
+        shape: the shape of dx.
         line: the list.
-        out: dx's steps.
+        out: the strides of dx.
         size: bytes of an element.
         alignments: the addresses of dy and dx modulo 16.
     """
@@ -178,7 +179,7 @@ def over_few(
 def over_rows(
     shape: Sequence[int], whole: Scatter, out: Sequence[int], size: int, alignments: Sequence[int]
 ) -> ScatterRows:
-    """For `scatter_rows`, as `over_few`: the steps of (dy, chunks' sums, number, dx)."""
+    """Return the grid of `scatter_rows`, with the strides of (dy, chunks' sums, number, dx); see `over_few`."""
     dy, _, number = whole.beside
     merged = _two(merge_dimensions(shape, (dy, number, out), 1, leader=2))
     dy, number, target = merged.strides
@@ -190,12 +191,12 @@ def over_rows(
 
 
 def sums_of(rows: ScatterRows) -> int:
-    """How many sums a chunk has: one for each element of dx that has a given number."""
+    """Return how many sums a chunk has: one for each element of dx with the same number."""
     return prod(n for n, step in zip(rows.merged.shape, rows.merged.strides[2], strict=True) if not step)
 
 
 def over_chunks(rows: ScatterRows, chunks: int) -> ScatterRows:
-    """For `scatter_chunks`, given what `over_rows` says: the steps of (dy, sums below, chunk, sums)."""
+    """Return the grid of `scatter_chunks`, given `over_rows`: the strides of (dy, sums below, chunk, sums)."""
     shape, (dy, part, number, _) = rows.merged
     kept = [d for d, step in enumerate(number) if not step]
     lengths, dy, part = (tuple([steps[d] for d in kept]) for steps in (shape, dy, part))
@@ -206,12 +207,12 @@ def over_chunks(rows: ScatterRows, chunks: int) -> ScatterRows:
 
 
 def bounds_grid(numbers: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Blocks and threads, one for each number and one more."""
+    """Return blocks and threads, with one thread for each number and one more."""
     return (-(-(numbers + 1) // MAX_THREADS), 1), (MAX_THREADS, 1)
 
 
 def _two(merged: Merged) -> Merged:
-    """At least two dimensions, since kernels unravel at least one."""
+    """Return the dimensions extended to at least two, as kernels unravel at least one."""
     if len(merged.shape) > 1:
         return merged
     return Merged((1, *merged.shape), tuple((0, *step) for step in merged.strides))
@@ -220,7 +221,7 @@ def _two(merged: Merged) -> Merged:
 def _width(
     columns: int, walked: Sequence[tuple[int, ...]], listed: Sequence[int], size: int, alignments: Sequence[int]
 ) -> int:
-    """Elements of an access, where those of dy and dx are next to each other and aligned everywhere."""
+    """Return how many elements an access has, if they are adjacent and aligned throughout dy and dx; else 1."""
     if any(step[-1] != 1 for step in walked):
         return 1
     distances = (columns, *(n for step in walked for n in step[:-1]), *listed)
@@ -235,11 +236,11 @@ _DY, _INDICES, _OUT, _SCRATCH = range(4)
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class ScatterTask(Task):
-    """The gradient with respect to an array whose elements indices named. The inputs are dy and the indices.
+    """The gradient with respect to an array that was gathered from by index. The inputs are dy and the indices.
 
     Attributes:
-        length: how many elements the axis has; indices from -length to length - 1 count.
-        line: for each element of dx the list of the indices that could name it.
+        length: number of elements of the axis; indices from -length to length - 1 are valid.
+        line: for each element of dx, the list of the indices that could select it.
         whole: the list of all indices.
     """
 
@@ -250,15 +251,15 @@ class ScatterTask(Task):
 
     @property
     def is_empty(self) -> bool:
-        """True where dx has no elements."""
+        """True if dx has no elements."""
         return not self.outputs[0].size
 
 
 class _Launch(NamedTuple):
-    """A launch.
+    """A launch and its arrays.
 
     Attributes:
-        order: it.
+        order: the launch.
         operands: the numbers of its arrays.
     """
 
@@ -267,7 +268,7 @@ class _Launch(NamedTuple):
 
 
 class ScatterExecutable(Passes):
-    """Such a gradient, ready for arrays laid out as its task says, wherever they start."""
+    """The gradient of a gather, ready for arrays with the layouts of its task and any alignment."""
 
     task: ScatterTask
 
@@ -284,7 +285,7 @@ class ScatterExecutable(Passes):
             self._plan()
 
     def _plan(self) -> None:
-        """How the list is sorted, and what lies in scratch memory: (keys, offsets) twice, counts, bounds, sums."""
+        """Decide how to sort, and the contents of scratch memory: (keys, offsets) twice, counts, bounds, sums."""
         whole, scratch = self.task.whole, Scratch()
         self._sorting, self._levels = sorting(whole.entries, whole.numbers), levels(whole.entries)
         rows = self._rows((0, 0, 0))
@@ -297,7 +298,7 @@ class ScatterExecutable(Passes):
         self._lists = [(pairs[k], pairs[k + 1]) for k in range(0, len(pairs), 2)]
         self._sums = _SCRATCH + scratch.part(TABLE[self.task.compute].itemsize * sums) if sums else ABSENT
         self._scratch = scratch
-        #: The scan of the counts, behind every `count`.
+        #: The scan of the counts, after each `count`.
         self._scan = ScanExecutable(_scan_of(counts, size, self.device))
 
     def _rows(self, key: Sequence[int]) -> ScatterRows:
@@ -307,7 +308,7 @@ class ScatterExecutable(Passes):
     # ------------------------------------------------------------ launches
 
     def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
-        """The launches for arrays aligned so, but for the scans."""
+        """Return the launches for arrays with this alignment, without the scans."""
         return [launch.order for launch in self._launches(key)]
 
     def _launches(self, key: tuple[int, ...]) -> list[_Launch]:
@@ -325,7 +326,7 @@ class ScatterExecutable(Passes):
         moved: int = 0,
         pairs: tuple[tuple[int, ...], ...] = (),
     ) -> _Launch:
-        """A launch on arrays of these numbers, the last of them `moved` bytes further."""
+        """Return a launch on arrays of these numbers, the last of them at an offset of `moved` bytes."""
         alignment = tuple([key[k] if 0 <= k < len(key) else 0 for k in operands])
         pointers = tuple([(k, moved if k == len(operands) - 1 else 0) for k in range(len(operands))])
         return _Launch(LaunchOrder(kernel, self.device, *grid, alignment, pointers, tuple(constants), pairs), operands)
@@ -359,7 +360,7 @@ class ScatterExecutable(Passes):
         )
 
     def _sorted(self, key: tuple[int, ...]) -> list[_Launch]:
-        """The list in the order of keys, and where each key's entries begin in it."""
+        """Return the launches that sort the list by keys, and find where each key's entries begin in it."""
         whole, sort, wide, found = self.task.whole, self._sorting, self._wide, []
         index, before = info(self.inputs[_INDICES].dtype).name, [_INDICES]
         entries = in_c_order(whole)
@@ -373,7 +374,7 @@ class ScatterExecutable(Passes):
             for algorithm, operands in arrays.items():
                 kernel = SortSpec(algorithm, index, rank, wide)
                 found.append(self._launch_of(kernel, key, sort.grid, operands, constants))
-            # From now on keys and offsets are there.
+            # From here on, keys and offsets are available.
             index, before, entries = "", [*after], Merged((whole.entries,), ((0,), (0,), (0,)))
         grid = bounds_grid(whole.numbers)
         kernel = SortSpec("bounds", "", 1, wide)
@@ -381,7 +382,7 @@ class ScatterExecutable(Passes):
         return found
 
     def _added(self, key: tuple[int, ...]) -> list[_Launch]:
-        """The sums of chunks, level by level, and those of the segments."""
+        """Return the launches that sum chunks, level by level, and then segments."""
         rows, bits, found = self._rows(key), BITS, []
         each = sums_of(rows)
         keys, offsets = self._lists[(len(self._sorting.shifts) - 1) % len(self._lists)]
@@ -407,11 +408,11 @@ class ScatterExecutable(Passes):
     # ------------------------------------------------------------ together
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
-        """As in `Passes`."""
+        """Return the arrays' addresses modulo 16 for each pass."""
         return [launch.order.alignment for launch in self._launches(key)]
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
-        """As in `Passes`, with a scan behind every count."""
+        """Return the executable, with a scan after each `count`."""
         if self._is_few:
             return super()._executable(key, orders)
         steps = []
@@ -423,12 +424,12 @@ class ScatterExecutable(Passes):
 
 
 def _rank(shape: Sequence[int]) -> int:
-    """The rank of kernels for so many dimensions."""
+    """Return the rank of kernels for this many dimensions."""
     return next(rank for rank in RANKS if rank >= len(shape))
 
 
 def _filled(merged: Merged, rank: int) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """Each operand's steps and the lengths, behind as many dimensions of length 1 as make up the rank."""
+    """Return each operand's strides and the lengths, padded in front with dimensions of length 1 up to the rank."""
     more = rank - len(merged.shape)
     return [(*(0,) * more, *step) for step in merged.strides], (*(1,) * more, *merged.shape)
 
@@ -438,7 +439,7 @@ def _flat(steps: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _scan_of(count: int, size: int, device: int) -> ScanTask:
-    """The sums of so many counts up to each, in place."""
+    """Return the task of an inclusive sum of this many counts, in place."""
     name = f"int{8 * size}"
     counts = layout((count,), (size,), TABLE[name].numpy, device)
     own = view(0, 0, counts.strides, counts.shape)

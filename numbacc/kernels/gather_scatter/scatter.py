@@ -1,21 +1,22 @@
-"""The kernels that add up, for each element of dx, the rows of dy that were taken from there.
+"""The kernels that sum, for each element of dx, the rows of dy that belong to it.
 
-`scatter_few` is for few indices: a thread looks through all that could name its element, and adds what does.
+`scatter_few` is for few indices: a thread searches all indices that could select its element, and adds those that do.
 
-The others have the list of all rows sorted (see `sort`): those of one element are a segment of it, in their order.
-A segment may be all of the list, where one token is most of a text. So that no thread adds up a million rows, the list
-is also cut into chunks of 64 rows, of 64 chunks, and so on, wherever segments end:
+The others need the list of all rows sorted (see `sort`): the rows of one element are a segment of it, in their original
+order. A segment may be the whole list, if one token makes up most of a text. So that no thread adds a million rows, the
+list is also cut into chunks of 64 rows, of 64 chunks, and so on, independent of segments:
 
     level 2   [                    chunk                    ]
     level 1   [  chunk  ][  chunk  ][  chunk  ][  chunk  ]...
     rows      ..........aaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbcc
 
-`scatter_chunks` writes the sum of each chunk that is one element's alone, level by level; chunks of several elements
-nobody needs. `scatter_rows` has a thread walk the segment of its element: at each place by the widest chunk that begins
-there and ends in the segment, by single rows at both ends. Of n rows of one element it takes about 126 steps a level.
+`scatter_chunks` writes the sum of each chunk that belongs to one element alone, level by level; chunks of several
+elements are not needed. In `scatter_rows` a thread steps through the segment of its element: at each position it adds
+the widest chunk that begins there and ends in the segment, and single rows at both ends. For n rows of one element it
+takes about 126 steps per level.
 
-Which chunks there are follows from the list's length, which are added from the segment's bounds: the order of addition
-is that of the list, whatever runs when.
+The list's length determines the chunks, and the segment's bounds determine which of them are added. Thus the order of
+addition is that of the list, independent of timing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from .spec import ScatterSpec
 
 
 def _tools(spec: ScatterSpec) -> SimpleNamespace:
-    """What the kernels are written with."""
+    """Return the intrinsics that the kernels use."""
     words = operands((TABLE[spec.word],), 1, 1)
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
     return SimpleNamespace(
@@ -56,9 +57,10 @@ def _tools(spec: ScatterSpec) -> SimpleNamespace:
 
 
 def scatter_few(spec: ScatterSpec) -> Kernel:
-    """A thread for `width` elements of dx, each `number` along its axis, of `length`; `count` indices for each.
+    """Return the kernel with a thread for `width` elements of dx, for at most a few indices per element.
 
-    Where `whole` is 0, arrays need not be aligned: elements are then moved one by one.
+    The elements have position `number` along the axis, whose length is `length`; `count` indices could select each. If
+    `whole` is 0, arrays need not be aligned: elements are then moved one by one.
     """
     io, width = _tools(spec), spec.width
     offsets, unravel, nothing, join, merge = io.offsets, io.unravel, io.nothing, io.join, io.merge
@@ -97,16 +99,16 @@ def scatter_few(spec: ScatterSpec) -> Kernel:
 
 @cuda.jit(device=True)
 def four(first, step, last):
-    """Four numbers from the first on, `step` apart; instead of those behind number `last` that one."""
+    """Return four numbers starting at `first`, `step` apart; those after number `last` are replaced by it."""
     return first, first + step * min(1, last), first + step * min(2, last), first + step * last
 
 
 def _walking(spec: ScatterSpec, io: SimpleNamespace) -> Any:
-    """The device function (ins, start, part, here, end, count, apart, top, whole) -> the sum of the list's rows from
-    `here` to `end`.
+    """Return the device function that sums the list's rows from `here` to `end`.
 
-    Of a row it takes what lies `start` elements behind its offset, of a chunk's sum what lies `part` behind; these are
-    `apart` from each other, those of level 1 first. Chunks of 2^top rows are the widest.
+    Its arguments are (ins, start, part, here, end, count, apart, top, whole). It reads a row's elements `start`
+    elements after the row's offset, and a chunk's sum `part` elements after the chunk's start. Chunks' sums are `apart`
+    elements apart, with those of level 1 first. The widest chunks have 2^top rows.
     """
     width, bits, load_words, reduce_lanes, join = spec.width, spec.bits, io.load_words, io.reduce_lanes, io.join
     nothing, present, merge = io.nothing, io.present, io.merge
@@ -117,13 +119,13 @@ def _walking(spec: ScatterSpec, io: SimpleNamespace) -> Any:
     def walk(ins, start, part, here, end, count, apart, top, whole):
         total = nothing()
         while here < end:
-            # The widest chunk that begins here and ends in time, and how many sums lie before those of its level.
+            # Find the widest chunk that begins here and fits, and the number of sums before those of its level.
             shift, before = 0, 0
             while shift < top and here & ((each << shift) - 1) == 0 and here + (each << shift) <= end:
                 if shift > 0:
                     before += count >> shift
                 shift += bits
-            # Four of these at once, or as many as there are before what is one level up.
+            # Add four of these at once, or as many as remain before the next chunk one level up.
             last = min((end - here) >> shift, each - ((here >> shift) & (each - 1)), 4) - 1
             if shift == 0:
                 a, b, c, d = load_words((ins[1], ins[1], ins[1], ins[1]), four(here, 1, last))
@@ -140,10 +142,11 @@ def _walking(spec: ScatterSpec, io: SimpleNamespace) -> Any:
 
 
 def scatter_rows(spec: ScatterSpec) -> Kernel:
-    """A thread for `width` elements of dx, or of a chunk's sum; `number` says which segment, or which chunk.
+    """Return the kernel with a thread for `width` elements of dx, or of a chunk's sum.
 
-    Of chunks, of 2^bits times as many rows as the widest that are there, those that are one element's, which is none
-    `beyond`. Where `whole` is 0, arrays need not be aligned: elements are then moved one by one.
+    `number` selects the segment, or the chunk. For `scatter_chunks`, chunks have 2^bits times as many rows as the
+    widest existing ones, and only those are written that belong to one element, with a key below `beyond`. If `whole`
+    is 0, arrays need not be aligned: elements are then moved one by one.
     """
     io, width, bits, chunks = _tools(spec), spec.width, spec.bits, spec.algorithm == "scatter_chunks"
     offsets, unravel, load_words, walk = io.offsets, io.unravel, io.load_words, _walking(spec, io)
@@ -177,12 +180,12 @@ def scatter_rows(spec: ScatterSpec) -> Kernel:
 
 
 def make(spec: ScatterSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return scatter_few(spec) if spec.algorithm == "scatter_few" else scatter_rows(spec)
 
 
 def parameters(spec: ScatterSpec) -> Sequence[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the kernel's parameters, in the form of `kernel_code.parameters`."""
     integer, addresses = spec.word, [("uint64", len(spec.reads)), ("uint64", len(spec.writes))]
     if spec.algorithm == "scatter_few":
         walked = [(integer, (3, spec.rank + 1)), (integer, (2, spec.listed)), (integer, (1, spec.rank + 1))]

@@ -1,15 +1,16 @@
-"""The kernels that sort what indices name: (key, offset) pairs, by key, those of one key in the order they came in.
+"""The kernels that sort indices: (key, offset) pairs, by key; the sort is stable.
 
-A key is the number of the element of dx that an index names, an offset where in dy that element's share lies. Keys are
-sorted digit by digit from the lowest, as one sorts punched cards. A pass has three launches:
+A key is the number of the element of dx that an index selects; an offset is the position of that element's share in dy.
+Keys are sorted digit by digit from the lowest (a radix sort, as with punched cards). A pass has three launches:
 
-`count`    block b counts how often each digit is in its own tile of the list: counts[digit, b].
-(a scan)   counts become how many entries have lower digits, or the same in an earlier tile: where each block's begin.
-`place`    block b puts its tile's entries there, one behind the other.
+`count`    block b counts how often each digit occurs in its own tile of the list: counts[digit, b].
+(a scan)   counts become the number of entries with lower digits, or with the same digit in earlier tiles: the start of
+           each block's entries.
+`place`    block b stores its tile's entries there, one after the other.
 
-A block is a warp. It takes its tile 32 entries at a time: each thread learns which others have its digit (one
-instruction), so how many of these stand before it. Entries of one digit keep their order, nothing depends on which
-block is first, and no two threads add to one count.
+A block is a warp. It processes its tile 32 entries at a time. One instruction tells each thread which other threads
+have its digit, and thus how many of these come before it. Entries of one digit keep their order, results do not depend
+on the order of blocks, and no two threads increment the same count.
 
 `bounds` then finds, by bisection, where the entries of each key begin.
 
@@ -31,10 +32,10 @@ from .spec import DIGIT_BITS, SortSpec
 
 
 def _entries(spec: SortSpec) -> Callable[..., Any]:
-    """The device function (ins, n, steps, outer, length, apart, beyond) -> (key, offset) of entry n.
+    """Return the device function (ins, n, steps, outer, length, apart, beyond) -> (key, offset) of entry n.
 
-    Of indices the key is what its place says and `apart` times the index, which may count from the end; `beyond` where
-    it names nothing.
+    The key of an index is the number of its position plus `apart` times the index, which may count from the end. An
+    index that is out of range has the key `beyond`.
     """
     words = operands((TABLE[spec.word],), 1, 1)
     load, offsets, unravel = words.load, words.offsets, words.unravel
@@ -59,11 +60,11 @@ def _entries(spec: SortSpec) -> Callable[..., Any]:
 
 
 def _pass(spec: SortSpec) -> Kernel:
-    """`count` and `place`: a warp for each of `blocks` tiles of `tile` entries, by the digit `shift` bits up."""
+    """Return the kernel of `count` or `place`: a warp for each of `blocks` tiles, by the digit at bit `shift`."""
     places, before = spec.algorithm == "place", 1 if spec.indices else 2
     words = operands((TABLE[spec.word],), 1, 1)
     load, store, entry = words.load, words.store, _entries(spec)
-    # One more than digits: that of the threads behind the last entry.
+    # One slot more than there are digits, for the threads after the last entry.
     slots, cell = (1 << DIGIT_BITS) + 1, getattr(types, spec.word)
 
     def kernel(ins, outs, steps, outer, count, tile, blocks, shift, bins, length, apart, beyond):
@@ -101,7 +102,7 @@ def _pass(spec: SortSpec) -> Kernel:
 
 
 def _bounds(spec: SortSpec) -> Kernel:
-    """One thread for each of `numbers` keys, and one more: how many of `count` sorted keys are less."""
+    """Return the kernel with one thread for each of `numbers` keys and one more: it counts the smaller sorted keys."""
     words = operands((TABLE[spec.word],), 1, 1)
     load, store = words.load, words.store
 
@@ -121,12 +122,12 @@ def _bounds(spec: SortSpec) -> Kernel:
 
 
 def make(spec: SortSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return _bounds(spec) if spec.algorithm == "bounds" else _pass(spec)
 
 
 def parameters(spec: SortSpec) -> Sequence[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the kernel's parameters, in the form of `kernel_code.parameters`."""
     integer = spec.word
     addresses = [("uint64", len(spec.reads)), ("uint64", len(spec.writes))]
     if spec.algorithm == "bounds":

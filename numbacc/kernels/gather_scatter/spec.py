@@ -1,4 +1,4 @@
-"""The descriptions of the kernels that bring gradients back to where indices took elements from."""
+"""The specs of the kernels for the gradients of gathers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIGIT_BITS = 10
 
 
 def _word(wide: bool) -> str:
-    """The dtype of keys, offsets and counts."""
+    """Return the dtype of keys, offsets and counts."""
     return "int64" if wide else "int32"
 
 
@@ -24,13 +24,13 @@ class _SortFields(NamedTuple):
 
 
 class SortSpec(_SortFields, Spec):
-    """All that decides the code of a kernel of `sort`.
+    """Everything that determines the code of a kernel of `sort`.
 
     Attributes:
         algorithm: "count", "place" or "bounds".
-        indices: name of the dtype of the indices that keys are made of; "" where keys are there.
+        indices: name of the dtype of the indices that keys are computed from; "" if keys already exist.
         rank: dimensions of the indices.
-        wide: as in `KernelSpec`; keys and offsets have 64 bits then.
+        wide: as in `KernelSpec`; keys and offsets then have 64 bits.
     """
 
     __slots__ = ()
@@ -43,18 +43,18 @@ class SortSpec(_SortFields, Spec):
 
     @property
     def compute(self) -> str:
-        """As in `KernelSpec`."""
+        """Name of the dtype that the kernel computes in."""
         return self.word
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
+        """Names of the inputs' dtypes."""
         entries = (self.indices,) if self.indices else (self.word,) if self.algorithm != "place" else (self.word,) * 2
         return (*entries, self.word) if self.algorithm == "place" else entries
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
+        """Names of the outputs' dtypes."""
         return (self.word,) * (2 if self.algorithm == "place" else 1)
 
 
@@ -71,7 +71,7 @@ class _ScatterFields(NamedTuple):
 
 
 class ScatterSpec(_ScatterFields, Spec):
-    """All that decides the code of a kernel of `scatter`.
+    """Everything that determines the code of a kernel of `scatter`.
 
     Attributes:
         algorithm: "scatter_few", "scatter_chunks" or "scatter_rows".
@@ -79,9 +79,9 @@ class ScatterSpec(_ScatterFields, Spec):
         indices: name of the dtype of the indices, for `scatter_few`.
         rank: dimensions that are unravelled.
         listed: dimensions of the list of indices, for `scatter_few`.
-        wide: as in `KernelSpec`; keys and offsets have 64 bits then.
+        wide: as in `KernelSpec`; keys and offsets then have 64 bits.
         compute: name of the dtype of sums.
-        width: elements next to each other that a thread adds up.
+        width: adjacent elements that a thread sums.
         bits: a chunk is 2^bits rows, or chunks one level below.
     """
 
@@ -90,17 +90,17 @@ class ScatterSpec(_ScatterFields, Spec):
 
     @property
     def word(self) -> str:
-        """As in `SortSpec`."""
+        """Name of the dtype of keys, offsets and counts."""
         return _word(self.wide)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """dy, and the indices; or dy, the rows' offsets, what says which are one element's, and the chunks' sums."""
+        """Names of the inputs' dtypes: dy and indices; or dy, rows' offsets, keys or segment bounds, chunks' sums."""
         return (self.dtype, self.indices) if self.indices else (self.dtype, self.word, self.word, self.compute)
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
+        """Names of the outputs' dtypes."""
         return (self.compute if self.algorithm == "scatter_chunks" else self.dtype,)
 
     @property
@@ -110,5 +110,5 @@ class ScatterSpec(_ScatterFields, Spec):
 
     @property
     def needs_alignment(self) -> bool:
-        """As in `KernelSpec`."""
+        """True if dy and dx must be aligned to accesses."""
         return self.width > 1

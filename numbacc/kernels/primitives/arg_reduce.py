@@ -1,6 +1,6 @@
-"""The first of the best of several elements, found together: see `reduction_formula.Place`.
+"""The search for the first of the best of several elements at once: see `reduction_formula.Place`.
 
-In Numba's simulator the same is plain Python.
+Numba's simulator runs plain Python instead.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .specialize import specialize
 
 
 def finding(place: Place, read: str, compute: str, narrow: bool, is_even: bool, names: Sequence[str]) -> Any:
-    """The function (lanes, width, in_words) -> the device function (values, step) -> the parts of all values.
+    """Return the function (lanes, width, in_words) -> the device function (values, step) -> the partial results.
 
-    These are a number and its index in each of so many lanes. Values are runs of `width`, whose indices are `step`
-    apart.
+    A partial result is an element and its index, for each lane. Values come in runs of `width`; consecutive values of a
+    run have indices `step` apart.
 
     Args:
-        place: what finds them.
-        read: the dtype of what is read.
+        place: the functions that find the element and its index.
+        read: the dtype of the input.
         compute, narrow: as in `specialize`.
-        is_even: whether runs are all as far apart, as along one dimension.
-        names: the parts' dtypes.
+        is_even: True if all runs are the same distance apart, as along one dimension.
+        names: the partial results' dtypes.
     """
     best, places = specialize(place.best, compute, narrow), make_places(place, read, compute, is_even, names)
     has_nan = places.has_nan
@@ -40,7 +40,7 @@ def finding(place: Place, read: str, compute: str, narrow: bool, is_even: bool, 
         def of_some(values, step):
             found = equal(best, values, step)
             if has_nan(found):
-                # It equals nothing.
+                # A NaN equals nothing, so search for it separately.
                 found = nan(found, values, step)
             return found
 
@@ -54,7 +54,7 @@ if SIMULATED:
     from .simulated import _apply
 
     def make_places(place: Any, read: str, compute: str, is_even: bool, names: Sequence[str]) -> SimpleNamespace:
-        """The functions that `finding` is made of."""
+        """Return the functions that `finding` uses."""
         dtypes = [np.dtype(name) for name in names]
 
         def tree(merge: Any, numbers: Sequence[Any]) -> Any:
@@ -100,7 +100,7 @@ else:
     def make_places(place: Any, read: str, compute: str, is_even: bool, names: Sequence[str]) -> SimpleNamespace:
         kind, index = map(numba_type, names)
         operand = Operand(TABLE[read], compute, 1, False)
-        # Of other dtypes there are no words.
+        # Only these dtypes are handled as packed words.
         pair: Any = packed_16bit.PAIRS.get(read)
 
         def is_nan(builder: Any, x: Any) -> Any:
@@ -111,14 +111,14 @@ else:
             return compare("==", x, y)
 
         def first_true(builder: Any, truths: Sequence[Any]) -> Any:
-            """The number of the first that is true, where one is."""
+            """Return the position of the first true value; there must be one."""
             found = I32(len(truths) - 1)
             for j in reversed(range(len(truths) - 1)):
                 found = builder.select(truths[j], I32(j), found)
             return found
 
         def picked(builder: Any, starts: Sequence[Any], run: Any) -> Any:
-            """The start of a run, given its number."""
+            """Return the start of a run, given its number."""
             if len(starts) == 1:
                 return starts[0]
             if is_even:
@@ -130,11 +130,11 @@ else:
 
         def among(lanes: int, width: int, in_words: bool) -> Any:
             result = types.Tuple([types.UniTuple(each, lanes) for each in (kind, index)])
-            # Numbers of a run in a lane; columns of words that have lanes of their own, or lanes.
+            # Elements of a run in each lane; columns: words with separate lanes, or lanes.
             each, columns = width // lanes, -(-lanes // 2) if in_words else lanes
 
             def index_of(builder: Any, args: Any, lane: int, every: int, which: Any) -> Any:
-                """The index of a lane's number, given which of its numbers it is."""
+                """Return the index of a lane's element, given its position in the lane."""
                 starts = [builder.extract_value(args[1], (1, j)) for j in range(lane, every, width)]
                 place = picked(builder, starts, builder.lshr(which, I32(each.bit_length() - 1)))
                 inside, step = (resized(builder, n, place.type) for n in (builder.and_(which, I32(each - 1)), args[2]))
@@ -144,18 +144,18 @@ else:
                 return [builder.extract_value(args[1], (0, j)) for j in range(count)]
 
             def numbers(context: Any, builder: Any, args: Any, count: int, column: int) -> list[list[Any]]:
-                """Those of each lane of a column of words, or of that lane."""
+                """Return the elements of a lane, or of each lane of a column of words."""
                 found = loaded(builder, args, count)[column::columns]
                 if not in_words:
                     return [found]
-                # Made anew each time: kept as numbers they need twice the registers.
+                # Unpack them again each time: kept unpacked, they would need twice the registers.
                 found = packed_16bit.numbers_in(
                     context, builder, operand, packed_16bit.anew(builder, found), len(found)
                 )
                 return [found] if lanes == 1 else [found[half::2] for half in range(2)]
 
             def first_marked(builder: Any, masks: Sequence[Any]) -> list[Any]:
-                """Which of a lane's numbers is the first whose half of a word is all ones; of one lane, or two."""
+                """Return the position of the first element with an all-ones mask, for one lane or two."""
                 marks = I32(0)
                 for k, mask in enumerate(masks):
                     marks = builder.or_(marks, builder.and_(mask, I32(0x10001 << 15 - k)))

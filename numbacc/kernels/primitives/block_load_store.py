@@ -1,7 +1,7 @@
-"""What each thread of a block keeps of several accesses in shared memory.
+"""Storage of several accesses of each thread of a block in shared memory.
 
-Of what a block keeps each thread reads only what it has put there itself, so that it waits for none. In Numba's
-simulator the same names are plain Python.
+Each thread reads only what it has stored itself, so it waits for no other thread. In Numba's simulator the same names
+are plain Python.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Cell(NamedTuple):
 
     Attributes:
         operand: the input's number.
-        start, many: its first element, and how many it has.
-        before: bytes of a thread's accesses before it.
-        nbytes: its own.
+        start, many: number of its first element, and of its elements.
+        before: bytes of the thread's accesses that precede it.
+        nbytes: bytes of this access.
     """
 
     operand: int
@@ -50,14 +50,14 @@ class Cell(NamedTuple):
 
 @lru_cache(maxsize=64)
 def keeping(names: tuple[str, ...], compute: str, width: int, threads: int) -> SimpleNamespace:
-    """The intrinsics that keep `width` elements of arrays of these dtypes for each of so many threads of a block.
+    """Return the intrinsics that keep `width` elements of each of these arrays for each of a block's threads.
 
     Returns:
         a namespace of
-        ``bring(addresses, at, tile, slot, thread)``: begin to copy a thread's access of each input, given the offsets
-        into all, to its place number `slot`; ``bring_loose``: the same where nothing need be aligned; ``arrived()``:
-        until all of a thread's are there;
-        ``take(tile, slot, thread)``: `width` numbers of each input from there.
+        ``bring(addresses, at, tile, slot, thread)``: start to copy a thread's access of each input, at these offsets,
+        to slot number `slot`; ``bring_loose``: the same without alignment; ``arrived()``: wait until all of a thread's
+        copies are complete;
+        ``take(tile, slot, thread)``: return `width` elements of each input from that slot.
     """
     rows, cells, before = [Operand(TABLE[name], compute, width, False) for name in names], [], 0
     for k, operand in enumerate(rows):
@@ -70,7 +70,7 @@ def keeping(names: tuple[str, ...], compute: str, width: int, threads: int) -> S
 if SIMULATED:
 
     def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
-        """See `keeping`. What is copied is there at once."""
+        """Return the functions of `keeping`. Copies are complete at once."""
         whole = sum(cell.nbytes for cell in cells)
 
         def kept(tile: Any, slot: int, thread: int, cell: Any) -> Any:
@@ -99,7 +99,7 @@ else:
         whole = sum(cell.nbytes for cell in cells)
 
         def pointer(builder: Any, slot: Any, thread: Any, cell: Cell, kind: Any) -> Any:
-            """To an access in shared memory: those of neighbouring threads lie next to each other."""
+            """Return a pointer to an access in shared memory, where accesses of adjacent threads are adjacent."""
             slot, thread = (resized(builder, each, I32) for each in (slot, thread))
             before = builder.add(builder.mul(slot, I32(threads * whole)), I32(threads * cell.before))
             start = builder.add(before, builder.mul(thread, I32(cell.nbytes)))
@@ -126,7 +126,7 @@ else:
                         address = address_of(builder, args[:2], cell.operand, dtype.itemsize)
                         source = builder.add(address, I64(cell.start * dtype.itemsize))
                         target = pointer(builder, args[3], args[4], cell, kind)
-                        # A complex number is aligned as its parts are.
+                        # A complex element is aligned as its parts are.
                         least = dtype.itemsize // dtype.parts
                         if not is_loose or cell.many == 1:
                             copied(builder, source, target, kind, cell.nbytes if cell.many > 1 else least, cell.nbytes)

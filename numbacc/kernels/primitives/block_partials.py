@@ -1,4 +1,4 @@
-"""Parts of several elements made together: see `reduction_formula.Chunk`. In the simulator the same is plain Python."""
+"""Partial results of several elements computed together, see `reduction_formula.Chunk`; simulated in plain Python."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from .specialize import specialize
 def chunked(
     chunk: Chunk, merge: Any, compute: str, narrow: bool, parts: Sequence[str], starts: Sequence[Any], count: str
 ) -> Any:
-    """The function (lanes, most) -> the device function (values, scalars) -> the parts of all values, in so many lanes:
-    of `most` values of a lane at a time, all of them without it.
+    """Return the function (lanes, most) -> the device function (values, scalars) -> the partial results of all values.
+
+    There is one partial result for each of `lanes` lanes. At most `most` values of a lane are processed at a time; all
+    of them if it is None.
 
     Args:
-        chunk: what makes them.
-        merge: the device function that merges them.
+        chunk: the functions that compute partial results.
+        merge: the device function that merges partial results.
         compute, narrow: as in `specialize`.
         parts, starts, count: as in `partials.parts_intrinsics`.
     """
@@ -50,7 +52,7 @@ if SIMULATED:
     from .simulated import _apply
 
     def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
-        """The function (lanes, most) -> what makes the parts of all values."""
+        """Return the function (lanes, most) -> the function that computes the partial results of all values."""
         dtypes, real = [np.dtype(name) for name in names], np.dtype(count)
 
         def tree(merge: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -92,7 +94,7 @@ else:
     from .load_store import aggregate
 
     class FormulaCall:
-        """A formula's call with numbers of given types."""
+        """A call of a formula with arguments of given types."""
 
         def __init__(self, typing: Any, formula: Any, given: Sequence[Any]):
             self.formula, self.call = formula, formula.get_call_type(typing, tuple(given), {})
@@ -103,7 +105,7 @@ else:
             return [builder.extract_value(found, k) for k in range(len(self.kinds))]
 
     def tree(context: Any, builder: Any, merge: FormulaCall, rows: list[list[Any]]) -> list[Any]:
-        """Merged in a tree, branch by branch; of an odd number as it comes."""
+        """Return the rows merged in a tree, branch by branch, also for an odd number of rows."""
         whole: list[Any] = packed_16bit.tree(lambda one, other: merge(context, builder, [*one, *other]), rows)
         return whole
 

@@ -1,7 +1,7 @@
-"""How threads that share a result bring their parts together: inside a warp, in shared memory, among blocks.
+"""Reductions over the threads that share a result: inside a warp, in shared memory, and among blocks.
 
-`parts` are those of one lane, as in `partials`. Numba's simulator knows neither warps nor clusters: there `swap` and
-`meet` are plain Python.
+`parts` are the partial results of one lane, as in `partials`. Numba's simulator has neither warps nor clusters, so
+`swap` and `meet` are plain Python there.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ if not SIMULATED:
 
     _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
-#: Cells that a reduction needs for the parts of each warp.
+#: Cells that a reduction needs for the partial results of each warp.
 WARP_CELLS = ROW_BOUNDS[0] // WARP
-#: All that it needs: behind them those for each block that shares a row.
+#: All cells that it needs: after these come the cells for each block that shares a row.
 CELLS = WARP_CELLS + ROW_BLOCKS
 
 
 def _merging(stage: SimpleNamespace, lanes: int) -> Callable[..., Any]:
-    """The device function parts -> those of `lanes` neighbours in a warp, a power of two; each of them has the same.
+    """Return the device function (parts) -> the merged partial results of `lanes` adjacent lanes of a warp.
 
-    Both of a pair merge the other's: a merge gives the same whichever of its two comes first.
+    `lanes` is a power of two. All lanes get the same result: both lanes of a pair merge the other's value, and a merge
+    does not depend on the order of its two arguments.
     """
     half, join, merge = lanes // 2, stage.join, stage.merge
 
@@ -53,12 +54,12 @@ def _merging(stage: SimpleNamespace, lanes: int) -> Callable[..., Any]:
 
 
 def settling_warps(stage: SimpleNamespace, warps: int, walks: bool = False) -> Any:
-    """The device function (parts, cells, place, thread, rank, group) -> the parts of a group of threads, for all of it.
+    """Return the device function (parts, cells, place, thread, rank, group) -> the partial results of a whole group.
 
-    Threads of a group are next to each other: a power of two up to a warp's, or whole warps, `warps` at most, which is
-    a power of two. `thread` is a thread's number in the block, `rank` that in its group; cells from `place` on are the
-    group's block's. With `walks` a block's groups of several warps, at most 15 and one for each `threadIdx.y`, do not
-    wait for each other.
+    All threads of the group get the result. They are adjacent, and their number is a power of two up to a warp, or a
+    number of whole warps, at most `warps`, which is a power of two. `thread` is a thread's number in the block, `rank`
+    that in its group; the block uses the cells from `place` on. With `walks`, groups of several warps do not wait for
+    each other; there are at most 15 such groups in a block, one for each `threadIdx.y`.
     """
     put, take, join, merge, nothing = stage.put, stage.take, stage.join, stage.merge, stage.start(1)
     warp, shift, whole, others = WARP, WARP.bit_length() - 1, _merging(stage, WARP), _merging(stage, warps)
@@ -84,7 +85,7 @@ def settling_warps(stage: SimpleNamespace, warps: int, walks: bool = False) -> A
         if thread & (warp - 1) == 0:
             put(cells, 0, place + (thread >> shift), parts)
         wait_for_warps(group)
-        # Threads of every warp take one part each: one after the other they would wait for each in turn.
+        # Each thread of a warp reads one partial result: reading them in turn would wait for each load.
         number, parts = thread & (warps - 1), nothing()
         if number < group >> shift:
             parts = take(cells, 0, place + (np.int32(thread - rank) >> shift) + number)
@@ -94,11 +95,11 @@ def settling_warps(stage: SimpleNamespace, warps: int, walks: bool = False) -> A
 
 
 def settling(stage: SimpleNamespace, lanes: int, least: int = 1) -> Any:
-    """The device function that merges, lane by lane, what the threads of a group have in their cells.
+    """Return the device function that merges, lane by lane, the cells of the threads of a group.
 
-    Of (cells, thread, rank, group, stride): the threads of a group are `stride` apart, `rank` is a thread's number in
-    it. What they have made together is the first one's. It merges what is at least `least` threads apart, and returns
-    the half of the threads that have the rest.
+    Its arguments are (cells, thread, rank, group, stride): the threads of a group are `stride` apart, and `rank` is a
+    thread's number in the group. The first thread gets the result. It merges threads that are at least `least` apart,
+    and returns half the number of threads whose cells remain to be merged.
     """
     put, take, join, merge = stage.put, stage.take, stage.join, stage.merge
 
@@ -117,7 +118,7 @@ def settling(stage: SimpleNamespace, lanes: int, least: int = 1) -> Any:
 
 
 def settling_columns(stage: SimpleNamespace, lanes: int) -> Any:
-    """`settling`, in its order, but threads of one warp do not wait. All of a block's threads come."""
+    """Return a variant of `settling` in the same order, but without barriers in a warp; all threads call it."""
     put, take, join, merge, apart = stage.put, stage.take, stage.join, stage.merge, settling(stage, lanes, WARP)
 
     def settle(cells, thread, rank, group, stride):
@@ -128,7 +129,7 @@ def settling_columns(stage: SimpleNamespace, lanes: int) -> Any:
                 while step >= stride:
                     parts = join(merge, parts, swap(parts, step))
                     step //= 2
-                # What other warps have in their cells is maybe still read.
+                # Other warps may still read their cells, so only the first thread writes.
                 if rank == 0:
                     put(cells, lane, thread, parts)
 
@@ -136,8 +137,10 @@ def settling_columns(stage: SimpleNamespace, lanes: int) -> Any:
 
 
 def _joining(stage: SimpleNamespace) -> Any:
-    """The device function (cells, place, thread, blocks) -> the parts of all blocks, which are in cells from a place
-    on."""
+    """Return the device function (cells, place, thread, blocks) -> the merged partial results of all blocks.
+
+    They are in cells, starting at `place`.
+    """
     take, nothing, others, most = stage.take, stage.start(1), _merging(stage, ROW_BLOCKS), ROW_BLOCKS
 
     def joined(cells, place, thread, blocks):
@@ -150,10 +153,10 @@ def _joining(stage: SimpleNamespace) -> Any:
 
 
 def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
-    """The device function (parts, cells, place, thread, blocks) -> the parts of all blocks of a cluster.
+    """Return the device function (parts, cells, place, thread, blocks) -> the partial results of a cluster's blocks.
 
-    Each block writes its parts into cells of all. Before the first of them `arrive` was called, so that no block writes
-    into one that has not begun.
+    Each block writes its partial results into the cells of all blocks. The kernel calls `arrive` before the first
+    stage, so that no block writes to another before that one has started.
     """
     joined, cells_before = _joining(stage), WARP_CELLS
 
@@ -171,13 +174,16 @@ def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
 
 
 def exchanging_blocks(stage: SimpleNamespace, number: int, stages: int) -> tuple[Any, Any]:
-    """`settling_blocks` of groups that take row after row, in two device functions: (parts, rank, sent) sends, (rank,
-    sent) waits for the parts of all blocks and returns them. `sent` is (blocks, signals, arrived, turn, side).
+    """Return a variant of `settling_blocks` for groups that process row after row, as two device functions.
 
-    What is sent is signalled where it arrives. A barrier of the cluster would wait for all that a thread has under way,
-    the last row's results and the next row, too. `turn` counts a group's rows, which have two signals of each stage by
-    turns. `arrived` are cells, for each signal those of all blocks. `rank` is a thread's number in its group, whose
-    number is `side`. A group sends of a row when all its threads have what came of the one before.
+    (parts, rank, sent) sends; (rank, sent) waits for the partial results of all blocks and returns them. `sent` is
+    (blocks, signals, arrived, turn, side).
+
+    Each message raises a signal at its receiver. A cluster barrier would also wait for everything that a thread has in
+    flight, such as the last row's results and the next row. `turn` counts a group's rows, which use two signals of each
+    stage alternately. `arrived` are cells for each signal, one per block. `rank` is a thread's number in its group, and
+    `side` is the group's number. A group sends for a row only after all its threads have received the previous row's
+    messages.
     """
     joined, most = _joining(stage), ROW_BLOCKS
 
@@ -208,7 +214,7 @@ if SIMULATED:
 
     @cuda.jit(device=True)
     def swap(parts: Any, step: int) -> Any:
-        """What the other thread of each pair has; they are so many apart."""
+        """Return the value of the other thread of a pair, whose threads are `step` apart."""
         cells = cuda.shared.array(cuda.blockDim.x * cuda.blockDim.y, object)
         thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
         cells[thread] = parts
@@ -219,18 +225,18 @@ if SIMULATED:
 
     @cuda.jit(device=True)
     def meet(number: int, threads: int) -> None:
-        """A barrier of all threads: each of the block's groups comes here as often."""
+        """Wait for all threads: all groups of the block come here equally often."""
         cuda.syncthreads()
 
 else:
 
     def _leaves(parts: Any) -> list[tuple[Any, tuple[int, int]]]:
-        """The types of parts of one lane, and where they are in the tuple."""
+        """Return the types of one lane's partial results, and their indices in the tuple."""
         return [(kind.dtype, (p, 0)) for p, kind in enumerate(parts)]
 
     @intrinsic
     def swap(typing: Any, parts: Any, step: Any) -> Any:
-        """What the other thread of each pair has; they are so many apart, a power of two, and both in one warp."""
+        """Return the value of the other thread of a pair; both are in one warp and `step` apart, a power of two."""
         text = "shfl.sync.bfly.b32 $0, $1, $2, 31, -1;"
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -249,7 +255,7 @@ else:
 
     @intrinsic
     def meet(typing: Any, number: Any, threads: Any) -> Any:
-        """A barrier of whole warps of a block, so many threads; those that meet there give the same number, 1 to 15."""
+        """Wait for this many threads of a block, in whole warps, that pass the same barrier number, 1 to 15."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             given = [builder.trunc(n, _I32) if n.type.width > 32 else n for n in args]
@@ -285,7 +291,7 @@ else:
 
     @intrinsic
     def put_in(typing: Any, cells: Any, place: Any, parts: Any, block: Any) -> Any:
-        """Parts into the same cells of another block."""
+        """Store partial results to the same cells of another block."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array = context.make_array(cells)(context, builder, args[0])
@@ -304,17 +310,17 @@ else:
     # ------------------------------------------------------------ signals
 
     def _shared_address(builder: Any, pointer: Any) -> Any:
-        """The address in a block's shared memory, of 32 bits."""
+        """Return the 32-bit address in a block's shared memory."""
         text = "{ .reg .u64 t; cvta.to.shared.u64 t, $1; cvt.u32.u64 $0, t; }"
         return assembly(builder, _I32, text, "=r,l", [builder.ptrtoint(pointer, _I64)])
 
     def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-        """The address of an array's element, given its number."""
+        """Return the address of an array's element, given its number."""
         data = context.make_array(kind)(context, builder, array).data
         return _shared_address(builder, builder.gep(data, [index]))
 
     def _in_other(builder: Any, address: Any, block: Any) -> Any:
-        """The address of the same in another block."""
+        """Return the corresponding address in another block."""
         return assembly(builder, _I32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", [address, block])
 
     def _narrowed(builder: Any, number: Any) -> Any:
@@ -322,7 +328,7 @@ else:
 
     @intrinsic
     def start_signal(typing: Any, signals: Any, signal: Any) -> Any:
-        """One that all of a cluster may tell, once it has met: a thread of each block calls it."""
+        """Initialize a signal that the whole cluster may raise after a barrier; one thread of each block calls it."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             given = [_place(context, builder, signals, args[0], args[1])]
@@ -336,7 +342,7 @@ else:
 
     @intrinsic
     def expect(typing: Any, signals: Any, signal: Any, parts: Any, blocks: Any) -> Any:
-        """A signal comes when the parts of so many blocks are there."""
+        """Let a signal complete when the partial results of this many blocks have arrived."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             numbers = [builder.extract_value(args[2], at) for _, at in _leaves(parts)]
@@ -353,7 +359,7 @@ else:
 
     @intrinsic
     def send(typing: Any, cells: Any, place: Any, parts: Any, block: Any, signals: Any, signal: Any) -> Any:
-        """`put_in`, and the other block's signal of that number is told."""
+        """Store partial results to another block, as `put_in` does, and raise its signal of that number on arrival."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             block = _narrowed(builder, args[3])
@@ -374,7 +380,7 @@ else:
 
     @intrinsic
     def has_arrived(typing: Any, signals: Any, signal: Any, phase: Any) -> Any:
-        """Whether a signal has come in a phase, 0 and 1 by turns."""
+        """Return whether a signal has been raised in a phase, which alternates between 0 and 1."""
         text = "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; selp.u32 $0, 1, 0, p; }"
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -1,7 +1,7 @@
-"""How threads that scan together bring their parts together: in a thread's lanes, inside a warp, in shared memory.
+"""Exchange of partial results between threads of a scan: in a thread's lanes, in a warp, in shared memory.
 
-`parts` are those of many lanes, as in `partials`. Lanes are merged along chains: a chain is lanes in the order of
-the scan. In Numba's simulator the same names are plain Python.
+`parts` are the partial results of several lanes, as in `partials`. Lanes are merged along chains: a chain lists lanes
+in scan order. In Numba's simulator the same names are plain Python.
 """
 
 from __future__ import annotations
@@ -23,47 +23,49 @@ if not SIMULATED:
 
 __all__ = ["BUFFERS", "alike", "settling", "sweeping"]
 
-#: Lanes in the order of the scan.
+#: Chains of lanes, each in scan order.
 Chains = Sequence[Sequence[int]]
-#: Buffers of what threads exchange in shared memory: two in turn, so that one barrier a tile is enough; the simulator's
-#: warps have one more.
+#: Buffers in shared memory for the exchange between threads: two used alternately, so that one barrier per tile is
+#: enough, and one more for the simulator's warps.
 BUFFERS = 3 if SIMULATED else 2
 
 
 def sweeping(parts: SimpleNamespace, chains: Chains) -> SimpleNamespace:
-    """The intrinsics that merge lanes along chains.
+    """Return the intrinsics that merge lanes along chains.
 
     Args:
         parts: `partials.parts_intrinsics`.
-        chains: each with as many lanes as every other; together all lanes.
+        chains: chains of equal length, which together contain all lanes.
 
     Returns:
         a namespace of
-        ``sweep(merge, parts)``: each lane merged with all before it in its chain;
+        ``sweep(merge, parts)``: each lane merged with all earlier lanes of its chain;
         ``ends(parts)``: the last lane of each chain;
-        ``before(ahead, parts)``: each lane's predecessor in its chain, of the first what lies ahead of it;
-        ``raised(merge, ahead, parts)``: each lane merged with what lies ahead of its chain;
-        ``present(parts, left, step)``: those of nothing in lane k unless k step <= left;
-        ``chained(merge, carry, before, totals)``: for one chain behind the other: (what lies before each chain, given
-        what lies before all, and in each chain before the thread's lanes; what lies before the next, given what each
-        chain's threads make together);
-        ``take_all(cells, lane, thread)``: parts out of shared memory, as many lanes as there are chains.
+        ``before(ahead, parts)``: each lane's predecessor in its chain; for the first lane, `ahead`;
+        ``raised(merge, ahead, parts)``: each lane merged with `ahead`, the total before its chain;
+        ``present(parts, left, step)``: lane k unchanged if k step <= left, otherwise the start values;
+        ``chained(merge, carry, before, totals)``: for consecutive chains, (the total before each chain's own lanes, the
+        total after the last chain). `carry` is the total before all chains, `before` has the totals of earlier threads
+        in each chain, and `totals` those of all its threads;
+        ``take_all(cells, lane, thread)``: partial results from shared memory, as many lanes as chains.
     """
     return SimpleNamespace(**make_sweeps(parts.tools, chains))
 
 
 def exchanging(parts: SimpleNamespace, lanes: int) -> Any:
-    """The device function (cells, slot, thread, source, parts) -> the parts that thread `source` has, of the same warp.
+    """Return the device function (cells, slot, thread, source, parts) -> the `parts` of thread `source` of the warp.
 
-    All threads of a block call it. The simulator's uses cells of shared memory from `slot` on, which has no other use.
+    All threads of a block call it. The simulator uses cells of shared memory from `slot` on, which nothing else may
+    use.
     """
     return make_exchange(parts, lanes)
 
 
 def _sweeping_warp(io: SimpleNamespace, chains: int, spare: int, stride: int, reach: int, many: int) -> Any:
-    """The device function (cells, thread, place, own) -> own parts behind those of `many` threads of a warp at most.
+    """Return the device function (cells, thread, place, own) -> `own` merged with all earlier threads of a warp.
 
-    These are `stride` apart, and `place` is a thread's number among them. Each step has twice the reach.
+    It merges at most `many` threads that are `stride` apart; `place` is a thread's number among them. Each step doubles
+    the reach.
     """
     join, merge = io.join, io.merge
     exchange = exchanging(io, chains)
@@ -85,8 +87,10 @@ def _sweeping_warp(io: SimpleNamespace, chains: int, spare: int, stride: int, re
 
 
 def _joining_warps(io: SimpleNamespace, step: int, other: int, warps: int) -> Any:
-    """The device function (cells, slot, source, warp, past, total) -> (what the warps before `warp` have made, what all
-    have), given the same of those before `other`; `source` is the thread that has what the first one made."""
+    """Return the device function (cells, slot, source, warp, past, total) -> (total before `warp`, total of all warps).
+
+    `past` and `total` hold the same for the warps before `other`; thread `source` holds the first warp's result.
+    """
     join, merge, take_all = io.join, io.merge, io.take_all
 
     def nothing(cells, slot, source, warp, past, total):
@@ -106,9 +110,11 @@ def _joining_warps(io: SimpleNamespace, step: int, other: int, warps: int) -> An
 
 
 def _sharing_warps(io: SimpleNamespace, chains: int, spare: int, stride: int, many: int, warps: int) -> Any:
-    """The device function (cells, slot, source, warp, thread, place) -> (what the warps before `warp` have made, what
-    all have): as `_joining_warps`, but the `many` threads of a row in each warp join a share of the warps each, and
-    exchange what they have."""
+    """Return the device function (cells, slot, source, warp, thread, place) -> (total before `warp`, total of all).
+
+    Unlike in `_joining_warps`, each of the `many` threads of a row in a warp merges only a share of the warps. The
+    threads then exchange their results.
+    """
     start, join, merge = io.start(chains), io.join, io.merge
     exchange, share = exchanging(io, chains), warps // many
     sweep_warp = _sweeping_warp(io, chains, spare, stride, 1, many)
@@ -121,7 +127,7 @@ def _sharing_warps(io: SimpleNamespace, chains: int, spare: int, stride: int, ma
         other = exchange(cells, spare, thread, thread - stride, own)
         if place > 0:
             past = join(merge, other, past)
-        # Of the threads of the row in this warp the one whose share has the warp itself knows what lies before.
+        # In each row of threads, the thread that merged this warp's share knows the total before it.
         row = thread - place * stride
         past = exchange(cells, spare, thread, row + warp // share * stride, past)
         return past, exchange(cells, spare, thread, row + (many - 1) * stride, own)
@@ -130,7 +136,7 @@ def _sharing_warps(io: SimpleNamespace, chains: int, spare: int, stride: int, ma
 
 
 def _joining_all(io: SimpleNamespace, chains: int, spare: int, stride: int, many: int, warps: int) -> Any:
-    """As `_sharing_warps`, but each thread joins all warps."""
+    """Return a variant of `_sharing_warps`; each thread merges all warps."""
     start, join_warps = io.start(chains), _joining_warps(io, many * stride, 0, warps)
 
     def steps(cells, slot, source, warp, thread, place):
@@ -140,14 +146,14 @@ def _joining_all(io: SimpleNamespace, chains: int, spare: int, stride: int, many
 
 
 def settling(io: SimpleNamespace, chains: int, spare: int, group: int, stride: int) -> Any:
-    """The device function (cells, slot, thread, rank, own) -> (what the threads of lower rank have made, what all did).
+    """Return the device function (cells, slot, thread, rank, own) -> (total of all lower ranks, total of all threads).
 
-    There are `group` threads, `stride` apart, and `rank` is a thread's number among them; both are powers of two. From
-    the slot `spare` on there are cells that no tile puts its parts into.
+    There are `group` threads, `stride` apart, and `rank` is a thread's number among them; `group` and `stride` are
+    powers of two. Tiles use no cells from slot `spare` on.
     """
     start, put, join, merge = io.start(chains), io.put, io.join, io.merge
     exchange = exchanging(io, chains)
-    # Ranks of one warp.
+    # Number of ranks in one warp.
     many = min(group, max(WARP // stride, 1))
     warps = group // many
     sweep_warp = _sweeping_warp(io, chains, spare, stride, 1, many)
@@ -181,7 +187,7 @@ def settling(io: SimpleNamespace, chains: int, spare: int, group: int, stride: i
 if SIMULATED:
 
     def make_sweeps(tools: SimpleNamespace, chains: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """See `sweeping`."""
+        """Return the intrinsics of `sweeping`."""
         by_lane, by_part = tools.by_lane, tools.by_part
 
         def sweep(merge: Any, parts: Any) -> Any:
@@ -236,7 +242,7 @@ if SIMULATED:
         }
 
     def make_exchange(parts: SimpleNamespace, lanes: int) -> Any:
-        """See `exchanging`."""
+        """Return the device function of `exchanging`."""
         tools, put = parts.tools, parts.put
 
         @cuda.jit(device=True)
@@ -251,7 +257,7 @@ if SIMULATED:
 
     @cuda.jit(device=True)
     def alike(number: Any) -> int:
-        """Which threads of the warp, which is the block, have the same number, one bit each; all of them ask."""
+        """Return a bit mask of the threads of the warp (here the block) with the same number; all threads call it."""
         cells = cuda.shared.array(cuda.blockDim.x, object)
         cells[cuda.threadIdx.x] = number
         cuda.syncthreads()
@@ -367,7 +373,7 @@ else:
         }
 
     def _moved(builder: Any, number: Any, source: Any) -> Any:
-        """The number that thread `source` of the warp has, word by word."""
+        """Return the number of thread `source` of the warp, transferred word by word."""
         kind = number.type
         if isinstance(kind, ir.LiteralStructType):
             for k in range(len(kind.elements)):
@@ -406,7 +412,7 @@ else:
 
     @intrinsic
     def alike(typing: Any, number: Any) -> Any:
-        """Which threads of the warp have the same number, one bit each; all of them ask."""
+        """Return a bit mask of the threads of the warp with the same number; all threads must call it."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             word = builder.trunc(args[0], I32) if args[0].type.width > 32 else args[0]

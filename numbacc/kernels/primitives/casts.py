@@ -1,5 +1,7 @@
-"""How a number of a kernel changes its dtype, as LLVM code: rounded once, to the nearest, ties to even; of a float an
-integer takes what lies before the point, saturated, and 0 of NaN. `base.casts` says the same in NumPy.
+"""Conversions between dtypes in kernels, as LLVM code.
+
+Numbers are rounded once, to nearest, ties to even. A float becomes an integer by truncation, with saturation, and NaN
+becomes 0. `base.casts` does the same in NumPy.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ _PRECISION = 24
 
 
 def converted(context: Any, builder: Any, number: Any, kind: Any, wanted: Any) -> Any:
-    """A number of Numba's type `kind` as one of `wanted`."""
+    """Return a number of Numba's type `kind` converted to type `wanted`."""
     if kind == wanted:
         return number
     if wanted == types.boolean:
@@ -27,27 +29,28 @@ def converted(context: Any, builder: Any, number: Any, kind: Any, wanted: Any) -
 
 
 def rounded_to_odd(context: Any, builder: Any, number: Any, kind: Any) -> Any:
-    """A number as the float32 that rounds to fewer bits as the number itself does.
+    """Return a number as the float32 that rounds to fewer bits in the same way as the number itself.
 
-    Between two float32 it is the one whose last bit is set, which lies on no midpoint of a narrower format.
+    If it lies between two float32 values, the result is the one whose last bit is set, which is never a midpoint of a
+    narrower format.
     """
     if kind == types.float32 or not _is_wide(kind):
         return converted(context, builder, number, kind, types.float32)
     near = assembly(builder, _FLOAT, f"cvt.rz.f32.{_ptx(kind)} $0, $1;", f"=f,{_letter(number.type)}", [number])
     back = converted(context, builder, near, types.float32, kind)
-    # Of NaN neither comparison is true.
+    # Both comparisons are false for NaN.
     compare = builder.fcmp_ordered if isinstance(kind, types.Float) else builder.icmp_signed
     inexact = builder.zext(compare("!=", back, number), _I32)
     return builder.bitcast(builder.or_(builder.bitcast(near, _I32), inexact), _FLOAT)
 
 
 def _is_wide(kind: Any) -> bool:
-    """True for a type some of whose numbers are not exact in float32."""
+    """Return True for a type with values that float32 cannot represent exactly."""
     return kind == types.float64 or (isinstance(kind, types.Integer) and kind.bitwidth > _PRECISION)
 
 
 def _truth(context: Any, builder: Any, number: Any, kind: Any) -> Any:
-    """Whether a number is not 0, which NaN is not."""
+    """Return whether a number is not 0; NaN counts as not 0."""
     if isinstance(kind, types.Complex):
         parts = [_truth(context, builder, builder.extract_value(number, k), kind.underlying_float) for k in range(2)]
         return builder.or_(*parts)
@@ -56,13 +59,13 @@ def _truth(context: Any, builder: Any, number: Any, kind: Any) -> Any:
 
 
 def _whole(builder: Any, number: Any, bits: int, signed: bool) -> Any:
-    """A float as an integer. LLVM's own instruction leaves open what does not fit; PTX's saturates."""
+    """Return a float as an integer. LLVM leaves out-of-range values undefined, PTX's instruction saturates."""
     word = ir.IntType(max(bits, 32))
     sign, source, target = "s" if signed else "u", number.type, _letter(word)
     text = f"cvt.rzi.{sign}{word.width}.{'f64' if source == _DOUBLE else 'f32'} $0, $1;"
     found = assembly(builder, word, text, f"={target},{_letter(source)}", [number])
     if word.width == 64 or source == _DOUBLE:
-        # Only from float32 to 32 bits does it make 0 of NaN.
+        # NaN becomes 0 only in the conversion from float32 to 32 bits.
         found = builder.select(builder.fcmp_unordered("uno", number, number), word(0), found)
     if bits == word.width:
         return found
@@ -75,14 +78,14 @@ def _whole(builder: Any, number: Any, bits: int, signed: bool) -> Any:
 
 
 def _ptx(kind: Any) -> str:
-    """PTX's name of a float64 or a wide integer."""
+    """Return PTX's name of float64 or of a wide integer type."""
     if kind == types.float64:
         return "f64"
     return f"{'s' if kind.signed else 'u'}{kind.bitwidth}"
 
 
 def _letter(register: Any) -> str:
-    """LLVM's letter for a register."""
+    """Return LLVM's constraint letter for a register."""
     if isinstance(register, ir.IntType):
         return "l" if register.width == 64 else "r"
     return "d" if register == _DOUBLE else "f"

@@ -1,10 +1,10 @@
-"""Parts by which blocks of a running kernel tell each other what they have made.
+"""Words in memory through which blocks of a running kernel publish partial results to each other.
 
-A word of 64 bits is 32 bits of a number and, above them, a bit that says that they are there: it is written at once and
-read at once, so that nothing else need be in order, and no fence is waited for. Words are 0 before the kernel begins.
+A 64-bit word holds 32 bits of a number and, above them, a flag that they are valid. A word is written and read at once,
+so the words need neither an order nor a fence. Words are 0 before the kernel starts.
 
-A block that waits for another must not keep it from starting: blocks take tickets when they start, and wait for those
-of lower tickets only. In Numba's simulator, where a block begins when the one before has ended, the same names are
+A block that waits for another must not prevent it from starting. Therefore blocks take tickets when they start, and
+wait only for blocks with lower tickets. In Numba's simulator, which runs one block after the other, the same names are
 plain Python.
 
 Source: Merrill and Garland 2016, "Single-pass parallel prefix scan with decoupled look-back".
@@ -32,25 +32,25 @@ else:
 
 __all__ = ["take_ticket", "telling"]
 
-#: Nanoseconds between looks.
+#: Nanoseconds between two polls.
 _PAUSE = 64
 
 
 def telling(parts: SimpleNamespace, lanes: int) -> SimpleNamespace:
-    """The functions for parts of so many lanes, of which there are rows of `count`.
+    """Return the functions for partial results of this many lanes, in rows of `count` results.
 
     Returns:
         a namespace of
-        ``tell(address, row, count, place, parts)``: parts are put there, behind the head;
-        ``look(address, row, count, place)``: parts from there, when they are there;
+        ``tell(address, row, count, place, parts)``: publish partial results at this place, after the head;
+        ``look(address, row, count, place)``: wait for the partial results at this place and return them;
         ``ask(address, row, count, place)``, ``wait(address, row, count, place, asked)``: the same in two steps;
-        ``clear(address, row, count, place)``: nothing is there any more.
+        ``clear(address, row, count, place)``: reset this place to 0.
     """
     read, tell, clear = make_telling(parts, lanes)
 
     def wait(address, row, count, place, asked):
         while not asked[1]:
-            # Else those who wait take the cache from those who work.
+            # Without a pause, waiting threads would compete with working ones for the cache.
             cuda.nanosleep(_PAUSE)
             asked = read(address, row, count, place)
         return asked[0]
@@ -64,25 +64,25 @@ def telling(parts: SimpleNamespace, lanes: int) -> SimpleNamespace:
 
 
 def _counts(parts: SimpleNamespace) -> list[int]:
-    """How many words of 32 bits each part of a lane is."""
+    """Return how many 32-bit words each partial result of a lane needs."""
     return [-(-np.dtype(name).itemsize // 4) for name in parts.names]
 
 
 if SIMULATED:
 
     def take_ticket(address: Any) -> int:
-        """See the GPU's."""
+        """Return the counter at an address and increment it."""
         cell = _element(address, 0, TABLE["int32"], 1, True)
         cell[0] += 1
         return int(cell[0]) - 1
 
     def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any, Any]:
-        """See `telling`."""
+        """Return the functions of `telling`."""
         tools, dtypes, counts = parts.tools, [np.dtype(name) for name in parts.names], _counts(parts)
         there, each = np.uint64(1 << 32), lanes * sum(counts)
 
         def words_at(address: int, row: int, count: int, place: int, is_written: bool) -> Any:
-            # Behind two words of the head.
+            # Places follow the two words of the head.
             first = 2 + (row * count + place) * each
             return iter([_element(address, first + k, TABLE["uint64"], 1, is_written) for k in range(each)])
 
@@ -92,9 +92,9 @@ if SIMULATED:
                 lane = []
                 for dtype, many in zip(dtypes, counts, strict=True):
                     found = np.array([next(words)[0] for _ in range(many)])
-                    # Blocks run one after the other: what is not there yet never will be.
+                    # Blocks run one after the other: words that are missing now would never arrive.
                     if not (found & there).all():
-                        raise RuntimeError("a block waits for one that has not begun")
+                        raise RuntimeError("a block waits for one that has not started")
                     lane.append(found.astype(np.uint32).view(np.uint8)[: dtype.itemsize].view(dtype)[0])
                 numbers.append(tuple(lane))
             return tools.by_part(numbers), True
@@ -115,14 +115,14 @@ if SIMULATED:
         return read, tell, clear
 
 else:
-    #: Nothing is moved across it.
+    #: Keeps the compiler from moving memory accesses across the instruction.
     _ORDERED = "~{memory}"
-    #: Above the 32 bits of a number.
+    #: The flag above a number's 32 bits.
     _THERE = 1 << 32
 
     @intrinsic
     def take_ticket(typing: Any, address: Any) -> Any:
-        """The number at an address, which is one more then."""
+        """Return the counter at an address and increment it atomically."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             text = "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;"
@@ -132,7 +132,7 @@ else:
 
     def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any, Any]:
         tools, each, counts = parts.tools, words_told(parts.names, lanes), _counts(parts)
-        # Two words at once where all places start at multiples of 16 bytes.
+        # Access two words at once if all places start at multiples of 16 bytes.
         pair = 2 if each % 2 == 0 else 1
         pairs = range(0, each, pair)
 

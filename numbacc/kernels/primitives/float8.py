@@ -1,8 +1,8 @@
-"""Floats of 8 bits as float32 and back, as LLVM code.
+"""Conversions between 8-bit floats and float32, as LLVM code.
 
-By the GPU's instructions, which take pairs, from compute capability 8.9 on; before, by those that every GPU has, with
-the same results. Stored numbers are rounded to the nearest, ties to even; what is beyond the range, infinities too,
-becomes the largest finite number, and NaN stays NaN. `base.casts` says the same in NumPy.
+From compute capability 8.9 on they use the GPU's instructions, which convert pairs; older GPUs use generic instructions
+with the same results. Stored values are rounded to nearest, ties to even. Values beyond the range, including
+infinities, become the largest finite number, and NaN stays NaN. `base.casts` does the same in NumPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .instructions import assembly
 
 _I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _HALF, _FLOAT = ir.HalfType(), ir.FloatType()
-#: Bits of a float32's and of a float16's significand that are stored, and what is added to their exponents.
+#: Stored bits of the significand of float32 and float16, and their exponent bias.
 _SINGLE_STORED, _SINGLE_BIAS = 23, 127
 _HALF_STORED, _HALF_BIAS = 10, 15
 _INFINITY = 0x7F800000
@@ -26,13 +26,13 @@ _SIGN, _REST = 0x80, 0x7F
 
 
 def _instructions(dtype: DTypeInfo) -> Conversion | None:
-    """The dtype's instructions; None where the GPU that is compiled for has them not."""
+    """Return the dtype's instructions; None if the GPU that the code is compiled for lacks them."""
     found = dtype.conversion
     return found if found is not None and capability_compiled_for() >= found.pairs_from else None
 
 
 def widen(builder: Any, dtype: DTypeInfo, elements: list[Any]) -> list[Any]:
-    """Elements, two where the GPU has instructions, as float32. Every number is one exactly."""
+    """Return elements (two if the GPU has instructions) as float32, which represents all of them exactly."""
     instructions = _instructions(dtype)
     if instructions is None:
         return [_widened(builder, dtype, element) for element in elements]
@@ -45,7 +45,7 @@ def widen(builder: Any, dtype: DTypeInfo, elements: list[Any]) -> list[Any]:
 
 
 def narrow(builder: Any, dtype: DTypeInfo, numbers: list[Any]) -> list[Any]:
-    """float32 numbers, at most two where the GPU has instructions, as elements."""
+    """Return float32 numbers (at most two if the GPU has instructions) as elements."""
     instructions = _instructions(dtype)
     if instructions is None:
         return [_narrowed(builder, dtype, number) for number in numbers]
@@ -54,12 +54,12 @@ def narrow(builder: Any, dtype: DTypeInfo, numbers: list[Any]) -> list[Any]:
 
 
 def _of_half(builder: Any, bits: Any) -> Any:
-    """The bits of a float16 as a float32."""
+    """Return the bits of a float16 as a float32."""
     return assembly(builder, _FLOAT, "cvt.f32.f16 $0, $1;", "=f,h", [bits])
 
 
 def _widened(builder: Any, dtype: DTypeInfo, element: Any) -> Any:
-    """An element as a float16 of the same sign, exponent and significand, whose exponent is put right in float32."""
+    """Return an element as a float32, by way of a float16 with the same bits and a correction of the exponent."""
     limits = ml_dtypes.finfo(dtype.numpy)
     bits = builder.zext(element, _I16)
     sign = builder.shl(builder.and_(bits, _I16(_SIGN)), _I16(8))
@@ -67,14 +67,14 @@ def _widened(builder: Any, dtype: DTypeInfo, element: Any) -> Any:
     half = builder.or_(sign, builder.shl(rest, _I16(_HALF_STORED - int(limits.nmant))))
     found = _of_half(builder, half)
     lacking = _HALF_BIAS - (1 - int(limits.minexp))
-    if not lacking:  # infinities and NaN are float16's, too
+    if not lacking:  # infinities and NaN are encoded as in float16
         return found
     found = builder.fmul(found, _FLOAT(2.0**lacking))
     return builder.select(builder.icmp_unsigned("==", rest, _I16(_REST)), _FLOAT(float("nan")), found)
 
 
 def _narrowed(builder: Any, dtype: DTypeInfo, number: Any) -> Any:
-    """A float32 as an element, its magnitude rounded as a whole number of the last place's units."""
+    """Return a float32 as an element, with its magnitude rounded in units of the last place."""
     limits = ml_dtypes.finfo(dtype.numpy)
     stored, lowest = int(limits.nmant), int(limits.minexp)
     spare = _SINGLE_STORED - stored
@@ -82,12 +82,13 @@ def _narrowed(builder: Any, dtype: DTypeInfo, number: Any) -> Any:
     magnitude = builder.and_(bits, _I32(0x7FFFFFFF))
     largest = _I32(_bits_of(float(limits.max)))
     within = builder.select(builder.icmp_unsigned("<", magnitude, largest), magnitude, largest)
-    # Floats of one exponent and less are as many units apart as their bits are: half a unit is added, a little less
-    # where the last place is even.
+    # At or above the lowest exponent, adding half a unit to the bits rounds them (a bit less if the last place is
+    # even).
     odd = builder.and_(builder.lshr(within, _I32(spare)), _I32(1))
     usual = builder.lshr(builder.add(builder.add(within, _I32((1 << spare - 1) - 1)), odd), _I32(spare))
     usual = builder.sub(usual, _I32(_SINGLE_BIAS + lowest - 1 << stored))
-    # Below the lowest exponent the unit stays: beside a float32 whose last place it is, the hardware rounds to it.
+    # Below the lowest exponent the unit is constant: adding a float32 with this last place makes the hardware round to
+    # it.
     beside = 2.0 ** (lowest - stored + _SINGLE_STORED)
     shifted = builder.bitcast(builder.fadd(builder.bitcast(within, _FLOAT), _FLOAT(beside)), _I32)
     small = builder.sub(shifted, _I32(_bits_of(beside)))

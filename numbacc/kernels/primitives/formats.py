@@ -1,5 +1,7 @@
-"""How each dtype sits in memory and becomes a number of a kernel, as LLVM code: everything a new dtype must say is in
-its row of the table."""
+"""Conversions between a dtype's memory format and a kernel's numbers, as LLVM code.
+
+The table's row for a dtype contains all that a new dtype must define.
+"""
 
 from __future__ import annotations
 
@@ -17,47 +19,47 @@ _FLOAT = _TYPES["float32"]
 
 
 def numba_type(name: str) -> Any:
-    """A dtype of the table that is computed in, as Numba names it."""
+    """Return Numba's type for a dtype of the table that kernels compute in."""
     return types.boolean if name == "bool" else getattr(types, name)
 
 
 def number_type(operand: Any) -> Any:
-    """The type of an operand's numbers in a formula."""
+    """Return the type of an operand's elements in a formula."""
     return numba_type(operand.number)
 
 
 def _bits_type(dtype: DTypeInfo) -> Any:
-    """The bits of one number; a complex one has two."""
+    """Return the type of one number's bits; a complex element has two."""
     real = f"float{dtype.bits // 2}" if dtype.parts == 2 else dtype.name
     return _TYPES[real] if real in _TYPES and dtype.conversion is None else ir.IntType(dtype.bits // dtype.parts)
 
 
 def memory_type(dtype: DTypeInfo) -> Any:
-    """One element in memory."""
+    """Return the type of one element in memory."""
     bits = _bits_type(dtype)
     return ir.VectorType(bits, 2) if dtype.parts == 2 else bits
 
 
 def access_type(dtype: DTypeInfo, count: int) -> Any:
-    """The type that a load or store of `count` elements moves: 32-bit words, or the elements where it is narrower."""
+    """Return the type that a load or store of `count` elements moves: 32-bit words, or elements if it is narrower."""
     nbytes = count * dtype.itemsize
     return ir.VectorType(I32, nbytes // 4) if nbytes >= 4 else ir.VectorType(_bits_type(dtype), count)
 
 
 def moved_type(dtype: DTypeInfo, count: int) -> Any:
-    """The type that an access of `count` elements moves, of one element as it lies in memory."""
+    """Return the type that an access of `count` elements moves; for one element, its type in memory."""
     return access_type(dtype, count) if count > 1 else memory_type(dtype)
 
 
 def widen(context: Any, builder: Any, operand: Any, bits: Any) -> Any:
-    """The number that an element of memory is."""
+    """Return an element from memory as a number of the formula."""
     if operand.as_it_is:
         return bits
     return _as_number(context, builder, operand, _number(builder, operand.dtype, bits))
 
 
 def _number(builder: Any, dtype: DTypeInfo, bits: Any) -> Any:
-    """An element as a number of the dtype that kernels have its numbers in."""
+    """Return an element as a number of the dtype that kernels use for it."""
     if dtype.parts == 2:
         real = bits.type.element
         pair = ir.Constant(ir.LiteralStructType([real, real]), ir.Undefined)
@@ -76,17 +78,17 @@ def _number(builder: Any, dtype: DTypeInfo, bits: Any) -> Any:
 
 
 def _as_number(context: Any, builder: Any, operand: Any, own: Any) -> Any:
-    """A number of the operand's own as the formula has it."""
+    """Return an operand's number in the type that the formula uses."""
     return converted(context, builder, own, numba_type(str(operand.dtype.number)), number_type(operand))
 
 
 def unpack(context: Any, builder: Any, operand: Any, vector: Any) -> list[Any]:
-    """The numbers in the words of one access."""
+    """Return the numbers in the words of one access."""
     dtype, count = operand.dtype, operand.access
     if operand.as_it_is:
         return _elements(builder, dtype, vector, count)
     if dtype.conversion is not None and not dtype.conversion.widen and vector.type.element == I32:
-        # The upper half of a float32: one instruction a number.
+        # bfloat16 is the upper half of a float32: one instruction for each number.
         words = [builder.extract_element(vector, I32(j)) for j in range(vector.type.count)]
         halves = [half for word in words for half in (builder.shl(word, I32(16)), builder.and_(word, I32(0xFFFF0000)))]
         own = [builder.bitcast(half, _FLOAT) for half in halves]
@@ -99,11 +101,11 @@ def unpack(context: Any, builder: Any, operand: Any, vector: Any) -> list[Any]:
 
 
 def _elements(builder: Any, dtype: DTypeInfo, vector: Any, count: int) -> list[Any]:
-    """The elements in the words of one access."""
+    """Return the elements in the words of one access."""
     bits = _bits_type(dtype)
     if vector.type.element == I32 and dtype.itemsize < 4:
-        # Shifted out of their words: of a vector of smaller numbers the compiler would make narrower loads. It does so
-        # of shifted integers, too, unless it has to take the words as they are.
+        # Shift the elements out of the words: for vectors of small elements the compiler would generate narrower loads.
+        # It does the same for shifted integers, unless an opaque instruction forces it to load whole words.
         words = [builder.extract_element(vector, I32(j)) for j in range(vector.type.count)]
         if dtype.conversion is None or dtype.is_scaled:
             words = [assembly(builder, I32, "mov.b32 $0, $1;", "=r,r", [word]) for word in words]
@@ -124,9 +126,9 @@ def _pair(builder: Any, real: Any, imaginary: Any) -> Any:
 
 
 def narrow(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: Any) -> Any:
-    """An element of memory that holds a formula's result, of Numba's type `kind`, rounded once.
+    """Return an element for memory that holds a formula's result of Numba's type `kind`, rounded once.
 
-    Of a tuple, whose second part says whether the first is to be stored, else the third, which is kept as it was.
+    If the result is a tuple, its second item says whether the first is stored; otherwise the third, the old value, is.
     """
     if isinstance(kind, types.BaseTuple):
         made, is_stored, kept = (builder.extract_value(number, k) for k in range(3))
@@ -149,19 +151,19 @@ def narrow(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: Any)
 
 
 def _direct(dtype: DTypeInfo, kind: Any) -> str:
-    """The instruction that makes the dtype of a result, without its compute dtype between; "" where there is none."""
+    """Return the instruction that converts a result directly, bypassing its compute dtype; "" if none exists."""
     return dtype.conversion.narrow_double if dtype.conversion is not None and kind == types.float64 else ""
 
 
 def _computed(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: Any) -> Any:
-    """A result in the dtype's compute dtype; where that has more bits than are stored, fit to be rounded again."""
+    """Return a result in the dtype's compute dtype; if that is wider than the dtype, it is safe to round again."""
     if dtype.conversion is not None:
         return rounded_to_odd(context, builder, number, kind)
     return converted(context, builder, number, kind, numba_type(str(dtype.compute)))
 
 
 def pack(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, numbers: list[Any]) -> Any:
-    """The words of one access that hold results."""
+    """Return the words of one access that hold results."""
     target = access_type(dtype, len(numbers))
     one_by_one = isinstance(kind, types.BaseTuple)
     in_words = target.element == I32 and not _direct(dtype, kind) and not dtype.is_scaled and not one_by_one
@@ -194,7 +196,7 @@ def pack(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, numbers: list[
 
 
 def number_of_words(builder: Any, dtype: DTypeInfo, words: Any) -> Any:
-    """A scalar argument out of the next of its words: its bits are the lowest ones."""
+    """Return a scalar argument, read from the lowest bits of its next words."""
     kind = _bits_type(dtype)
     size = dtype.bits // dtype.parts
     found = []
@@ -208,9 +210,9 @@ def number_of_words(builder: Any, dtype: DTypeInfo, words: Any) -> Any:
 
 
 def register_words(builder: Any, number: Any) -> list[Any]:
-    """The words of 32 bits that a number in a register is."""
+    """Return the 32-bit words of a number in a register."""
     kind = number.type
-    if isinstance(kind, ir.LiteralStructType):  # it is complex
+    if isinstance(kind, ir.LiteralStructType):  # a complex number
         return [word for k in range(2) for word in register_words(builder, builder.extract_value(number, k))]
     if isinstance(kind, ir.IntType) and kind.width < 32:
         return [builder.zext(number, I32)]
@@ -221,7 +223,7 @@ def register_words(builder: Any, number: Any) -> list[Any]:
 
 
 def number_of_registers(builder: Any, words: list[Any], kind: Any) -> Any:
-    """The number of an LLVM type that these words of 32 bits are."""
+    """Return the number of an LLVM type that these 32-bit words hold."""
     if isinstance(kind, ir.LiteralStructType):
         each, made = len(words) // 2, ir.Constant(kind, ir.Undefined)
         for k, part in enumerate(kind.elements):

@@ -1,4 +1,4 @@
-"""Single instructions of the GPU as functions that kernels call. In Numba's simulator they are plain Python."""
+"""Single GPU instructions as functions that kernels call. In Numba's simulator they are plain Python."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if SIMULATED:
 
     @cuda.jit(device=True)
     def kept_memory() -> Any:
-        """The shared memory that a launch asks for."""
+        """Return the dynamic shared memory of a launch."""
         return cuda.shared.array(0, np.dtype(np.uint8))
 
     def hidden_successor(number: int) -> int:
-        """See the GPU's."""
+        """Return number + 1; on the GPU the compiler cannot see this value."""
         return number + 1
 
 else:
@@ -31,7 +31,7 @@ __all__ = [
     "tell_copies",
 ]  # fmt: skip
 
-#: Compute capability from which on memory is copied into shared memory past a thread's registers.
+#: The first compute capability that copies to shared memory asynchronously, without registers.
 _COPIES_AHEAD_FROM = (8, 0)
 
 if not SIMULATED:
@@ -39,39 +39,39 @@ if not SIMULATED:
     _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 
     def assembly(builder: Any, result: Any, text: str, constraints: str, args: list[Any], what: str = "") -> Any:
-        """A call of assembly, its operands as LLVM's constraints say.
+        """Return a call of inline assembly, whose operands follow LLVM's constraints.
 
-        `what` is "convergent" where threads do it together, "readnone" where it is not done again for the same
-        operands.
+        `what` is "convergent" if threads execute it together, "readnone" if equal operands give equal results, so that
+        the compiler may reuse them.
         """
         kind = ir.FunctionType(result, [arg.type for arg in args])
         text_of = ir.InlineAsm(kind, text, constraints, side_effect=what == "convergent")
         return builder.call(text_of, args, attrs=(what,) if what else ())
 
     def copies_ahead(nbytes: int) -> bool:
-        """Whether the GPU compiled for copies accesses this wide into shared memory past a thread's registers."""
+        """Return whether the target GPU copies accesses of this width to shared memory asynchronously."""
         return nbytes >= 4 and capability_compiled_for() >= _COPIES_AHEAD_FROM
 
     def copy_ahead(builder: Any, source: Any, target: Any, nbytes: int) -> None:
-        """Begin to copy an access: from an address of memory, to a pointer to shared memory."""
-        # Of 16 bytes past the first cache, which has nothing to gain.
+        """Start to copy an access from an address in global memory to a pointer to shared memory."""
+        # 16-byte copies bypass the L1 cache, which would not help.
         how = "cg" if nbytes == VECTOR_BYTES else "ca"
         place = builder.trunc(builder.ptrtoint(target, _I64), _I32)
         text = f"cp.async.{how}.shared.global [$0], [$1], {nbytes};"
         assembly(builder, ir.VoidType(), text, "r,l,~{memory}", [place, source], "convergent")
 
     def tell_copies(builder: Any, text: str) -> None:
-        """An instruction about a thread's copies under way, where there are such."""
+        """Emit an instruction that concerns a thread's asynchronous copies, if the GPU supports them."""
         if capability_compiled_for() >= _COPIES_AHEAD_FROM:
             assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
 
     @cuda.jit(device=True)
     def kept_memory():
-        """What the simulator's shared memory is passed on as; a GPU's has a name."""
+        """Return a placeholder for the simulator's shared memory; on a GPU that memory is accessed by name."""
         return 0
 
     def _kept_place(builder: Any) -> Any:
-        """The shared memory that a launch asks for."""
+        """Return the dynamic shared memory of a launch."""
         module, name = builder.module, "numbacc_kept"
         if name in module.globals:
             return module.globals[name]
@@ -80,11 +80,11 @@ if not SIMULATED:
         return memory
 
     def kept_pointer(builder: Any, start: Any, kind: Any) -> Any:
-        """To a value of an LLVM type in that memory, so many bytes behind its start."""
+        """Return a pointer to a value of an LLVM type in that memory, `start` bytes after its start."""
         place = builder.gep(_kept_place(builder), [_I32(0), start])
         return builder.bitcast(place, ir.PointerType(kind, addrspace=3))
 
-    #: How numbers are held in registers, and the letter for such a register in assembly.
+    #: LLVM's type of a number in a register, and the letter for such a register in assembly.
     _REGISTERS = {
         types.float32: (_FLOAT, "f"),
         types.float64: (_DOUBLE, "d"),
@@ -94,7 +94,7 @@ if not SIMULATED:
     }
 
     def _instruction(text: str, result: Any, *operands: Any, what: str = "") -> Any:
-        """An instruction of the GPU as a function of one to three numbers, their types Numba's; `what` as above."""
+        """Return a GPU instruction as a function of one to three numbers of Numba types; `what` as in `assembly`."""
         kind, letter = _REGISTERS[result]
         constraints = ",".join([f"={letter}", *(_REGISTERS[operand][1] for operand in operands)])
 
@@ -103,7 +103,7 @@ if not SIMULATED:
 
         typed = result(*operands), generate
 
-        # An intrinsic has as many parameters as it is written with.
+        # Numba derives an intrinsic's parameters from its signature.
         def one(typing: Any, x: Any) -> Any:
             return typed
 
@@ -115,11 +115,11 @@ if not SIMULATED:
 
         return intrinsic((one, two, three)[len(operands) - 1])
 
-    #: A counter's next number, hidden from the compiler, so that it does not unroll the loop for want of registers.
+    #: A counter's next value, hidden from the compiler so that it does not unroll the loop and run out of registers.
     hidden_successor = _instruction("add.s64 $0, $1, 1;", types.int64, types.int64, what="convergent")
 
     def _extreme(text: str, compare: str) -> Any:
-        """The larger or smaller of two float32, NaN if one is: one instruction since compute capability 8.0."""
+        """Return the larger or smaller of two float32, NaN if one is: one instruction since compute capability 8.0."""
 
         @intrinsic
         def extreme(typing: Any, x: Any, y: Any) -> Any:
@@ -164,7 +164,7 @@ if not SIMULATED:
         scaled_double=_scaled_double,
         fma=_instruction("fma.rn.f32 $0, $1, $2, $3;", _f32, _f32, _f32, _f32, what="readnone"),
         fma_double=_instruction("fma.rn.f64 $0, $1, $2, $3;", _f64, _f64, _f64, _f64, what="readnone"),
-        # x y + z rounded twice, as NumPy does: a rounding mode that is spelled out keeps the two apart.
+        # x y + z rounded twice, as in NumPy: explicit rounding modes keep the compiler from fusing them.
         multiply_add=_instruction(
             "{ .reg .f32 t; mul.rn.f32 t, $1, $2; add.rn.f32 $0, t, $3; }", _f32, _f32, _f32, _f32
         ),
@@ -180,16 +180,16 @@ if not SIMULATED:
         exp2_approximate=_instruction("ex2.approx.ftz.f32 $0, $1;", _f32, _f32),
         log2_approximate=_instruction("lg2.approx.ftz.f32 $0, $1;", _f32, _f32, what="readnone"),
         reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32, what="readnone"),
-        # Unlike the former with subnormal numbers.
+        # Unlike `reciprocal_approximate`, this supports subnormal numbers.
         inverse_approximate=_instruction("rcp.approx.f32 $0, $1;", _f32, _f32),
         reciprocal_root_approximate=_instruction("rsqrt.approx.f32 $0, $1;", _f32, _f32),
-        # To two units in the last place, of all numbers.
+        # Accurate to two units in the last place, for all numbers.
         quotient_approximate=_instruction("div.full.f32 $0, $1, $2;", _f32, _f32, _f32),
         sqrt_approximate=_instruction("sqrt.approx.f32 $0, $1;", _f32, _f32),
-        # For |x| <= π to 2^-21, growing with x: what CUDA's __sinf and __cosf are.
+        # Accurate to 2^-21 for |x| <= π, less for larger x: the equivalent of CUDA's __sinf and __cosf.
         sin_approximate=_instruction("sin.approx.f32 $0, $1;", _f32, _f32),
         cos_approximate=_instruction("cos.approx.f32 $0, $1;", _f32, _f32),
-        # A float whose bits are those of another with a whole number added.
+        # Adds an integer to the bits of a float.
         stepped=_instruction(
             "{ .reg .b32 t; .reg .b32 n; cvt.rni.s32.f32 n, $2; mov.b32 t, $1; add.s32 t, t, n; mov.b32 $0, t; }",
             *(_f32, _f32, _f32),
@@ -198,27 +198,27 @@ if not SIMULATED:
             "{ .reg .b64 t; .reg .b64 n; cvt.rni.s64.f64 n, $2; mov.b64 t, $1; add.s64 t, t, n; mov.b64 $0, t; }",
             *(_f64, _f64, _f64),
         ),
-        # The float whose exponent is the lowest bits of another.
+        # The float whose exponent consists of the lowest bits of another float.
         power_of_bits=_instruction(
             "{ .reg .b32 t; mov.b32 t, $1; shl.b32 t, t, 23; mov.b32 $0, t; }", _f32, _f32, what="readnone"
         ),
-        # These bits added to those of the first.
+        # Adds these exponent bits to the first number.
         times_power_of_bits=_instruction(
             "{ .reg .b32 t; .reg .b32 n; mov.b32 t, $1; mov.b32 n, $2; mad.lo.s32 t, n, 8388608, t; mov.b32 $0, t; }",
             *(_f32, _f32, _f32),
             what="readnone",
         ),
-        # All 64 bits of a product of 32-bit integers.
+        # The full 64-bit product of 32-bit integers.
         product=_instruction("mul.wide.u32 $0, $1, $2;", _u64, _u32, _u32),
-        # The low and the high half of a 128-bit product, and a sum, modulo 2^64.
+        # The low and the high half of a 128-bit product, and a sum modulo 2^64.
         product_low=_instruction("mul.lo.u64 $0, $1, $2;", _u64, _u64, _u64),
         product_high=_instruction("mul.hi.u64 $0, $1, $2;", _u64, _u64, _u64),
         sum_low=_instruction("add.u64 $0, $1, $2;", _u64, _u64, _u64),
-        # The float whose bits an integer has.
+        # Reinterprets an integer's bits as a float.
         float_of_bits=_instruction("mov.b32 $0, $1;", _f32, _u32),
         double_of_bits=_instruction("mov.b64 $0, $1;", _f64, _u64),
         bits_of_double=_instruction("mov.b64 $0, $1;", _u64, _f64),
-        # Of the high word only: right to 20 bits.
+        # These use only the high word and are accurate to 20 bits.
         reciprocal_rough=_instruction("rcp.approx.ftz.f64 $0, $1;", _f64, _f64),
         reciprocal_root_rough=_instruction("rsqrt.approx.ftz.f64 $0, $1;", _f64, _f64),
     )

@@ -1,6 +1,6 @@
-"""Loads and stores of several accesses at once, and what a thread keeps of them, in registers or in shared memory.
+"""Loads and stores of several accesses at once, and elements that a thread keeps in registers or in shared memory.
 
-A thread reads there only what it has put there, so that it waits for none. In Numba's simulator the same names are
+A thread reads only what it has stored itself, so it waits for no other thread. In Numba's simulator the same names are
 plain Python.
 """
 
@@ -37,28 +37,28 @@ def kept_runs(
     reads: tuple[str, ...], writes: tuple[str, ...], compute: str, width: int, runs: int, kept: int, stats: int,
     is_totalled: bool,
 ) -> SimpleNamespace:  # fmt: skip
-    """The intrinsics of a kernel that takes `runs` accesses of `width` elements at a time.
+    """Return the intrinsics of a kernel that makes `runs` accesses of `width` elements at a time.
 
     Args:
         reads, writes: names of the inputs' and outputs' dtypes.
-        compute: name of the dtype that numbers are loaded in.
+        compute: name of the dtype that elements are converted to.
         width, runs: see above.
-        kept: how many of the inputs, the first ones, are kept. They have one size of elements.
-        stats: how many of the outputs, the last ones, have one element a row.
-        is_totalled: True where the first of these has one in all.
+        kept: number of inputs, counted from the first, that are kept. Their elements have the same size.
+        stats: number of outputs, counted from the last, that have one element per row.
+        is_totalled: True if the first of these has a single element.
 
     Returns:
         a namespace of
-        ``load(addresses, at, tile, slot, step)``: `runs` times `width` numbers of each input, given for each run the
-        offsets into all; ``again``: the same, with what is kept out of the tile: access `slot` of it and the next of
-        each input and run, `step` behind one another;
-        ``bring(addresses, at, tile, slot, step)``: begin to copy there what is kept; ``arrived()``: until all of a
-        thread's is there;
-        ``first(addresses, at)``, ``rest(addresses, at)``: numbers of the inputs that are kept, and of the others;
-        ``store(addresses, at, values, inside)``: as many numbers of each output, of the runs that are inside: one truth
-        value for each, or one for all;
-        ``note(addresses, at, values)``: one number of each of the last outputs, which have one a row; of those behind
-        the first where that has one in all, which ``note_total`` stores.
+        ``load(addresses, at, tile, slot, step)``: `runs` times `width` elements of each input, given the offsets into
+        all inputs for each run; ``again``: the same, but kept inputs are read from the tile, at access `slot` and
+        further ones, `step` apart, for each input and run;
+        ``bring(addresses, at, tile, slot, step)``: start to copy the kept inputs there; ``arrived()``: wait until all
+        of a thread's copies are complete;
+        ``first(addresses, at)``, ``rest(addresses, at)``: elements of the kept inputs, and of the others;
+        ``store(addresses, at, values, inside)``: store as many elements of each output, for runs that are inside;
+        `inside` has one bool for each run, or one for all;
+        ``note(addresses, at, values)``: store one element of each output with one element per row, except the first of
+        them if that has a single element, which ``note_total`` stores.
     """
     loaded = tuple(Operand(TABLE[name], compute, width, False) for name in reads)
     stored = tuple(Operand(TABLE[name], "", width, False) for name in writes)
@@ -66,17 +66,17 @@ def kept_runs(
 
 
 if SIMULATED:
-    #: What a row in registers has of shared memory.
+    #: The shared memory of rows that are kept in registers: none.
     _NOTHING = np.empty(0, np.uint8)
 
     def make_kept(
         reads: Sequence[Any], writes: Sequence[Any], width: int, runs: int, kept: int, results: int, is_totalled: bool
     ) -> dict[str, Any]:
-        """See `kept_runs`."""
+        """Return the functions of `kept_runs`."""
         access_bytes = width * reads[0].dtype.itemsize
 
         def kept_at(tile: Any, slot: int, step: int, k: int, run: int, operand: Any) -> Any:
-            """What the tile has of a run of input k."""
+            """Return the tile's part for a run of input k."""
             start = (slot + (run * kept + k) * step) * access_bytes
             return tile[start : start + access_bytes].view(operand.dtype.numpy)
 
@@ -145,20 +145,20 @@ else:
         access_bytes = width * reads[0].dtype.itemsize
 
         def kept_at(builder: Any, args: Any, k: int, run: int, kind: Any) -> Any:
-            """A pointer to what the tile has of a run of input k."""
+            """Return a pointer to the tile's part for a run of input k."""
             slot, step = (resized(builder, each, I32) for each in args[3:5])
             slot = builder.add(slot, builder.mul(step, I32(run * kept + k)))
             return kept_pointer(builder, builder.mul(slot, I32(access_bytes)), kind)
 
         def kind_of(operand: Any) -> Any:
-            """The type of one access."""
+            """Return the type of one access."""
             return formats.moved_type(operand.dtype, width)
 
         def bits_of(builder: Any, operand: Any, address: Any) -> Any:
             return builder.load(pointer_to(builder, address, kind_of(operand)), align=access_bytes)
 
         def loaded(context: Any, builder: Any, which: Any, args: Any, get: Any) -> Any:
-            """The numbers of these inputs, of each run; `get` brings those that are kept."""
+            """Return the elements of these inputs for each run; `get` loads those of kept inputs."""
             items: dict[Any, Any] = {}
             for run in range(runs):
                 offsets = builder.extract_value(args[1], run)

@@ -1,4 +1,4 @@
-"""Loads and stores of numbers, one by one and in runs, as LLVM code: see `operands.operands`."""
+"""Loads and stores of elements, one by one and in runs, as LLVM code: see `operands.operands`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ...base._numba import intrinsic, ir, types
 from . import formats
 from .formats import I16, I32, I64, number_type
 
-# Offsets never overflow: the plan chose integers wide enough. Saying so lets the compiler move what does not
-# change out of loops.
+# Offsets never overflow, because the plan chose integers wide enough. Saying so lets the compiler move invariant code
+# out of loops.
 NO_OVERFLOW = ("nsw",)
 
 
 def resized(builder: Any, number: Any, word: Any) -> Any:
-    """A signed integer in as many bits as `word`."""
+    """Return a signed integer in as many bits as `word` has."""
     if number.type.width > word.width:
         return builder.trunc(number, word)
     return builder.sext(number, word) if number.type.width < word.width else number
 
 
 def aggregate(context: Any, builder: Any, numba_type: Any, items: dict[Any, Any]) -> Any:
-    """A tuple, or a tuple of tuples, of the items at their indices."""
+    """Return a tuple, or a tuple of tuples, with the items at their indices."""
     value = ir.Constant(context.get_value_type(numba_type), ir.Undefined)
     for index, item in items.items():
         value = builder.insert_value(value, item, index)
@@ -30,53 +30,53 @@ def aggregate(context: Any, builder: Any, numba_type: Any, items: dict[Any, Any]
 
 
 def row_of(rows: Sequence[Any], k: int) -> Any:
-    """Operand k, where one row may stand for all."""
+    """Return operand k; a single row may describe all operands."""
     return rows[k] if len(rows) > 1 else rows[0]
 
 
 def address_of(builder: Any, args: Any, k: int, itemsize: int) -> Any:
-    """The address of operand k's element, given all addresses and all offsets."""
+    """Return the address of operand k's element, given all addresses and all offsets."""
     address, offset = (builder.extract_value(arg, k) for arg in args[:2])
     return builder.add(address, builder.mul(resized(builder, offset, I64), I64(itemsize), flags=NO_OVERFLOW))
 
 
 def place_of(builder: Any, args: Any, k: int, operand: Any) -> Any:
-    """`address_of`, or of what is counted the offset, which stands for an address with elements of one byte."""
+    """Return `address_of`; for a counter return the offset, treated as an address with one-byte elements."""
     if operand.counted:
         return resized(builder, builder.extract_value(args[1], k), I64)
     return address_of(builder, args, k, operand.itemsize)
 
 
 def behind(builder: Any, address: Any, step: Any, count: int, itemsize: int) -> Any:
-    """The address `count` steps of so many elements behind another.
+    """Return the address that is `count` steps of `step` elements after another address.
 
-    A step that is known when this is compiled becomes part of the access, and costs nothing.
+    A step that is a compile-time constant becomes part of the access and costs nothing.
     """
     return builder.add(address, builder.mul(resized(builder, step, I64), I64(count * itemsize), flags=NO_OVERFLOW))
 
 
 def lane_address(builder: Any, address: Any, step: Any, lane: int, width: int, itemsize: int) -> Any:
-    """The address of a lane, of runs of `width` elements that lie `step` elements apart, behind the first's."""
+    """Return the address of a lane, for runs of `width` elements that are `step` elements apart."""
     start = behind(builder, address, step, lane // width, itemsize)
     return builder.add(start, I64(lane % width * itemsize))
 
 
 def pointer_to(builder: Any, address: Any, pointee: Any) -> Any:
-    """An address as a pointer to global memory."""
+    """Return an address as a pointer to global memory."""
     return builder.inttoptr(address, ir.PointerType(pointee, addrspace=1))
 
 
 def alignment_of(operand: Any) -> int:
-    """The alignment of a single element: a complex one is aligned as its parts are."""
+    """Return the alignment of a single element; a complex one is aligned as its parts are."""
     return int(operand.dtype.itemsize // operand.dtype.parts)
 
 
-#: The letters of assembly's registers.
+#: The constraint letters of assembly's registers.
 _LETTERS = {I16: "h", I32: "r", I64: "l", ir.FloatType(): "f", ir.DoubleType(): "d"}
 
 
 def under_way(builder: Any, loaded: Sequence[Any]) -> None:
-    """Have all of this loaded before anything is computed: else the compiler loads each number where it is used."""
+    """Make the compiler issue all these loads before any use; otherwise it loads each number where it is used."""
     given = []
     for each in loaded:
         parts = [builder.extract_element(each, I32(j)) for j in range(each.type.count)] if _is_vector(each) else [each]
@@ -94,7 +94,7 @@ def _is_vector(value: Any) -> bool:
 
 
 def bits_at(builder: Any, operand: Any, address: Any) -> Any:
-    """The element that lies at an address, as it lies there; of what is counted the address."""
+    """Return the element at an address in its memory format; for a counter, return the address."""
     if operand.counted:
         return address
     pointer = pointer_to(builder, address, formats.memory_type(operand.dtype))
@@ -102,17 +102,17 @@ def bits_at(builder: Any, operand: Any, address: Any) -> Any:
 
 
 def load_one(context: Any, builder: Any, operand: Any, address: Any) -> Any:
-    """The number that lies at an address."""
+    """Return the element at an address as a number of the formula."""
     return formats.widen(context, builder, operand, bits_at(builder, operand, address))
 
 
 def store_one(builder: Any, operand: Any, address: Any, bits: Any) -> None:
-    """Put an element, as it lies in memory, at an address."""
+    """Store an element in its memory format to an address."""
     builder.store(bits, pointer_to(builder, address, bits.type), align=alignment_of(operand))
 
 
 def make_numbers(rows: Sequence[Any]) -> dict[str, Any]:
-    """`load` and `store`: one number of each operand."""
+    """Return the intrinsics `load` and `store`: one element of each operand."""
 
     @intrinsic
     def load(typing: Any, addresses: Any, at: Any) -> Any:
@@ -142,15 +142,15 @@ def make_numbers(rows: Sequence[Any]) -> dict[str, Any]:
 
 
 def lanes_type(rows: Sequence[Any], count: int, lanes: int) -> Any:
-    """So many numbers of each of `count` operands."""
+    """Return the type of `lanes` elements of each of `count` operands."""
     return types.Tuple([types.UniTuple(number_type(row_of(rows, k)), lanes) for k in range(count)])
 
 
 def make_lanes(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
-    """`load_lanes` and `store_lanes`: numbers of each operand, in runs of `width`."""
+    """Return the intrinsics `load_lanes` and `store_lanes`: elements of each operand, in runs of `width`."""
 
     def run_pointer(builder: Any, args: Any, k: int, start: int) -> Any:
-        """A pointer to the access that holds lane `start` of operand k."""
+        """Return a pointer to the access that holds lane `start` of operand k."""
         dtype, access = row_of(rows, k).dtype, row_of(rows, k).access
         first = address_of(builder, args, k, dtype.itemsize)
         address = lane_address(builder, first, args[2], start, width, dtype.itemsize)
@@ -198,10 +198,10 @@ def make_lanes(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
 
 
 def make_some(rows: Sequence[Any], lanes: int) -> dict[str, Any]:
-    """`load_some` and `store_some`: the first few numbers of each operand, one by one."""
+    """Return the intrinsics `load_some` and `store_some`: the first few elements of each operand, one by one."""
 
     def there(builder: Any, args: Any, count: Any, k: int, lane: int) -> tuple[Any, Any]:
-        """(whether that lane is there, its address, or that of the first)."""
+        """Return (whether that lane exists, its address or else the first lane's)."""
         itemsize = row_of(rows, k).itemsize
         first = place_of(builder, args, k, row_of(rows, k))
         is_there = builder.icmp_signed(">", count, count.type(lane))

@@ -1,4 +1,4 @@
-"""A table in shared memory of a function's results, by the 16 bits of its argument, and loads from it.
+"""A table in shared memory of a function's results, indexed by the 16 bits of its argument, and loads from it.
 
 In Numba's simulator the same names are plain Python.
 """
@@ -28,29 +28,29 @@ else:
 
 __all__ = ["PATTERNS", "tabulating"]
 
-#: How many numbers there are.
+#: Number of table entries.
 PATTERNS = 2**PATTERN_BITS
 
 
 @lru_cache(maxsize=64)
 def tabulating(read: str, write: str, compute: str, width: int, pieces: int) -> SimpleNamespace:
-    """The intrinsics of a table of one array's numbers, all of 16 bits.
+    """Return the intrinsics of a table for one array's elements, all of 16 bits.
 
     Args:
         read, write: names of the dtypes of the array and of the result.
-        compute: name of the dtype that numbers are loaded in.
+        compute: name of the dtype that elements are converted to.
         width: elements of an access.
-        pieces: accesses that a thread takes at once.
+        pieces: accesses that a thread makes at once.
 
     Returns:
         a namespace of
-        ``patterns(group)``: the numbers whose bits are `width` group and the next, as `map_lanes` takes them;
-        ``packed(values)``: the words that the formula's results of these are in memory;
-        ``put(tile, group, words, block)``: into the table of a block of the cluster;
-        ``arrive()``, ``wait()``: all threads of all blocks of the cluster meet;
-        ``look_up(tile, addresses, at, targets, to, step)``: `pieces` accesses, `step` elements apart, replaced by what
-        the table has of each element; all are under way before the first is used;
-        ``look_up_element(tile, addresses, at, targets, to)``: the same of one element.
+        ``patterns(group)``: the numbers with the bits `width` · group and the next ones, in the format of `map_lanes`;
+        ``packed(values)``: the formula's results for them, packed into words for memory;
+        ``put(tile, group, words, block)``: store the words to the table of a block of the cluster;
+        ``arrive()``, ``wait()``: the two halves of a barrier for all threads of the cluster;
+        ``look_up(tile, addresses, at, targets, to, step)``: replace the elements of `pieces` accesses, `step` elements
+        apart, by their table entries; all loads are in flight before the first is used;
+        ``look_up_element(tile, addresses, at, targets, to)``: the same for one element.
     """
     own, result = Operand(TABLE[read], compute, width, False), Operand(TABLE[write], "", width, False)
     return SimpleNamespace(**make_tabulating(own, result, width, pieces))
@@ -59,7 +59,7 @@ def tabulating(read: str, write: str, compute: str, width: int, pieces: int) -> 
 if SIMULATED:
 
     def make_tabulating(read: Any, write: Any, width: int, pieces: int) -> dict[str, Any]:
-        """See `tabulating`: each block makes a table of its own."""
+        """Return the functions of `tabulating`; each block builds its own table."""
 
         def patterns(group: int) -> Any:
             bits = np.arange(group * width, (group + 1) * width).astype(np.uint16)
@@ -99,16 +99,16 @@ if SIMULATED:
         }
 
 else:
-    #: Words of an access, and of an address in shared memory.
+    #: Bits of a word, and of an element.
     _WORD_BITS, _HALF_BITS = 32, 16
-    #: What an element's bits are multiplied with to be an offset into the table, as a shift.
+    #: Shift that turns an element's bits into a byte offset in the table.
     _SHIFT = 1
     _MASK = (PATTERNS - 1) << _SHIFT
-    #: The oldest GPUs whose blocks see each other's shared memory.
+    #: The first compute capability with shared memory that a whole cluster can access.
     _CLUSTERS_FROM = (9, 0)
 
     def _meeting(of_clusters: Any) -> Any:
-        """One of the two halves of a barrier of a cluster; of a block's, where there are no clusters, all of it."""
+        """Return one half of a cluster's barrier; a block's full barrier if the GPU has no clusters."""
 
         @intrinsic
         def meet(typing: Any) -> Any:
@@ -122,11 +122,11 @@ else:
         return meet
 
     def _looked_up(builder: Any, offset: Any) -> Any:
-        """The element of the table at an offset in bytes."""
+        """Return the table's element at an offset in bytes."""
         return builder.load(kept_pointer(builder, offset, I16), align=2)
 
     def _replaced(builder: Any, word: Any) -> Any:
-        """What the table has of the two elements in a word."""
+        """Return the table's entries for the two elements in a word."""
         low = builder.and_(builder.shl(word, I32(_SHIFT)), I32(_MASK))
         high = builder.and_(builder.lshr(word, I32(_HALF_BITS - _SHIFT)), I32(_MASK))
         first, second = (builder.zext(_looked_up(builder, offset), I32) for offset in (low, high))

@@ -1,4 +1,4 @@
-"""Elements of 16 bits gathered from anywhere, or 0 where there are none, and stored side by side in one access.
+"""Gathers of 16-bit elements from arbitrary addresses, with 0 for missing ones, and a single store of the result.
 
 In Numba's simulator the same names are plain Python.
 """
@@ -27,13 +27,13 @@ __all__ = ["gathering"]
 
 @lru_cache(maxsize=16)
 def gathering(lanes: int) -> SimpleNamespace:
-    """The intrinsics that move so many elements, whatever their 16 bits mean.
+    """Return the intrinsics that move this many 16-bit elements of any dtype.
 
     Returns:
         a namespace of
         ``gather(address, offsets, places, first, limit)``: the elements at these offsets from an address, in words of
-        two. Element k is 0, and not read, unless 0 <= first + places[k] < limit;
-        ``put(address, words)``: the words into memory, in one access.
+        two. Element k is 0, and is not read, unless 0 <= first + places[k] < limit;
+        ``put(address, words)``: store the words to memory in one access.
     """
     return SimpleNamespace(**make_gathering(lanes))
 
@@ -41,7 +41,7 @@ def gathering(lanes: int) -> SimpleNamespace:
 if SIMULATED:
 
     def make_gathering(lanes: int) -> dict[str, Any]:
-        """See `gathering`: elements stand for the words of two."""
+        """Return the functions of `gathering`, where elements replace the words of two."""
         element = TABLE["uint16"]
 
         def gather(address: int, offsets: Any, places: Any, first: int, limit: int) -> Any:
@@ -64,7 +64,7 @@ else:
         @intrinsic
         def gather(typing: Any, address: Any, offsets: Any, places: Any, first: Any, limit: Any) -> Any:
             result = types.UniTuple(types.uint32, count)
-            # Nothing branches, so that all loads are under way at once.
+            # Predicated loads instead of branches, so that all loads are in flight at once.
             text = "{.reg .pred %p0;\n\t.reg .b64 %rd0;\n\tsetp.lt.u32 %p0, $3, $4;\n\tmad.wide.s32 %rd0, $2, 2, $1;"
             text += "\n\tmov.b16 $0, 0;\n\t@%p0 ld.global.nc.b16 $0, [%rd0];\n\t}"
 

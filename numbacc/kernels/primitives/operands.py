@@ -1,8 +1,8 @@
-"""Memory accesses and index arithmetic that kernels are written with, as Numba intrinsics.
+"""Memory accesses and index arithmetic for kernels, as Numba intrinsics.
 
-Kernels get addresses as unsigned integers, one tuple for the inputs and one for the outputs, so that a kernel is
-written once for maps of any number of arguments, each of a dtype of its own. `load`, `store` and their 128-bit
-counterparts turn addresses and element offsets into numbers of the compute dtype and back. In Numba's simulator the
+Kernels receive addresses as unsigned integers, one tuple for the inputs and one for the outputs. Thus a kernel is
+written once for any number of arguments, each with its own dtype. `load`, `store` and their 128-bit counterparts
+convert between memory, given addresses and element offsets, and numbers of the compute dtype. In Numba's simulator the
 same names are plain Python (see `simulated`).
 """
 
@@ -33,27 +33,27 @@ __all__ = ["Operand", "accessors", "operands", "scalar_reader", "splitter"]
 
 
 class Operand:
-    """How a kernel sees an array: what an element is in memory, and as a number.
+    """A kernel's view of an array: the format of an element in memory, and as a number.
 
     Attributes:
         dtype: its row of the table.
-        number: name of the dtype that its numbers have in the formula.
-        access: elements of one load or store in a run of `width` elements: as many as 16 bytes hold.
-        repeated: True where one element stands for all of a row.
-        counted: True where there is no memory: its numbers are the offsets themselves.
-        as_it_is: True where a number is the bits of an element, which conversions would not all keep.
-        itemsize: bytes from one element to the next; 1 of offsets.
+        number: name of the dtype that its elements have in the formula.
+        access: elements of one load or store in a run of `width` elements, at most 16 bytes.
+        repeated: True if one element stands for a whole row.
+        counted: True if there is no memory: its elements are the offsets themselves.
+        as_it_is: True if a number consists of an element's bits, because conversions would not preserve all of them.
+        itemsize: bytes from one element to the next; 1 for offsets.
     """
 
     __slots__ = ("access", "as_it_is", "counted", "dtype", "itemsize", "number", "repeated")
 
     def __init__(self, dtype: DTypeInfo, compute: str, width: int, repeated: bool, seen: str = ""):
-        """`seen` is "counted" or "kept", "index" of what is int64 whatever is computed in, "" of all else."""
+        """`seen` is "counted", "kept", "index" (int64 independent of the compute dtype), or "" for all others."""
         self.dtype, self.repeated, self.counted = dtype, repeated, seen == "counted"
         self.itemsize = 1 if self.counted else dtype.itemsize
         self.as_it_is = seen == "kept" and dtype.is_converted
         own = f"uint{dtype.bits}" if self.as_it_is else str(dtype.number)
-        # A truth value stays one; a complex number becomes no real one.
+        # A bool stays a bool, and a complex number never becomes real.
         stays = own == "bool" or (dtype.parts == 2 and not compute.startswith("complex")) or compute == "bool"
         self.number = own if stays or seen == "kept" or not compute else compute
         if seen in ("counted", "index"):
@@ -73,43 +73,44 @@ def operands(
     indices: tuple[int, ...] = (),
     kept: tuple[int, ...] = (),
 ) -> SimpleNamespace:
-    """The intrinsics of a kernel over arrays of these dtypes, one dtype per operand.
+    """Return the intrinsics of a kernel over arrays of these dtypes, one dtype per operand.
 
     Args:
-        dtypes: rows of the dtype table whose numbers kernels take; one alone stands for any number of operands.
+        dtypes: rows of the dtype table; a single row stands for any number of operands.
         lanes: elements that one thread handles at once.
-        width: elements next to each other in memory that it takes together, a power of two.
-        compute: name of the dtype that numbers are loaded in; "" for each operand's own.
-        transposed: the inputs that `stage` and `fetch` turn around.
-        repeated: the inputs that are the same for all lanes.
-        counted: the inputs whose numbers are their offsets.
-        indices: the inputs whose numbers are int64.
-        kept: as in `Formula`; they are not among those that `stage` and `fetch` turn around.
+        width: consecutive elements in memory that it handles together, a power of two.
+        compute: name of the dtype that elements are converted to; "" for each operand's own.
+        transposed: the inputs that `stage` and `fetch` transpose.
+        repeated: the inputs that are constant over all lanes.
+        counted: the inputs whose elements are their offsets.
+        indices: the inputs whose elements are int64.
+        kept: as in `Formula`; `stage` and `fetch` do not transpose these inputs.
 
     Returns:
         a namespace of
-        ``real``: the first operand's numbers' dtype as Numba names it; ``lanes``; ``width``;
+        ``real``: Numba's type of the first operand's numbers; ``lanes``; ``width``;
         ``cell``: the type of one element in a tile of shared memory, as wide as the widest;
         ``unravel(index, shape)``: the coordinates of a C-ordered index;
         ``offsets(coordinates, strides)``: the element offset into each operand, given its strides;
         ``load(addresses, offsets)``, ``store(addresses, offsets, values)``: one number per operand;
-        ``load_lanes(addresses, offsets, step)``, ``store_lanes(addresses, offsets, step, values)``: `lanes`
-        numbers per operand, in runs of `width` that lie `step` elements apart;
+        ``load_lanes(addresses, offsets, step)``, ``store_lanes(addresses, offsets, step, values)``: `lanes` numbers per
+        operand, in runs of `width` that are `step` elements apart;
         ``load_some(addresses, offsets, step, count)``, ``store_some(addresses, offsets, step, values, count)``: the
-        first `count` of `lanes` numbers that lie `step` elements apart, at least one;
+        first `count` of `lanes` numbers that are `step` elements apart, at least one;
         ``load_uneven(addresses, offsets, step)``, ``store_uneven(addresses, offsets, step, values, thread)``: as
-        `load_lanes` where runs start anywhere. All threads of a warp call the latter, `thread` their number in it,
-        with runs next to each other;
-        ``apply(formula, values, scalars)``, ``map_lanes(formula, values, scalars)``: the formula of one number per
-        operand, or lane by lane, as a tuple of its results;
-        ``scalars(words)``: numbers passed at launch as words of 64 bits, see `scalar_types`;
-        ``stage(tile, column, row, addresses, offsets)``: an element of the n-th transposed input copied to the tile;
-        ``fetch(tile, column, row, addresses, offsets)``: one number per operand, those of transposed inputs from there;
-        ``stage_lanes(tile, column, cell, addresses, offsets, strides)``: the same of a cell, `width` elements of a
+        `load_lanes`, for runs that may start anywhere. All threads of a warp call the latter, with adjacent runs;
+        `thread` is their number in the warp;
+        ``apply(formula, values, scalars)``, ``map_lanes(formula, values, scalars)``: the formula applied to one number
+        per operand, or lane by lane; its results are a tuple;
+        ``scalars(words)``: numbers passed at launch as 64-bit words, see `scalar_types`;
+        ``stage(tile, column, row, addresses, offsets)``: copy an element of each transposed input to the tile;
+        ``fetch(tile, column, row, addresses, offsets)``: one number per operand, read from the tile for transposed
+        inputs;
+        ``stage_lanes(tile, column, cell, addresses, offsets, strides)``: the same for a cell, `width` elements of a
         column, in `lanes` / `width` columns, TILE_STEP apart;
         ``load_down(addresses, offsets, strides)``, ``store_down(addresses, offsets, strides, values)``: `lanes` numbers
-        of each operand, in blocks of `width` rows and columns; of the inputs only those that are not transposed;
-        ``fetch_lanes(tile, column, cell, loaded)``: `lanes` numbers per operand, given what `load_down` returned.
+        of each operand, in blocks of `width` rows and columns; transposed inputs are not loaded;
+        ``fetch_lanes(tile, column, cell, loaded)``: `lanes` numbers per operand, given the result of `load_down`.
     """
     seen = dict.fromkeys(kept, "kept") | dict.fromkeys(indices, "index") | dict.fromkeys(counted, "counted")
     found = tuple(Operand(dtype, compute, width, k in repeated, seen.get(k, "")) for k, dtype in enumerate(dtypes))
@@ -125,25 +126,26 @@ def operands(
 
 
 def accessors(dtype: DTypeInfo, lanes: int, access_bytes: int) -> SimpleNamespace:
-    """`operands` of one dtype, in accesses of `access_bytes`."""
+    """Return the `operands` of one dtype, in accesses of `access_bytes`."""
     return operands((dtype,), lanes, access_bytes // dtype.itemsize)
 
 
 @lru_cache(maxsize=256)
 def scalar_reader(names: tuple[str, ...]) -> Any:
-    """The device function that makes numbers of the words that scalar arguments are passed in.
+    """Return the device function that converts the words of scalar arguments to numbers.
 
     Args:
-        names: the numbers' dtypes. A word of 64 bits holds one, or a part of a complex one.
+        names: the numbers' dtypes. A 64-bit word holds one number, or one part of a complex number.
     """
     return make_scalar_reader(names)
 
 
 @lru_cache(maxsize=1)
 def splitter() -> Any:
-    """The device function (number, outer, inner) -> the coordinates of a C-ordered index, of lengths any, outer, inner.
+    """Return the device function (number, outer, inner) -> the coordinates of a C-ordered index.
 
-    All are less than 2^31: division of numbers of 64 bits takes several times as long.
+    The lengths are any, `outer` and `inner`. All values are less than 2^31, because 64-bit division takes several times
+    as long.
     """
     unravel, none = operands((TABLE["uint8"],), 1, 1).unravel, np.int32(0)
 
@@ -155,9 +157,9 @@ def splitter() -> Any:
 
 
 def _cell_type(rows: Sequence[Operand], width: int) -> Any:
-    """Tiles hold the arrays' own bits, `width` elements in a cell; the simulator's hold numbers."""
+    """Return the type of a tile's cells: `width` elements in the arrays' format; in the simulator, a number."""
     if SIMULATED:
-        # Of different dtypes the one that holds all of their numbers.
+        # For several dtypes, use one that can hold all of their numbers.
         (name, *others) = {row.number for row in rows}
         return getattr(types, str(np.result_type(name, *others)).replace("bool", "boolean"))
     nbytes = width * max(row.dtype.itemsize for row in rows)
@@ -172,7 +174,7 @@ if not SIMULATED:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             rest, items = resized(builder, args[0], context.get_value_type(shape.dtype)), {}
-            # Indices are not negative: unsigned division is the cheaper one.
+            # Indices are not negative, so use unsigned division, which is cheaper.
             for d in reversed(range(1, len(shape))):
                 n = builder.extract_value(args[1], d)
                 quotient = builder.udiv(rest, n)
@@ -201,13 +203,13 @@ if not SIMULATED:
         return result(coordinates, steps), generate
 
     def call_of(formula: Any, typing: Any, numbers: Sequence[Any]) -> tuple[Any, Any]:
-        """(signature of a formula's call with numbers of these types, the types of its results)."""
+        """Return (signature of a formula's call with arguments of these types, the types of its results)."""
         call = formula.get_call_type(typing, tuple(numbers), {})
         result = call.return_type
         return call, tuple(result) if isinstance(result, types.BaseTuple) else (result,)
 
     def results_of(builder: Any, call: Any, answer: Any) -> list[Any]:
-        """The numbers that such a call returns."""
+        """Return the numbers that such a call returns."""
         if not isinstance(call.return_type, types.BaseTuple):
             return [answer]
         return [builder.extract_value(answer, k) for k in range(len(call.return_type))]

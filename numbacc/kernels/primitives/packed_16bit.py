@@ -1,7 +1,7 @@
-"""16-bit floats two by two, in the words of 32 bits that they are loaded in: half an instruction for each.
+"""Operations on pairs of 16-bit floats, in the 32-bit words that they are loaded in: half an instruction per element.
 
-Words take half the registers that their numbers do, which are made of them anew wherever they are needed. In Numba's
-simulator the intrinsics are plain Python, and numbers stand for their words.
+Words take half the registers of unpacked numbers, so they are unpacked again wherever they are needed. In Numba's
+simulator the intrinsics are plain Python, and numbers replace words.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Pair(NamedTuple):
     """Two floats of a dtype in a word.
 
     Attributes:
-        name: what instructions call them.
-        lowest: two of the infinity below all numbers.
-        compared_from: compute capability from which on an instruction compares two pairs.
+        name: the dtype's name in instructions.
+        lowest: a pair of negative infinities.
+        compared_from: the first compute capability with an instruction that compares two pairs.
     """
 
     name: str
@@ -42,20 +42,20 @@ class Pair(NamedTuple):
 
 
 PAIRS = {"float16": Pair("f16x2", 0xFC00FC00, (5, 3)), "bfloat16": Pair("bf16x2", 0xFF80FF80, (9, 0))}
-#: Compute capability from which on there is an instruction for the larger ones of two pairs, NaN where one is.
+#: The first compute capability with an instruction for the elementwise maximum of two pairs that propagates NaN.
 _EXTREMES_FROM = (8, 0)
 
 
 @lru_cache(maxsize=256)
 def in_words(name: str, compute: str, width: int, runs: int) -> SimpleNamespace:
-    """The intrinsics of an array of 16-bit floats, of which a thread has `runs` accesses of `width` elements.
+    """Return the intrinsics for an array of 16-bit floats, for `runs` accesses of `width` elements per thread.
 
     Returns:
         a namespace of
-        ``words(addresses, at)``: the words, given for each run the offset, alone or before others;
-        ``numbers(words)``: the numbers in them, of the dtype `compute`, in a tuple of their one array;
-        ``largest(words, inside)``: two numbers of which the larger one, or a NaN, is the largest of those of the runs
-        that are inside: one truth value for each, or one for all.
+        ``words(addresses, at)``: the words, given the offset for each run, possibly followed by other offsets;
+        ``numbers(words)``: the numbers in them, of dtype `compute`, as a tuple for the one array;
+        ``largest(words, inside)``: two numbers, the larger of which (or a NaN) is the largest of the runs that are
+        inside; `inside` has one bool for each run, or one for all.
     """
     return SimpleNamespace(**make_words(Operand(TABLE[name], compute, width, False), width, runs))
 
@@ -63,7 +63,7 @@ def in_words(name: str, compute: str, width: int, runs: int) -> SimpleNamespace:
 if SIMULATED:
 
     def make_words(operand: Any, width: int, runs: int) -> dict[str, Any]:
-        """See `in_words`."""
+        """Return the functions of `in_words`."""
 
         def words(addresses: Any, at: Any) -> Any:
             return tuple([n for offsets in at for n in numbers_at(operand, addresses[0], offsets[0], width, False)])
@@ -78,39 +78,39 @@ if SIMULATED:
 else:
 
     def have_extremes() -> bool:
-        """Whether the GPU compiled for has the instruction of `extreme`."""
+        """Return whether the target GPU has the instruction of `extreme`."""
         return capability_compiled_for() >= _EXTREMES_FROM
 
     def are_compared(pair: Pair) -> bool:
-        """Whether the GPU compiled for has the instructions of `extreme` and `compared`."""
+        """Return whether the target GPU has the instructions of `extreme` and `compared`."""
         return have_extremes() and capability_compiled_for() >= pair.compared_from
 
     def extreme(builder: Any, pair: Pair, which: str, one: Any, other: Any) -> Any:
-        """The larger or the smaller ones of two pairs, `which` "max" or "min"; NaN where one is."""
+        """Return the elementwise maximum or minimum (`which`) of two pairs; NaN if either element is NaN."""
         return assembly(builder, I32, f"{which}.NaN.{pair.name} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
 
     def compared(builder: Any, pair: Pair, how: str, one: Any, other: Any) -> Any:
-        """All bits of the halves of two pairs that compare so: "eq", or "nan" where one is."""
+        """Return a mask of the halves of two pairs that are equal ("eq"), or of which one is NaN ("nan")."""
         return assembly(builder, I32, f"set.{how}.u32.{pair.name} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
 
     def turned(builder: Any, word: Any) -> Any:
-        """A word with its halves exchanged."""
+        """Return a word with its halves exchanged."""
         return assembly(builder, I32, "prmt.b32 $0, $1, $1, 0x1032;", "=r,r", [word], "readnone")
 
     def first_bit(builder: Any, word: Any) -> Any:
-        """How many bits are before the first that is set, the highest one; of 0 anything."""
+        """Return how many bits precede the highest one that is set; undefined for 0."""
         return assembly(builder, I32, "bfind.shiftamt.u32 $0, $1;", "=r,r", [word], "readnone")
 
     def tree(merge: Callable[[Any, Any], Any], items: Sequence[Any]) -> Any:
-        """Items merged in a tree, branch by branch."""
+        """Return the items merged in a tree, branch by branch."""
         return items[0] if len(items) == 1 else merge(tree(merge, items[::2]), tree(merge, items[1::2]))
 
     def anew(builder: Any, words: Sequence[Any]) -> list[Any]:
-        """Words of which the compiler does not know that they are the same, nor then what is made of them."""
+        """Return copies of words that the compiler treats as new values, so that it does not reuse results."""
         return [assembly(builder, I32, "mov.b32 $0, $1;", "=r,r", [word]) for word in words]
 
     def numbers_in(context: Any, builder: Any, operand: Operand, words: Sequence[Any], each: int) -> list[Any]:
-        """The numbers of an operand in words, accesses of `each`."""
+        """Return an operand's numbers from words that were loaded in accesses of `each` words."""
         found = []
         for start in range(0, len(words), each):
             own = words[start : start + each]

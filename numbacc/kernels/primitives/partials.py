@@ -1,7 +1,7 @@
-"""The parts of reductions: of numbers, merged among lanes, in shared memory, and what follows them.
+"""The partial results of reductions: computed from elements, merged among lanes and in shared memory, and finished.
 
-A lane is one element of what a thread loads at once. `parts` are a tuple with, for each part of a reduction, a tuple of
-its numbers in all lanes. In Numba's simulator the same names are plain Python.
+A lane is one of the elements that a thread loads at once. `parts` is a tuple with one tuple for each value of a partial
+result, which holds this value in all lanes. In Numba's simulator the same names are plain Python.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from ...base.dtypes import TABLE
 
 
 def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) -> SimpleNamespace:
-    """The intrinsics for the parts of a reduction.
+    """Return the intrinsics for the partial results of a reduction.
 
     Args:
-        names: the parts' dtypes.
-        starts: the parts of nothing.
-        count: name of the dtype that `finish` is given the count in.
+        names: the dtypes of a partial result's values.
+        starts: the partial result of no elements.
+        count: name of the dtype of the count that `finish` receives.
 
     Returns:
         a namespace of
-        ``start(lanes)()``: the parts of nothing in so many lanes;
-        ``first(function, values, scalars)``: the parts of numbers, lane by lane;
-        ``reduce_lanes(lanes)(merge, parts)``: those of more lanes merged to so many, neighbours last;
-        ``reduce_some(merge, parts, inside)``: those of equal runs of lanes merged to one, of the runs that are inside;
-        ``join(merge, parts, others)``: merged lane by lane;
-        ``put(cells, lane, thread, parts)``, ``take(cells, lane, thread)``: parts into shared memory, from that lane on,
-        and out of it as parts of one lane;
-        ``gain(merge, cells, thread, parts)``: parts merged with what is there, from the first lane on;
-        ``finish(function, parts, count, scalars)``: the results of the first lane of parts;
+        ``start(lanes)()``: the partial results of no elements, in this many lanes;
+        ``first(function, values, scalars)``: the partial results of elements, lane by lane;
+        ``reduce_lanes(lanes)(merge, parts)``: lanes merged to this many, with adjacent lanes merged last;
+        ``reduce_some(merge, parts, inside)``: equally long runs of lanes merged to one, if the run is inside;
+        ``join(merge, parts, others)``: two sets merged lane by lane;
+        ``put(cells, lane, thread, parts)``, ``take(cells, lane, thread)``: store to shared memory, starting at this
+        lane, and load a single lane from there;
+        ``gain(merge, cells, thread, parts)``: merge into shared memory, starting at the first lane;
+        ``finish(function, parts, count, scalars)``: the final results of the first lane;
         ``cell``: the type of a cell of shared memory;
         ``names``, ``starts``, ``count``: as given.
     """
@@ -50,7 +50,7 @@ if SIMULATED:
     from .simulated import _apply
 
     def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[str, Any]:
-        """The functions of `parts_intrinsics`."""
+        """Return the functions of `parts_intrinsics`."""
         dtypes = [np.dtype(name) for name in names]
 
         def called(formula: Callable[..., Any], numbers: Sequence[Any], scalars: Sequence[Any] = ()) -> tuple[Any, ...]:
@@ -144,7 +144,7 @@ else:
             ]
 
         def unpacked(builder: Any, parts: Any, lanes: int) -> list[list[Any]]:
-            """The parts of each lane."""
+            """Return the partial result of each lane."""
             return [[builder.extract_value(parts, (p, lane)) for p in range(len(kinds))] for lane in range(lanes)]
 
         def packed(context: Any, builder: Any, lanes: list[list[Any]]) -> Any:
@@ -152,7 +152,7 @@ else:
             return aggregate(context, builder, parts_type(len(lanes)), items)
 
         def called(context: Any, builder: Any, formula: Any, call: Any, numbers: list[Any]) -> list[Any]:
-            """The parts that a formula returns."""
+            """Return the partial result that a formula returns."""
             answer, result = context.get_function(formula, call)(builder, numbers), call.return_type
             if not isinstance(result, types.BaseTuple):
                 return [converted(context, builder, answer, result, kinds[0])]
@@ -177,7 +177,7 @@ else:
                 call = function.get_call_type(typing, (*(row.dtype for row in values), *scalars), {})
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                if call is None:  # they are parts
+                if call is None:  # the values are partial results
                     return args[1]
                 more, found = [builder.extract_value(args[2], k) for k in range(len(scalars))], []
                 for lane in range(lanes):
@@ -191,7 +191,7 @@ else:
             return merge.get_call_type(typing, (*kinds, *kinds), {})
 
         def merged(context: Any, builder: Any, merge: Any, call: Any, numbers: list[list[Any]]) -> list[Any]:
-            """Parts merged in a tree, branch by branch, so that little is kept in registers."""
+            """Return partial results merged in a tree, branch by branch, so that few are held in registers."""
             if len(numbers) == 1:
                 return numbers[0]
             one, other = (merged(context, builder, merge, call, each) for each in (numbers[::2], numbers[1::2]))
@@ -238,7 +238,7 @@ else:
             return parts(merge, parts, others), generate
 
         def cell(context: Any, builder: Any, cells: Any, args: Any, part: int, kind: Any) -> Any:
-            """A pointer to what a part has in shared memory, in the lane and of the thread that follow the cells."""
+            """Return a pointer to a value in shared memory; lane and thread follow the cells in `args`."""
             array = context.make_array(cells)(context, builder, args[0])
             lanes = builder.sdiv(builder.extract_value(array.shape, 0), I64(len(kinds)))
             lane, thread = (resized(builder, each, I64) for each in args[1:3])
@@ -315,7 +315,7 @@ else:
         counted = count
 
         return {
-            # What other intrinsics of parts are written with.
+            # Other intrinsics for partial results use these.
             "tools": SimpleNamespace(
                 parts_type=parts_type,
                 constants=constants,

@@ -1,7 +1,7 @@
-"""Rows on their way to where a block works on them, and sums over all rows.
+"""Rows in flight to shared memory, where a block processes them, and sums over all rows.
 
-Each thread copies what it takes of a row into cells of its own in shared memory, some rows ahead, and reads no other's,
-so that it waits for nothing but its own copies. In Numba's simulator the same names are plain Python.
+Each thread copies its part of a row into its own cells of shared memory, some rows ahead, and reads no other cells.
+Thus it waits only for its own copies. In Numba's simulator the same names are plain Python.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ else:
 
 __all__ = ["ring"]
 
-#: Numbers of float32 in an access of shared memory.
+#: float32 elements in an access of shared memory.
 _WORDS = VECTOR_BYTES // 4
 
 
 class SharedCell(NamedTuple):
-    """An access that a thread has in shared memory.
+    """An access of a thread in shared memory.
 
     Attributes:
-        operand, run: which input's, which of its runs'.
+        operand, run: number of the input, and of the run of that input.
         start: elements before it in its run.
-        before: bytes that each thread has before it.
-        nbytes: its own.
+        before: bytes of each thread before it.
+        nbytes: bytes of this access.
     """
 
     operand: int
@@ -57,7 +57,7 @@ class SharedCell(NamedTuple):
 
 
 def _cells(rows: Sequence[Operand], which: range, width: int, runs: int) -> tuple[list[SharedCell], int]:
-    """The accesses of these inputs, and how many bytes they are."""
+    """Return the accesses of these inputs, and their total bytes."""
     found, before = [], 0
     for k in which:
         nbytes = rows[k].access * rows[k].dtype.itemsize
@@ -73,39 +73,40 @@ def ring(
     reads: tuple[str, ...], writes: tuple[str, ...], compute: str, width: int, runs: int, kept: int, held: int,
     left: int, formula: Any, adding: Any, parts: int,
 ) -> SimpleNamespace:  # fmt: skip
-    """The intrinsics of rows on their way, and of sums over all of them.
+    """Return the intrinsics for rows in flight and for sums over all rows.
 
-    `place` is (a thread's number in its block, how many these are), and behind it the same in the thread's group; of
-    sums it is the former two alone. `slot` is the number of a row of those on their way.
+    `place` is (a thread's number in its block, threads in the block, its number in its group, threads in the group);
+    for sums it has only the first two. `slot` is the slot number of a row in flight.
 
     Args:
         reads, writes: names of the inputs' and outputs' dtypes.
-        compute: name of the dtype that numbers are loaded in.
-        width, runs: a thread has so many accesses of `width` elements of each input.
-        kept: how many of the inputs, the first ones, are rows; the others are the same for all rows.
-        held: of how many inputs, the first ones, a thread has its numbers in registers.
-        left: how many rows may still be on their way when `wait` returns.
-        formula: the device function of the numbers of all inputs, the stages' results and the scalars, which makes the
-            outputs.
-        adding: that of the numbers and the results, which makes what is added up; None where nothing is.
-        parts: how many sums these are.
+        compute: name of the dtype that elements are converted to.
+        width, runs: a thread makes `runs` accesses of `width` elements of each input.
+        kept: number of inputs, counted from the first, that are rows; the others are the same for all rows.
+        held: number of inputs, counted from the first, whose elements a thread holds in registers.
+        left: how many rows may still be in flight when `wait` returns.
+        formula: the device function that computes the outputs, from the elements of all inputs, the stages' results and
+            the scalars.
+        adding: the device function that computes the terms to sum, from the elements and the results; None if nothing
+            is summed.
+        parts: number of these sums.
 
     Returns:
         a namespace of
-        ``fetch(addresses, at, inside, place, slot, tile)``: begin to copy what is kept of a row, of the runs that are
-        inside, given for each run the offsets into all inputs; ``fetch_weights(addresses, at, inside, place, tile)``:
-        the other inputs;
-        ``commit()``: behind those of a row, or of none; ``wait()``: until the row that is next is there;
-        ``take(place, slot, tile)``: what the other functions are given of that row: the numbers of those inputs that
-        the spec says are held, and where the others are;
-        ``gathering(stage)``: the function (row, inside, given) -> a stage's parts of one thread;
-        ``some(first, many)``: the function (row) -> the numbers of all inputs in so many runs;
+        ``fetch(addresses, at, inside, place, slot, tile)``: start to copy the kept inputs of a row, for runs that are
+        inside, given the offsets into all inputs for each run; ``fetch_weights(addresses, at, inside, place, tile)``:
+        the same for the other inputs;
+        ``commit()``: end the copies of one row (or of none); ``wait()``: wait until the next row has arrived;
+        ``take(place, slot, tile)``: that row, as the other functions receive it: the elements of held inputs, and the
+        location of the others;
+        ``gathering(stage)``: the function (row, inside, given) -> one thread's partial results of a stage;
+        ``some(first, many)``: the function (row) -> the elements of all inputs in `many` runs;
         ``finish(sums, row, addresses, at, inside, results, scalars, ahead)``: store the results of a row's formula, and
-        return the sums with what the other formula adds; with `ahead` (addresses, at, whether it is there, place, slot,
-        tile) of a row, () for none, `fetch` each of its runs as soon as that run's numbers are read;
-        ``begin()``: sums of nothing; ``put(place, sums, tile)``, ``gain_from(place, sums, tile)``: into shared memory,
-        and added from there;
-        ``flush(addresses, at, sums, inside)``: store them in the last arrays, those of each run from one offset on.
+        return the sums including the terms of `adding`. If `ahead` is (addresses, at, whether the row exists, place,
+        slot, tile) of another row, `fetch` each of its runs as soon as that run's elements have been read; () for none;
+        ``begin()``: sums of 0; ``put(place, sums, tile)``, ``gain_from(place, sums, tile)``: store sums to shared
+        memory, and add those from there;
+        ``flush(addresses, at, sums, inside)``: store them in the last arrays, consecutively for each run.
     """
     rows = tuple(Operand(TABLE[name], compute, width, False) for name in reads)
     results = tuple(Operand(TABLE[name], "", width, False) for name in writes)
@@ -123,7 +124,7 @@ if SIMULATED:
         reads: Sequence[Any], writes: Sequence[Any], kept: Any, others: Any, accesses: tuple[int, int],
         waits: tuple[int, int], formulas: tuple[Any, Any], sums: tuple[int, int],
     ) -> dict[str, Any]:  # fmt: skip
-        """See `ring`. What is copied is there at once."""
+        """Return the functions of `ring`. Copies are complete at once."""
         (width, runs), (parts, unit), (function, adding) = accesses, sums, formulas
         lanes = runs * width
 
@@ -157,7 +158,7 @@ if SIMULATED:
             pass
 
         def take(place: Any, slot: int, tile: Any) -> Any:
-            """The numbers of all inputs, lane by lane."""
+            """Return the elements of all inputs, lane by lane."""
             found: list[list[Any]] = [[None] * lanes for _ in reads]
             for cells, where in ((kept[0], slot), (others[0], None)):
                 for cell in cells:
@@ -243,22 +244,22 @@ else:
         number_types, nowhere = [kind.dtype for kind in lanes_type(reads, len(reads), lanes)], I32(0)
 
         def numbers_in(builder: Any, place: Any, first: int) -> list[Any]:
-            """A thread's number and how many there are: in its block, or from 2 on in its group."""
+            """Return a thread's number and the number of threads, in its block or (if `first` is 2) in its group."""
             return [resized(builder, builder.extract_value(place, first + k), I32) for k in range(2)]
 
         def pointer(builder: Any, own: Any, before: Any, nbytes: int, kind: Any, start: Any = nowhere) -> Any:
-            """To what a thread has in shared memory from a start on, behind so many bytes of each."""
+            """Return a pointer to a thread's shared memory, `before` bytes per thread after `start`."""
             thread, threads = own
             start = builder.add(start, builder.add(builder.mul(threads, before), builder.mul(thread, I32(nbytes))))
             return kept_pointer(builder, start, kind)
 
         def pointer_of(builder: Any, place: Any, cell: SharedCell, slot: Any = None) -> Any:
-            """To an access of a row in its slot, or of the weights, which groups of threads beside each other share."""
+            """Return a pointer to an access of a row in its slot, or of the weights, which a block's groups share."""
             kind, group = kind_of(cell), numbers_in(builder, place, 2)
             if slot is None:
                 return pointer(builder, group, I32(cell.before), cell.nbytes, kind)
             before = builder.add(builder.mul(resized(builder, slot, I32), I32(kept[1])), I32(cell.before))
-            # Of few threads these are not always a multiple of an access.
+            # For few threads, the weights' size is not always a multiple of an access.
             start = builder.mul(group[1], I32(others[1]))
             if others[1] % VECTOR_BYTES:
                 start = builder.and_(builder.add(start, I32(VECTOR_BYTES - 1)), I32(-VECTOR_BYTES))
@@ -315,17 +316,18 @@ else:
             return tell
 
         def numbers_at(context: Any, builder: Any, given: Any, run: int) -> list[list[Any]]:
-            """The numbers of each input in a run, of what `take` returned."""
+            """Return the elements of each input in a run, from the result of `take`."""
             found = [[builder.extract_value(given, (k, run * width + j)) for j in range(width)] for k in range(held)]
             if held == len(reads):
                 return found
-            # They are read here, not before: else the compiler would have those of all runs at once.
+            # Read them here, not earlier: otherwise the compiler would hold the elements of all runs in registers at
+            # once.
             assembly(builder, ir.VoidType(), "", "~{memory}", [], "convergent")
             place, slot = (builder.extract_value(given, held + k) for k in range(2))
             return found + read_at(context, builder, place, slot, run)[held:]
 
         def read_at(context: Any, builder: Any, place: Any, slot: Any, run: int) -> list[list[Any]]:
-            """The numbers of each input in a run, out of shared memory; what is not used is not read."""
+            """Return the elements of each input in a run, from shared memory; unused elements are not read."""
             found: list[list[Any]] = [[] for _ in reads]
             for cells, own in ((kept[0], slot), (others[0], None)):
                 for cell in cells:
@@ -376,7 +378,7 @@ else:
                     nothing, total = tools.constants(context, builder), None
                     for run in range(runs):
                         rows = zip(*numbers_at(context, builder, args[2], run), strict=True)
-                        # One after the other: what is added to a product costs nothing.
+                        # Merge one after the other: fused multiply-adds make the additions free.
                         own = reduce(
                             lambda one, other: tools.called(context, builder, merge, merging, [*one, *other]),
                             [tools.called(context, builder, function, call, [*row, *more]) for row in rows],
@@ -403,7 +405,7 @@ else:
             add_call = call_of(adding, typing, [*number_types, *results])[0] if parts else None
 
             def called(context: Any, builder: Any, formula: Any, call: Any, rows: Any, more: Any) -> list[Any]:
-                """The results of a formula in each lane."""
+                """Return the results of a formula in each lane."""
                 own = context.get_function(formula, call)
                 return [results_of(builder, call, own(builder, [*row, *more])) for row in rows]
 
@@ -425,7 +427,8 @@ else:
                         for part, number in enumerate(each):
                             place = part, run * width + j
                             both = [builder.extract_value(found, place), number]
-                            # Said so, it is done here; the compiler would put off all additions to the row's end.
+                            # Assembly forces the addition to this point; the compiler would move all additions to the
+                            # row's end.
                             total = assembly(builder, FLOAT, "add.f32 $0, $1, $2;", "=f,f,f", both, "convergent")
                             found = builder.insert_value(found, total, place)
                 return found
@@ -443,7 +446,7 @@ else:
             return finish_row(function, adding, sums, row, addresses, at, inside, results, scalars, ahead)
 
         def every() -> Any:
-            """(number, part, run, first lane, elements before it in its run) of the units that sums are stored in."""
+            """Return (number, part, run, first lane, elements before it in its run) of each unit that stores sums."""
             each = [(p, run, piece) for p in range(parts) for run in range(runs) for piece in range(pieces)]
             return [(n, p, run, run * width + piece * unit, piece * unit) for n, (p, run, piece) in enumerate(each)]
 

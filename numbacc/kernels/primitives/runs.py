@@ -1,13 +1,13 @@
-"""Loads and stores of several accesses at once, of elements that lie next to each other in each.
+"""Loads and stores of several accesses at once, each of consecutive elements.
 
-In Numba's simulator the same names are plain Python. `make_loads(rows, width, runs, index)` makes the intrinsics that
-load operands `rows`: `runs` times `width` elements next to each other of each. `index` is the dtype of their indices,
-or "" where these are not asked for.
+In Numba's simulator the same names are plain Python. `make_loads(rows, width, runs, index)` returns the intrinsics that
+load the operands `rows`: `runs` accesses of `width` consecutive elements of each. `index` is the dtype of their
+indices, or "" if the indices are not needed.
 
-    load_runs(addresses, at, step)   numbers, given for each run the offsets into all inputs; behind them indices: the
-                                     last of the offsets, `step` more in each lane of a run
-    load_words(addresses, at, step)  the same of an input of 16 bits, in words of two numbers
-    load_loose(addresses, at, step)  as `load_runs` where nothing need be aligned
+    load_runs(addresses, at, step)   elements, given the offsets into all inputs for each run; then their indices: the
+                                     last offset, increased by `step` for each lane of a run
+    load_words(addresses, at, step)  the same for a 16-bit input, in words of two elements
+    load_loose(addresses, at, step)  as `load_runs`, without alignment
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if SIMULATED:
     from .simulated import _element
 
     def numbers_at(operand: Any, address: int, offset: int, width: int, is_loose: bool) -> list[Any]:
-        """The numbers of `width` elements that lie next to each other."""
+        """Return `width` consecutive elements as numbers."""
         if operand.repeated:
             found = [_element(address, offset, operand.dtype, 1)[0]] * width
         else:
             access = 1 if is_loose else operand.access
             parts = [_element(address, offset + start, operand.dtype, access) for start in range(0, width, access)]
             found = [value for part in parts for value in part]
-        # As compiled code does, differences of truth values count.
+        # As in compiled code, differences of bools are integers.
         kind = np.dtype("int8" if operand.number == "bool" else operand.number)
         return [cast(value, kind)[()] for value in found]
 
     def put_numbers(operand: Any, address: int, offset: int, numbers: Sequence[Any]) -> None:
-        """Put numbers next to each other, in the operand's accesses."""
+        """Store consecutive numbers, in the operand's accesses."""
         for start in range(0, len(numbers), operand.access):
             target = _element(address, offset + start, operand.dtype, operand.access, True)
             with quietly():
@@ -56,11 +56,11 @@ if SIMULATED:
                     found[-1] += [np.dtype(index).type(offsets[-1] + lane * step) for lane in range(width)]
             return tuple(map(tuple, found))
 
-        # Words are the numbers in them.
+        # Elements replace words here.
         return {"load_runs": load, "load_words": load, "load_loose": partial(load, is_loose=True)}
 
     def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
-        """See `runs_of`."""
+        """Return the function `store_runs` or `store_loose` of `runs_of`."""
 
         def store(addresses: Any, at: Any, values: Any, left: int, step: int) -> None:
             first = len(values) - len(rows)
@@ -79,19 +79,19 @@ else:
     from .load_store import address_of, aggregate, lane_address, lanes_type, load_one, pointer_to, resized
 
     def numbers_of(context: Any, builder: Any, operand: Any, bits: Any, width: int) -> list[Any]:
-        """The numbers of one access, or of one element."""
+        """Return the numbers of one access, or of one element."""
         if width == 1:
             return [formats.widen(context, builder, operand, bits)]
         return list(formats.unpack(context, builder, operand, bits))
 
     def words_at(builder: Any, operand: Any, address: Any, width: int) -> list[Any]:
-        """The words of `width` elements of 16 bits that lie next to each other in one access."""
+        """Return the words of `width` consecutive 16-bit elements, loaded in one access."""
         kind = formats.access_type(operand.dtype, width)
         vector = builder.load(pointer_to(builder, address, kind), align=width * operand.dtype.itemsize)
         return [builder.extract_element(vector, formats.I32(k)) for k in range(kind.count)]
 
     def run_at(context: Any, builder: Any, operand: Any, address: Any, width: int, is_loose: bool) -> list[Any]:
-        """The numbers of `width` elements that lie next to each other."""
+        """Return `width` consecutive elements as numbers."""
         itemsize = operand.dtype.itemsize
         if operand.repeated:
             return [load_one(context, builder, operand, address)] * width
@@ -106,7 +106,7 @@ else:
         return found
 
     def put_run(context: Any, builder: Any, operand: Any, kind: Any, address: Any, numbers: list[Any]) -> None:
-        """Put numbers of Numba's type `kind` next to each other, in the operand's accesses."""
+        """Store consecutive numbers of Numba's type `kind`, in the operand's accesses."""
         dtype, access = operand.dtype, operand.access
         for start in range(0, len(numbers), access):
             if access == 1:
@@ -178,14 +178,14 @@ else:
 
 @lru_cache(maxsize=256)
 def runs_of(names: tuple[str, ...], compute: str, width: int, runs: int) -> SimpleNamespace:
-    """The intrinsics that move `runs` times `width` numbers of arrays of these dtypes.
+    """Return the intrinsics that move `runs` times `width` elements of arrays of these dtypes.
 
     Returns:
         a namespace of
         ``load_runs(addresses, at, 0)``, ``load_loose(addresses, at, 0)``: as in `make_loads`;
-        ``store_runs(addresses, at, values, left, step)``: the last of these values, as many as there are arrays, given
-        for each run the offsets into all; run k only where k step <= left; ``store_loose``: the same where nothing need
-        be aligned.
+        ``store_runs(addresses, at, values, left, step)``: store the last values, one for each array, given the offsets
+        into all arrays for each run; run k is stored only if k step <= left; ``store_loose``: the same without
+        alignment.
     """
     aligned, loose = (tuple(Operand(TABLE[name], compute, n, False) for name in names) for n in (width, 1))
     return SimpleNamespace(

@@ -1,8 +1,8 @@
 """The kernels' intrinsics in plain Python, for Numba's simulator.
 
-Memory is the host's: addresses are real, and every access is checked against the arrays that exist, so a
-kernel that strays out of bounds raises where on a GPU it would corrupt. Step through a kernel with pdb and
-these are the functions you step into.
+Memory is the host's and addresses are real. Every access is checked against the arrays that exist, so a kernel that
+goes out of bounds raises an error instead of corrupting memory as on a GPU. When you step through a kernel with pdb,
+these are the functions that you step into.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from ..specs import TILE_STEP
 
 
 class Allocations(dict[int, "np.ndarray[Any, Any]"]):
-    """Address -> the bytes there, of every live allocation."""
+    """A dict from the address of each live allocation to its bytes."""
 
-    #: A new one whenever an allocation is made or freed, and (the one before they were sorted, the sorted addresses).
+    #: The first is replaced whenever an allocation is made or freed; the second is (`_state` when sorted, sorted
+    #: addresses).
     _state: object = None
     _sorted: tuple[object, list[int]] = (object(), [])
 
@@ -40,10 +41,10 @@ class Allocations(dict[int, "np.ndarray[Any, Any]"]):
         return found
 
     def before(self, address: int) -> int:
-        """The address of the last allocation that starts there or before; IndexError if there is none."""
+        """Return the start of the last allocation at or before an address; raise IndexError if none exists."""
         state, (known, starts) = self._state, self._sorted
         if known is not state:
-            # Sorted into a list at once: wherever Python code runs, garbage collection may free an allocation.
+            # `sorted` builds the list in one call: during Python code, garbage collection could free an allocation.
             starts = sorted(self)
             self._sorted = state, starts
         where = bisect_right(starts, address) - 1
@@ -54,14 +55,14 @@ class Allocations(dict[int, "np.ndarray[Any, Any]"]):
 
 memory = Allocations()
 
-#: Called with (the operand's address, the access's, bytes, whether it is written), where `numbacc.trace` watches.
+#: `numbacc.trace` sets this; called with (address of the operand, address of the access, bytes, whether it is written).
 watcher: Callable[[int, int, int, bool], None] | None = None
 
 
 def behind(address: int) -> np.ndarray[Any, Any]:
-    """The bytes from an address to the end of the allocation that it lies in.
+    """Return the bytes from an address to the end of its allocation.
 
-    There are none where it lies behind one; before all, that is an IndexError.
+    The result is empty if the address is after an allocation; an address before all allocations raises IndexError.
     """
     start = memory.before(address)
     return memory[start][address - start :]
@@ -70,7 +71,7 @@ def behind(address: int) -> np.ndarray[Any, Any]:
 def _element(
     address: int, offset: int, dtype: DTypeInfo, count: int, written: bool | None = False
 ) -> np.ndarray[Any, Any]:
-    """The elements of one access as an array, bounds and alignment checked; `written` is None of a check alone."""
+    """Return an access's elements as an array, checked for bounds and alignment; `written` is None to only check."""
     kind = dtype.numpy
     size = kind.itemsize
     target, nbytes = int(address) + int(offset) * size, count * size
@@ -78,7 +79,7 @@ def _element(
     found = memory[start][target - start : target - start + nbytes]
     if found.nbytes < nbytes:
         raise IndexError(f"access of {nbytes} bytes at {target:#x} lies outside every device array")
-    # One complex number is aligned as its parts are.
+    # A complex element is aligned as its parts are.
     if target % nbytes and (count > 1 or target % (nbytes // dtype.parts)):
         raise IndexError(f"access of {nbytes} bytes at {target:#x} is misaligned")
     if watcher is not None and written is not None:
@@ -103,7 +104,7 @@ def _tuple(answer: Any) -> tuple[Any, ...]:
 
 
 def _apply(formula: Callable[..., Any], values: tuple[Any, ...], scalars: tuple[Any, ...]) -> Any:
-    # The formulas define overflow and NaN; NumPy's warnings about them would be noise.
+    # The formulas define overflow and NaN, so NumPy's warnings about them would only be noise.
     with quietly():
         return _tuple(formula(*values, *scalars))
 
@@ -114,7 +115,7 @@ def _map_lanes(formula: Callable[..., Any], values: tuple[tuple[Any, ...], ...],
 
 
 def make_scalar_reader(names: tuple[str, ...]) -> Any:
-    """See `operands.scalar_reader`."""
+    """Return the function of `operands.scalar_reader`."""
     rows = [TABLE[name] for name in names]
 
     @lru_cache(maxsize=64)
@@ -130,7 +131,7 @@ def make_scalar_reader(names: tuple[str, ...]) -> Any:
 
 
 def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tuple[int, ...]) -> dict[str, Any]:
-    """See `operands.operands`."""
+    """Return the functions of `operands.operands`."""
 
     def row(k: int) -> Any:
         return rows[k] if len(rows) > 1 else rows[0]
@@ -185,7 +186,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
                     put(_element(address, start, row(k).dtype, access, True), numbers[first : first + access])
 
     def one_by_one(at: Any, moved: int, step: int, lane: int) -> list[int]:
-        """The offsets of a lane."""
+        """Return the offsets of a lane."""
         return [offset + moved + lane // width * step + lane % width for offset in at]
 
     def load_uneven(addresses: Any, at: Any, moved: int, step: int, thread: int) -> Any:
@@ -217,7 +218,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         return {k: one(k, addresses[k], at[k]) for k in operands}
 
     straight = [k for k in range(len(rows)) if k not in transposed]
-    #: (row, column) of each lane of `load_down`, behind the first, in elements.
+    #: (row, column) of each lane of `load_down`, relative to the first, in elements.
     blocks = [
         (n * TILE_STEP * width**2 + i, j) for n in range(lanes // width**2) for i in range(width) for j in range(width)
     ]
@@ -237,7 +238,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         return tuple(found[k] for k in range(len(rows)))
 
     def check_words(operands: Any, addresses: Any, at: Any) -> None:
-        """Raise where what is moved at once is not aligned."""
+        """Raise IndexError if a combined access is not aligned."""
         for k in operands:
             if row(k).counted:
                 continue
@@ -290,12 +291,12 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
 
 
 def _exp(x: float) -> float:
-    # As on a GPU: overflow is infinity, not an exception.
+    # Overflow gives infinity, as on a GPU, not an exception.
     return math.exp(x) if not x > 709.782712893384 else math.inf
 
 
 def _double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of numbers in double precision, infinite where it overflows."""
+    """Return a function that computes in float64 and returns infinity on overflow."""
 
     def call(*numbers: Any) -> Any:
         try:
@@ -319,14 +320,14 @@ _THEIRS = (
 
 
 def _fma_double(x: Any, y: Any, z: Any) -> Any:
-    """x y + z, rounded once."""
+    """Return x y + z, rounded once."""
     found = np.float64(x) * y + z
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
-        # A product of finite numbers is finite.
+        # If x and y are finite, so is their product.
         return np.float64(z) if math.isfinite(x) and math.isfinite(y) else found
     exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
     if not exact:
-        return found  # with the sign of a zero
+        return found  # has the right sign of zero
     try:
         return np.float64(float(exact))
     except OverflowError:

@@ -1,4 +1,4 @@
-"""The copies of formulas that kernels run: every number in the kernel's compute dtype, functions in its precision."""
+"""The copies of formulas that kernels run: constants have the kernel's compute dtype, functions its precision."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from ...functions.symbolic.ieee_math import IEEE_CMATH, IEEE_MATH, copied
 from ...functions.symbolic.precision_variants import replacements
 from .instructions import hardware
 
-#: Compute dtype -> the type that a Python float has in a formula. In integers it stays a float64, as in NumPy.
+#: Compute dtype -> the type of a Python float in a formula. With integer dtypes it stays float64, as in NumPy.
 _REALS = {"float32": np.float32, "float64": np.float64, "complex64": np.float32, "complex128": np.float64}
 
 
 @lru_cache(maxsize=4096)
 def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Callable[..., Any]:
-    """`formula` as a device function.
+    """Return `formula` as a device function.
 
-    A number written in it, `2` or `2.0`, has the compute dtype: Numba would take it for 64 bits, and drag float32
-    arithmetic up to that. What counts stays an integer: indices, shifts, powers, arguments of `range`; counters until
-    they meet a number. What a function makes of integers alone is one: of `x * inner(k)` Numba makes a float64.
+    Numeric constants in it, such as `2` or `2.0`, get the compute dtype: Numba would treat them as 64-bit and promote
+    float32 arithmetic. Counting stays integer: indices, shifts, powers and arguments of `range`, and counters until
+    they are combined with an element. A function of integers only returns an integer, so Numba computes `x * inner(k)`
+    in float64.
 
     Args:
-        formula: a Python function of scalars; the functions it calls are specialized with it.
-        compute: name of the dtype that is computed in.
-        narrow: True if what is stored is narrower than what is computed.
+        formula: a Python function of scalars; the functions that it calls are specialized with it.
+        compute: name of the dtype that the formula computes in.
+        narrow: True if outputs are narrower than the compute dtype.
     """
     replaced = replacements(compute, narrow)
     found = replaced.get(formula, formula)
@@ -45,7 +46,7 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
             return specialize(value, compute, narrow)
         if not SIMULATED:
             return value
-        # Python's raise where a GPU gives infinity or NaN.
+        # Python's functions raise an error in cases that give infinity or NaN on a GPU.
         if value is cmath:
             return IEEE_CMATH
         return IEEE_MATH if value is math else _number(compute, value) if type(value) is float else value
@@ -55,7 +56,7 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
 
 
 def _number(compute: str, value: Any) -> Any:
-    """A Python number, or a tuple of them, as kernels of a compute dtype have it."""
+    """Return a Python number, or a tuple of numbers, in the format of a kernel's compute dtype."""
     if isinstance(value, tuple):
         return tuple(_number(compute, item) for item in value)
     if type(value) not in (int, float):
@@ -70,6 +71,6 @@ def _number(compute: str, value: Any) -> Any:
 
 
 def specialize_for(formula: Callable[..., Any], dtype: DTypeInfo) -> Callable[..., Any]:
-    """`formula` for arrays of `dtype`."""
+    """Return `formula` as a device function for arrays of `dtype`."""
     assert dtype.compute is not None
     return specialize(formula, dtype.compute, dtype.compute != dtype.name)

@@ -1,7 +1,7 @@
-"""Sums of products of a tile with its neighbourhood, as of depthwise convolutions: all loops are unrolled.
+"""Stencils: sums of products of a tile's neighbors and weights, as in depthwise convolutions, with unrolled loops.
 
-A thread has some channels side by side, and a tile of places. It loads each element that the tile meets once, and adds
-up in registers. In Numba's simulator the same names are plain Python.
+A thread handles some adjacent channels and a tile of positions. It loads each element that the tile needs once, and
+accumulates in registers. In Numba's simulator the same names are plain Python.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ else:
 
 __all__ = ["Stencil", "tiles_of"]
 
-#: Along an axis, (element, ((place of the tile, tap), ...)): which of these meet there.
+#: Along an axis: (element, ((position in the tile, tap), ...)) lists the pairs that use an element.
 Meetings = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
 
 class Stencil(NamedTuple):
-    """What is computed of a tile.
+    """The parameters of a stencil on a tile.
 
     Attributes:
         dtype: name of the images' dtype.
         compute: name of the dtype of sums.
         taps: rows and columns of weights.
-        tile: rows and columns of places.
-        rows, columns: the elements that a tile meets, and where.
-        width: channels of a thread, next to each other.
-        across: threads of a block whose channels lie next to each other.
-        threads: those of a block.
-        keeps_weights: True where a thread has its weights in registers, all the time.
-        adds: whether the formula is given what lies in the second of three images.
-        biased: whether it is given a bias.
-        scaled: whether it is given two factors.
+        tile: rows and columns of positions.
+        rows, columns: the elements that a tile needs, and where it uses them.
+        width: adjacent channels of a thread.
+        across: threads of a block with adjacent channels.
+        threads: threads of a block.
+        keeps_weights: True if a thread keeps its weights in registers throughout.
+        adds: whether the formula receives the elements of the second of three images.
+        biased: whether the formula receives a bias.
+        scaled: whether the formula receives two factors.
     """
 
     dtype: str
@@ -69,12 +69,12 @@ class Stencil(NamedTuple):
 
 
 class Pieces:
-    """Where a block's weights lie in shared memory, of each tap in pieces of 16 bytes a thread, side by side.
+    """The layout of a block's weights in shared memory: adjacent 16-byte pieces of all threads, for each tap.
 
     Attributes:
-        size: numbers of a piece.
-        count: pieces of what a thread has of a tap.
-        channels: of a block.
+        size: elements of a piece.
+        count: pieces of a tap for each thread.
+        channels: channels of a block.
     """
 
     def __init__(self, spec: Stencil):
@@ -83,35 +83,35 @@ class Pieces:
         self.count, self.channels = spec.width // self.size, spec.across * spec.width
 
     def start(self, tap: int, piece: int) -> int:
-        """Where the pieces of a tap begin."""
+        """Return the start of a tap's pieces."""
         return tap * self.channels + piece * self._across * self.size
 
     def split(self, channel: Any) -> tuple[Any, Any, Any]:
-        """(thread, piece, number in it) of a block's channel."""
+        """Return (thread, piece, number in it) of a block's channel."""
         lane, rest = channel // self._width, channel % self._width
         return lane, rest // self.size, rest % self.size
 
 
 @lru_cache(maxsize=64)
 def tiles_of(spec: Stencil) -> SimpleNamespace:
-    """The intrinsics of a kernel.
+    """Return the intrinsics of a stencil kernel.
 
-    The sums of "filter" are a tuple in the order (row of taps, column of taps, channel). What lies outside of an image
-    is 0, and nothing is stored there.
+    The sums of "filter" are a tuple in the order (row of taps, column of taps, channel). Elements outside an image
+    count as 0, and nothing is stored there.
 
     Returns:
         a namespace of
-        ``shared(n)``: (how many cells of shared memory hold so many numbers, their type, their alignment);
-        ``put(cells, tap, channel, number)``: a weight, or behind them a bias, into shared memory;
+        ``shared(n)``: (how many cells of shared memory hold n elements, their type, their alignment);
+        ``put(cells, tap, channel, number)``: store a weight, or after them a bias, to shared memory;
         ``sweep(formula, addresses, offsets, start, place, x_sizes, y_sizes, x_steps, y_steps, cells, lane, factors)``:
-        a tile's results put there: the formula of its sums, of what lies in `addresses[1]` where there are three, of
-        the biases and the factors. Elements of the first address begin at the first offset, where the image's row and
-        column are `start`, results at the second, where they are `place`;
-        ``nothing()``: sums of "filter";
-        ``collect(sums, addresses, offsets, start, place, x_sizes, ...)``: the sums, with what a tile adds that lies in
-        dy as a whole; the rest as in `sweep`;
-        ``put_sums(cells, thread, sums)``, ``gain(cells, thread, sums)``: sums into shared memory; those there added;
-        ``store_sums(address, offset, step, sums)``: sums into memory, a tap's a step behind another's.
+        compute and store a tile's results: the formula of its sums, of the elements of `addresses[1]` if there are
+        three addresses, of the biases and of the factors. Elements of the first address begin at the first offset,
+        which is at row and column `start` of the image; results begin at the second offset, at `place`;
+        ``nothing()``: the sums of "filter", all 0;
+        ``collect(sums, addresses, offsets, start, place, x_sizes, ...)``: the sums, including the terms of a tile that
+        is completely inside dy; the other arguments as in `sweep`;
+        ``put_sums(cells, thread, sums)``, ``gain(cells, thread, sums)``: store sums to shared memory; add those there;
+        ``store_sums(address, offset, step, sums)``: store sums to memory, with taps `step` apart.
     """
     operand = Operand(TABLE[spec.dtype], spec.compute, spec.width, False)
     return SimpleNamespace(**make_tiles(spec, operand, Pieces(spec)))
@@ -120,13 +120,13 @@ def tiles_of(spec: Stencil) -> SimpleNamespace:
 if SIMULATED:
 
     def make_tiles(spec: Stencil, operand: Any, pieces: Any) -> dict[str, Any]:
-        """See `tiles_of`."""
+        """Return the functions of `tiles_of`."""
         real, width, half = getattr(np, spec.compute), spec.width, spec.threads // 2
         rows, columns = dict(spec.rows), dict(spec.columns)
         places = list(product(*map(range, spec.tile)))
 
         def there(offset: int, place: Any, sizes: Any, steps: Any, row: int, column: int) -> int | None:
-            """The offset of what lies so many rows and columns behind a place; None outside of the image."""
+            """Return the offset of the element this many rows and columns after a position; None outside the image."""
             if not (0 <= place[0] + row < sizes[0] and 0 <= place[1] + column < sizes[1]):
                 return None
             return int(offset) + row * int(steps[1]) + column * int(steps[2])
@@ -140,7 +140,7 @@ if SIMULATED:
             return tuple(real(number) for each in found for number in each)
 
         def taps_met() -> Any:
-            """(row, column) of an element, and of the place and the tap that it meets."""
+            """Yield (row, column) of each element, and the position and the tap that use it."""
             for (i, down), (j, across) in product(rows.items(), columns.items()):
                 for (p, r), (q, s) in product(down, across):
                     yield i, j, (p, q), r * spec.taps[1] + s
@@ -217,7 +217,7 @@ if SIMULATED:
 else:
 
     class Image:
-        """An image in memory, some rows and columns of which are accessed around a place."""
+        """An image in memory with accesses to rows and columns around a position."""
 
         def __init__(self, context: Any, builder: Any, operand: Any, address: Any, offset: Any):
             self.context, self.builder, self.operand = context, builder, operand
@@ -229,18 +229,18 @@ else:
             return self.builder.mul(wide, I64(self.operand.dtype.itemsize), flags=NO_OVERFLOW)
 
         def along(self, step: Any, numbers: Any) -> dict[int, Any]:
-            """For each number the bytes to what is so many steps away."""
+            """Return the byte offset for each number of steps."""
             step = self._bytes(step)
             return {n: self.builder.mul(step, I64(n), flags=NO_OVERFLOW) for n in numbers}
 
         def inside(self, start: Any, size: Any, numbers: Any) -> dict[int, Any]:
-            """For each number whether what lies so many behind the start is inside of the image."""
+            """Return, for each number, whether the element that far after the start is inside the image."""
             first, length = (resized(self.builder, each, I32) for each in (start, size))
             places = {n: self.builder.add(first, I32(n)) for n in numbers}
             return {n: self.builder.icmp_unsigned("<", place, length) for n, place in places.items()}
 
         def _where(self, condition: int, access: str, first: int) -> str:
-            """The assembly of an access where operand `condition` is not 0, with its words from operand `first` on."""
+            """Return an access's assembly, predicated by operand `condition`; its words start at operand `first`."""
             names = [f"${first + k}" for k in range(self.words)]
             vector = f"v{self.words}." if self.words > 1 else ""
             words = f"{{{', '.join(names)}}}" if self.words > 1 else names[0]
@@ -248,7 +248,7 @@ else:
             return f"{{.reg .pred %p0;\n\tsetp.ne.b32 %p0, ${condition}, 0;\n\t@%p0 {access}\n\t}}"
 
         def load(self, address: Any, is_inside: Any, is_constant: bool = True) -> list[Any]:
-            """The numbers of one access, of an image that a kernel does not write if constant; 0 outside."""
+            """Return the numbers of one access, 0 outside; `is_constant` if the kernel does not write to the image."""
             builder, words = self.builder, self.words
             zeros = "".join(f"mov.b32 ${k}, 0;\n\t" for k in range(words))
             text = zeros + self._where(words + 1, f"ld.global{'.nc' * is_constant}.VECTOR WORDS, [${words}];", 0)
@@ -263,7 +263,7 @@ else:
             return list(formats.unpack(self.context, builder, self.operand, vector))
 
         def store(self, address: Any, is_inside: Any, kind: Any, numbers: list[Any]) -> None:
-            """Put numbers of Numba's type `kind` there in one access, where it is inside."""
+            """Store numbers of Numba's type `kind` in one access, if it is inside."""
             builder = self.builder
             vector = formats.pack(self.context, builder, self.operand.dtype, kind, numbers)
             text = self._where(1, "st.global.VECTOR [$0], WORDS;", 2)
@@ -274,7 +274,7 @@ else:
             builder.call(call, [address, builder.zext(is_inside, I32), *given])
 
     def _barrier(builder: Any) -> None:
-        """Keep the compiler from taking what is in memory for what was there before."""
+        """Make the compiler reload values from memory instead of reusing earlier ones."""
         kind = ir.FunctionType(ir.VoidType(), [])
         builder.call(ir.InlineAsm(kind, "", "~{memory}", side_effect=True), [])
 
@@ -287,13 +287,13 @@ else:
         places = [(p, q) for p in range(tile[0]) for q in range(tile[1])]
         taps = types.UniTuple(real, prod(spec.taps) * width)
         rows, columns = dict(spec.rows), dict(spec.columns)
-        #: For each row of places the last row of elements that it meets.
+        #: For each row of positions, the last row of elements that it uses.
         last_rows = {p: i for i, met in rows.items() for p, _ in met}
 
         def loads(context: Any, builder: Any, args: Any, met: tuple[Any, Any]) -> Iterator[tuple[Any, dict[int, Any]]]:
-            """Row by row of an image, what is met in it, (row, {column: numbers}).
+            """Yield, for each row of an image, (row, {column: numbers}) of the elements that are used.
 
-            Given (address, offset, start, sizes, steps), and which rows and columns are met.
+            `args` is (address, offset, start, sizes, steps); `met` lists the rows and columns that are used.
             """
             image = Image(context, builder, operand, *args[:2])
             _, row_step, column_step = (builder.extract_value(args[4], k) for k in range(3))
@@ -313,26 +313,26 @@ else:
                 )
 
         def base(context: Any, builder: Any, cells: tuple[Any, Any], lane: Any, each: int) -> Any:
-            """A pointer to a thread's first number in shared memory, given its type and value."""
+            """Return a pointer to a thread's first number in shared memory, given the cells' type and value."""
             data = context.make_array(cells[0])(context, builder, cells[1]).data
             first = builder.bitcast(data, context.get_value_type(real).as_pointer())
             return builder.gep(first, [builder.mul(resized(builder, lane, I64), I64(each))])
 
         class Weights:
-            """A thread's weights, loaded from shared memory where they are needed."""
+            """A thread's weights, loaded from shared memory when they are needed."""
 
             def __init__(self, context: Any, builder: Any, first: Any):
                 self._builder, self._first, self._known = builder, first, {}  # type: ignore[var-annotated]
                 self._vector = ir.VectorType(context.get_value_type(real), pieces.size)
 
             def forget(self) -> None:
-                """Load them again from now on, where there are too many to keep in registers."""
+                """Load weights again from now on, if there are too many to keep in registers."""
                 if not spec.keeps_weights:
                     self._known.clear()
                     _barrier(self._builder)
 
             def of(self, tap: int) -> list[Any]:
-                """The numbers of a tap."""
+                """Return the weights of a tap."""
                 if tap not in self._known:
                     self._known[tap] = []
                     for piece in range(pieces.count):
@@ -345,7 +345,7 @@ else:
                 return found
 
         def around(context: Any, builder: Any, args: Any) -> tuple[Image, list[Any], list[Any]]:
-            """(the image, bytes to a tile's rows and columns, which of these are inside), given as to `loads`."""
+            """Return (the image, byte offsets of a tile's rows and columns, which are inside); `args` as in `loads`."""
             image = Image(context, builder, operand, *args[:2])
             starts, sizes = _pair(builder, args[2]), _pair(builder, args[3])
             steps = [builder.extract_value(args[4], 1 + k) for k in range(2)]
@@ -390,7 +390,7 @@ else:
                 sums = {each: [number(0.0)] * width for each in places}
 
                 def finish(p: int) -> None:
-                    """Put a row of places there."""
+                    """Store the results of a row of positions."""
                     for q in range(tile[1]):
                         own, is_in = [sums.pop((p, q))], builder.and_(inside[0][p], inside[1][q])
                         where = builder.add(builder.add(target.first, moves[0][p]), moves[1][q])
@@ -402,7 +402,7 @@ else:
                         target.store(where, is_in, real, [builder.extract_value(each, 0) for each in found])
 
                 for p in range(tile[0]):
-                    if p not in last_rows:  # no tap meets it
+                    if p not in last_rows:  # no tap uses it
                         finish(p)
                 for i, found in loads(context, builder, (x, there, args[3], args[5], args[7]), (rows, columns)):
                     weight.forget()
@@ -433,7 +433,7 @@ else:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 (x, y), (there, at) = (_pair(builder, args[k]) for k in (1, 2))
                 found = [builder.extract_value(args[0], k) for k in range(len(taps))]
-                # A row of dy is loaded when the first row of x meets it.
+                # Load a row of dy when the first row of x uses it.
                 own = loads(context, builder, (y, at, args[4], args[6], args[8]), (range(tile[0]), range(tile[1])))
                 slopes: dict[int, dict[int, Any]] = {}
                 for i, row in loads(context, builder, (x, there, args[3], args[5], args[7]), (rows, columns)):
@@ -450,7 +450,7 @@ else:
             return taps(*given), generate
 
         def slots(context: Any, builder: Any, cells: Any, args: Any) -> list[Any]:
-            """Where a thread's sums lie in shared memory, those of all threads side by side."""
+            """Return pointers to a thread's sums in shared memory, where the sums of all threads are adjacent."""
             first, side = base(context, builder, (cells, args[0]), args[1], 1), spec.threads // 2
             return [builder.gep(first, [I64(k * side)]) for k in range(len(taps))]
 

@@ -1,4 +1,4 @@
-"""Tiles in shared memory, in which arrays that lie transposed turn around, as LLVM code: see `operands.operands`."""
+"""Tiles in shared memory that transpose arrays, as LLVM code: see `operands.operands`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .load_store import (
 
 
 def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[int, ...], step: int) -> dict[str, Any]:
-    """Copies of inputs to a tile of shared memory and out of it, and loads and stores of what need not turn around.
+    """Return the intrinsics that copy inputs to and from a tile, and access operands that need no transposition.
 
-    A thread takes blocks of `width` x `width` elements, as many as make up `lanes`. What it loads and stores at once is
-    `width` elements: of a column of the transposed inputs, which the tile's cells hold; of a row of the others.
+    A thread handles blocks of `width` x `width` elements, `lanes` elements in total. One load or store moves `width`
+    elements: of a column for transposed inputs, which a cell of the tile holds; of a row for the others.
 
     Args:
         lanes, width, transposed: as in `operands.operands`.
@@ -39,7 +39,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
     apart = step * width
 
     def access(k: int) -> tuple[Any, int]:
-        """(what one load or store of operand k moves, its alignment)."""
+        """Return (the type that one load or store of operand k moves, its alignment)."""
         operand = row_of(rows, k)
         if width == 1:
             return formats.memory_type(operand.dtype), alignment_of(operand)
@@ -57,7 +57,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
         return list(formats.unpack(context, builder, rows[k], bits))
 
     def cell(context: Any, builder: Any, tile: Any, args: Any, k: int, column: Any, row: Any, kind: Any) -> Any:
-        """A pointer to what operand k has in the tile, the row counted in elements of a type."""
+        """Return a pointer to operand k's element in the tile; `row` counts elements of type `kind`."""
         array = context.make_array(tile)(context, builder, args[0])
         _, height, length = (builder.extract_value(array.shape, d) for d in range(3))
         line = builder.add(builder.mul(I64(transposed.index(k)), height), column)
@@ -72,7 +72,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
         return builder.add(resized(builder, number, I64), I64(more))
 
     def element(context: Any, builder: Any, tile: Any, args: Any, k: int) -> Any:
-        """A pointer to the element at the column and row that follow the tile among the arguments."""
+        """Return a pointer to the element at the column and row that follow the tile in `args`."""
         column, row = (plus(builder, each, 0) for each in args[1:3])
         return cell(context, builder, tile, args, k, column, row, formats.memory_type(rows[k].dtype))
 
@@ -122,7 +122,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
         return types.void(tile, column, cells, addresses, at, strides), generate
 
     def rows_at(builder: Any, args: Any, k: int, down: int) -> dict[tuple[int, int], Any]:
-        """(block, row in it) -> the address of its elements there, given addresses, offsets and strides."""
+        """Return (block, row in it) -> the address of its elements there, given addresses, offsets and strides."""
         itemsize, stride = row_of(rows, k).itemsize, builder.extract_value(args[2], (k, down))
         first = place_of(builder, args, k, row_of(rows, k))
         return {

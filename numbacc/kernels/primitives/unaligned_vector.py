@@ -1,10 +1,10 @@
-"""Runs of small elements that start anywhere, in 32-bit accesses, as LLVM code: see `operands.operands`.
+"""Loads and stores of runs of small elements at any alignment, in 32-bit accesses, as LLVM code.
 
-A run of four bytes lies in two neighbouring words, unless it is aligned. Each word is loaded once, by the thread in
-whose run it begins; a thread has the other word of its run from its neighbour, in registers, and shifts the two. Words
-at both ends of an array may hold bytes that are not its own; memory comes in whole words. To store a run, a thread
-takes what its word has in common with the run before from the thread that has it. Elements of four bytes and more are
-as aligned as they need be, and are loaded and stored one by one.
+See `operands.operands`. A run of four bytes spans two adjacent words unless it is aligned. Each word is loaded once, by
+the thread whose run begins in it. A thread gets the other word of its run from its neighbor by a shuffle, and shifts
+the two. Words at both ends of an array may contain bytes of other arrays; memory is readable in whole words. To store a
+run, a thread gets the part of its word that belongs to the previous run from the thread that holds it. Elements of four
+or more bytes are always aligned, and are loaded and stored one by one.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _WORD = 4
 
 
 def _is_word(operand: Any, width: int) -> bool:
-    """True where a run is a word of several elements."""
+    """Return True if a run is a word of several elements."""
     return width > 1 and width * operand.dtype.itemsize == _WORD
 
 
 def _parts(builder: Any, args: Any, k: int, operand: Any) -> tuple[Any, Any, Any]:
-    """(address, how many bytes it is beyond a word's start, that word's address) of operand k's first run.
+    """Return (address, its bytes after the start of a word, that word's address) of operand k's first run.
 
-    Runs are moved by whole words, so that what lies beyond is known before.
+    Runs are moved by whole words, so the second item can be computed before.
     """
     address, itemsize = place_of(builder, args, k, operand), operand.itemsize
     beyond = builder.and_(builder.trunc(address, I32), I32(_WORD - 1))
@@ -55,7 +55,7 @@ def _load_word(builder: Any, address: Any) -> Any:
 
 
 def _middle(builder: Any, low: Any, high: Any, nbytes: Any) -> Any:
-    """The four of the eight bytes of two words that start behind the first `nbytes`, at most three."""
+    """Return four of the eight bytes of two words, after the first `nbytes`, at most three."""
     bits = builder.shl(nbytes, I32(3))
     return assembly(builder, I32, "shf.r.wrap.b32 $0, $1, $2, $3;", "=r,r,r,r", [low, high, bits])
 
@@ -65,9 +65,9 @@ def _vector(builder: Any, word: Any) -> Any:
 
 
 def from_thread(builder: Any, word: Any, source: Any) -> Any:
-    """The word that another thread of the warp has; all of them ask."""
+    """Return the word of another thread of the warp; all threads must call this."""
     kind = ir.FunctionType(I32, [I32, I32])
-    # With side effects, so that it is not moved to where only some threads come.
+    # Side effects keep the compiler from moving it to a branch that only some threads enter.
     code = ir.InlineAsm(kind, "shfl.sync.idx.b32 $0, $1, $2, 31, -1;", "=r,r,r", side_effect=True)
     return builder.call(code, [word, source], attrs=("convergent",))
 
@@ -75,9 +75,9 @@ def from_thread(builder: Any, word: Any, source: Any) -> Any:
 def _shifted(
     builder: Any, words: Sequence[Any], nbytes: Any, is_first: Any, next_thread: Any, skips: bool
 ) -> list[Any]:
-    """The words that start `nbytes` behind the starts of these, whose ends the next thread of the warp has.
+    """Return the words `nbytes` after the starts of these words; the next thread of the warp holds their ends.
 
-    The last thread's are in the first one's next word. Where it `skips`, aligned words are left as they are.
+    The ends for the last thread are in the first thread's next word. If `skips`, aligned words are not shifted.
     """
     given = words[:-1]
 
@@ -91,7 +91,7 @@ def _shifted(
     if not skips:
         return shift()
     before = builder.block
-    # All threads of a warp go the same way: their runs lie alike.
+    # The branch is uniform: all threads of a warp have the same alignment.
     with builder.if_then(builder.icmp_unsigned("!=", nbytes, I32(0))):
         moved = shift()
         after = builder.block
@@ -105,7 +105,7 @@ def _shifted(
 
 
 def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
-    """`load_uneven` and `store_uneven`: numbers of each operand, in runs of `width` that start anywhere."""
+    """Return `load_uneven` and `store_uneven`: elements of each operand, in runs of `width` that start anywhere."""
     runs = lanes // width
 
     @intrinsic
@@ -118,7 +118,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
             behind_it = builder.and_(builder.add(number, I32(1)), I32(WARP - 1))
             bits: dict[Any, Any] = {}
             words: dict[int, tuple[Any, list[Any]]] = {}
-            # Of more operands what both ways share takes more registers than there are.
+            # With more operands, the values that both branches share do not fit into registers.
             few = len(addresses) <= 2
             for k in range(len(addresses)):
                 operand = row_of(rows, k)
@@ -129,7 +129,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
                     bits |= {(k, lane): number for lane in range(lanes)}
                 elif _is_word(operand, width):
                     starts = [behind(builder, aligned, args[3], run, itemsize) for run in range(runs + 1)]
-                    # Of the words behind all runs only the first is theirs, and only where they are not aligned.
+                    # A warp needs only the first of the words after the runs, and only if the runs are not aligned.
                     is_needed = builder.and_(is_first, builder.icmp_unsigned("!=", beyond, I32(0)))
                     last = builder.select(is_needed, builder.sub(starts[runs], aligned), I64(0))
                     starts[runs] = builder.add(aligned, last)
@@ -181,7 +181,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
                     words.append(builder.extract_element(vector, I32(0)))
                 targets = [pointer_to(builder, behind(builder, aligned, args[3], run, itemsize), I32)
                            for run in range(runs)]  # fmt: skip
-                # All threads of a warp go the same way: their runs lie alike.
+                # The branch is uniform: all threads of a warp have the same alignment.
                 with builder.if_else(builder.icmp_unsigned("==", beyond, I32(0))) as (is_aligned, is_shifted):
                     with is_aligned:
                         for word, target in zip(words, targets, strict=True):
@@ -189,7 +189,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
                     with is_shifted:
                         room = builder.sub(I32(_WORD), beyond)
                         for run, (word, target) in enumerate(zip(words, targets, strict=True)):
-                            # The first thread's word begins with what the last one has of the run before.
+                            # The first thread's word begins with the end of the last thread's previous run.
                             given = builder.select(is_last, words[run - 1], word) if run else word
                             shifted = _middle(builder, from_thread(builder, given, before), word, room)
                             if run:
@@ -197,7 +197,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
                                 continue
                             with builder.if_then(builder.not_(is_first)):
                                 builder.store(shifted, target, align=_WORD)
-                        # What is left at both ends shares a word with others' elements.
+                        # The elements at both ends share a word with elements of other warps.
                         for j in range(width):
                             is_head = builder.icmp_unsigned("<", I32(j * itemsize), room)
                             if j < width - 1:

@@ -1,7 +1,7 @@
-"""Normal numbers of random words (Box and Muller 1958), as cuRAND's device code makes them.
+"""Normally distributed numbers from random words (Box and Muller 1958), as in cuRAND's device code.
 
-With u and v uniform in (0, 1], √(-2 ln u) is the distance from the origin of a pair of independent standard normals,
-2πv its angle.
+For u and v uniform in (0, 1], a pair of independent standard normals has the distance √(-2 ln u) from the origin and
+the angle 2πv.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...base._numba import cuda
 from ..primitives.instructions import hardware
 from .philox import high, join, low
 
-# Numba knows functions by their names in a module, not those in a namespace.
+# Numba finds functions by name in a module, not in a namespace.
 fma, square_root = hardware.fma, hardware.sqrt_approximate
 sine, cosine = hardware.sin_approximate, hardware.cos_approximate
 fma_double, double_of_bits, bits_of_double = hardware.fma_double, hardware.double_of_bits, hardware.bits_of_double
@@ -28,7 +28,7 @@ _HALF_OF_THAT = np.float32(2.3283064e-10 * 6.2831855 / 2)
 
 @cuda.jit(device=True)
 def box_muller(x, y):
-    """Two standard normals of two words, in float32; the hardware's square root is a unit in the last place off."""
+    """Return two float32 standard normals from two words; the square root can be off by a unit in the last place."""
     u = fma(np.float32(x), _TWO_TO_MINUS_32, _HALF_OF_IT)
     angle = fma(np.float32(y), _TWO_PI, _HALF_OF_THAT)
     radius = square_root(np.float32(-2.0) * np.float32(math.log(u)))
@@ -37,10 +37,10 @@ def box_muller(x, y):
 
 @cuda.jit(device=True)
 def box_muller_double(w0, w1, w2, w3):
-    """Two standard normals of four words, in float64, to some units in the last place.
+    """Return two standard normals from four words, in float64, accurate to some units in the last place.
 
-    u and v are cuRAND's to the last bit, of 53 bits each. The formulas below do without the
-    libraries' special cases, and so with half their instructions: that is what a GPU's time goes into here.
+    u and v have 53 bits each and equal cuRAND's to the last bit. The functions below omit the special cases of the
+    libraries' functions, which halves the number of instructions; on a GPU these dominate the time.
     """
     radius = root(minus_two_log(unit(w0, w1)))
     s, c = sine_cosine_of_turns(unit(w2, w3))
@@ -49,9 +49,9 @@ def box_muller_double(w0, w1, w2, w3):
 
 @cuda.jit(device=True)
 def unit(lower, upper):
-    """z 2^-53 + 2^-54 for the 53 bits z = lower ^ upper 2^21, rounded once.
+    """Return z 2^-53 + 2^-54 for the 53 bits z = lower ^ upper 2^21, rounded once.
 
-    The halves of z become doubles by their bits, behind 2^31 and 1/2: all but the last sum is exact.
+    The halves of z become doubles through their bit patterns, added to 2^31 and 1/2: only the last sum is rounded.
     """
     middle = np.uint32(upper >> np.uint32(11))
     head = double_of_bits(join(middle, np.uint32(0x41E00000))) - 2147483648.0
@@ -66,14 +66,14 @@ _ONE_LESS = np.uint32(0x3FF00000 - 0x3FE6A09E)
 
 @cuda.jit(device=True)
 def minus_two_log(u):
-    """-2 ln u for u in (0, 1].
+    """Return -2 ln u for u in (0, 1].
 
-    u = 2^k m with m from √½ to √2, and ln m = 2 artanh s = 2 s + s³ P(s²) with s = (m - 1)/(m + 1); the polynomial's
+    u = 2^k m with m from √½ to √2, and ln m = 2 artanh s = 2 s + s³ P(s²) with s = (m - 1)/(m + 1). The polynomial's
     relative error is 2^-59 of ln m.
     """
     bits = bits_of_double(u)
     shifted = np.uint32(high(bits) + _ONE_LESS)
-    # k + 1023 behind 2^52, and 2^52 + 1023 taken away.
+    # The bits of 2^52 + (k + 1023); subtracting 2^52 + 1023 leaves k.
     k = double_of_bits(join(np.uint32(shifted >> np.uint32(20)), np.uint32(0x43300000))) - 4503599627371519.0
     m = double_of_bits(join(low(bits), np.uint32((shifted & np.uint32(0xFFFFF)) + _ROOT_HALF)))
     s = (m - 1.0) * reciprocal(m + 1.0)
@@ -90,7 +90,7 @@ def minus_two_log(u):
 
 @cuda.jit(device=True)
 def reciprocal(d):
-    """1/d of a d from 1 to 3, from the hardware's, which has 20 bits: the error that is left is its third power."""
+    """Return 1/d for d from 1 to 3; the hardware's result has 20 bits, and one step reduces the error to its cube."""
     r = reciprocal_of(d)
     e = fma_double(-d, r, 1.0)
     return fma_double(r, fma_double(e, e, e), r)
@@ -98,7 +98,7 @@ def reciprocal(d):
 
 @cuda.jit(device=True)
 def root(x):
-    """√x of an x >= 0 that is 0 or no smaller than 2^-60, from the hardware's 1/√x, which has 20 bits."""
+    """Return √x for x = 0 or x >= 2^-60, from the hardware's 1/√x, which has 20 bits."""
     y = reciprocal_root_of(x + 1e-300)
     r = x * y
     e = fma_double(-r, y, 1.0)
@@ -107,10 +107,10 @@ def root(x):
 
 @cuda.jit(device=True)
 def sine_cosine_of_turns(v):
-    """sin 2πv and cos 2πv for v in [0, 1].
+    """Return sin 2πv and cos 2πv for v in [0, 1].
 
-    v = q/4 + t with t from -1/8 to 1/8; polynomials in t² of relative error 2^-54, then the quadrant q says which is
-    which, and their signs.
+    v = q/4 + t with t from -1/8 to 1/8. Polynomials in t² have a relative error of 2^-54; the quadrant q then
+    determines which is the sine and which the cosine, and their signs.
     """
     shifted = fma_double(v, 4.0, 6755399441055744.0)  # 1.5 2^52: the lowest bits of the sum are the nearest integer
     q = low(bits_of_double(shifted))
@@ -138,6 +138,6 @@ def sine_cosine_of_turns(v):
 
 @cuda.jit(device=True)
 def negated(x, q):
-    """x, or -x in quadrants 2 and 3."""
+    """Return x, or -x in quadrants 2 and 3."""
     bits = bits_of_double(x)
     return double_of_bits(join(low(bits), np.uint32(high(bits) ^ (q & np.uint32(2)) << np.uint32(30))))

@@ -1,7 +1,7 @@
-"""Kernels that make random numbers of random words: words from `philox`, or from memory that cuRAND has filled.
+"""Kernels that convert random words to random numbers. Words come from `philox`, or from memory that cuRAND has filled.
 
-`words` is in groups of four 32-bit words, the smallest part of Philox's sequence, and 16 bytes of memory. A draw
-makes one, two or four values of a group; a kernel makes a group's words, draws, and stores, all in registers.
+`words` come in groups of four 32-bit words, the smallest unit of Philox's sequence, 16 bytes in memory. A draw makes
+one, two or four values of a group. A kernel generates a group's words, draws and stores, all in registers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .philox import high, join, low
 from .position import reader
 from .spec import DRAW_WORDS, HALVES, DrawSpec
 
-# Numba knows functions by their names in a module, not those in a namespace.
+# Numba finds functions by name in a module, not in a namespace.
 fma, fma_double, exp = hardware.fma, hardware.fma_double, hardware.exp
 product, product_low, product_high = hardware.product, hardware.product_low, hardware.product_high
 sum_low = hardware.sum_low
@@ -35,17 +35,17 @@ _32 = np.uint64(32)
 
 @cuda.jit(device=True)
 def scale(x, most):
-    """x (most + 1), as its low and high 64 bits, the high ones those below most + 1 <= 2^64."""
+    """Return x (most + 1) as its low and high 64 bits; the high ones are a number below most + 1 <= 2^64."""
     lower, upper = product_low(x, most), product_high(x, most)
     total = sum_low(lower, x)
     return total, upper + np.uint64(total < x)
 
 
-# ---------------------------------------------------------------- one value of its words: u, v integers, a, b reals
+# ---------------------------------------------------------------- one value from its words: u, v integers, a, b reals
 
 
 def _unit(dtype: DTypeInfo, bits: int, words: int, real: Any) -> Any:
-    """The top `bits` bits as a number in [0, 1), of 32-bit words unless more bits are there and wanted."""
+    """Return the top `bits` bits as a number in [0, 1), from a 32-bit word unless more bits exist and are needed."""
     if dtype.compute == "float64" and words > 1:
         shift, factor = np.uint64(64 - bits), real(2.0**-bits)
 
@@ -63,7 +63,7 @@ def _unit(dtype: DTypeInfo, bits: int, words: int, real: Any) -> Any:
 
 
 def _upper(words: int) -> Any:
-    """The 32 highest bits of a value's words."""
+    """Return the function that selects the 32 highest bits of a value's words."""
     return high if words > 1 else _same
 
 
@@ -132,7 +132,7 @@ def _integers(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
 
 
 def _few_integers(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
-    """`_integers` of 64 bits with u < 2^32: x (u + 1) by two products of 32-bit halves, of which no sum overflows."""
+    """Return 64-bit `_integers` for u < 2^32: x (u + 1) from two products of 32-bit halves; no sum overflows."""
 
     def few(x, u, v, a, b):
         most = low(u)
@@ -144,7 +144,7 @@ def _few_integers(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]
 
 
 def _stored(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
-    """The words are the bits of a float32 or float64, or an integer."""
+    """Return a function that reinterprets words as a float32, a float64 or an integer."""
     convert = {"float32": float_of_bits, "float64": double_of_bits}.get(str(dtype.compute), _same)
 
     def stored(x, u, v, a, b):
@@ -200,10 +200,10 @@ def _all(formula: Any) -> Callable[..., Any]:
     return one
 
 
-#: Words per value -> how a formula of one value is applied to a group.
+#: Words per value -> the function that applies a one-value formula to a group.
 _GROUPS = {1: _each, 2: _pairs, 4: _all}
 
-#: Name -> (dtype, words per value, type of the result) -> function of a value's words.
+#: Name -> (dtype, words per value, type of the result) -> the function of a value's words.
 FORMULAS = {
     "random": _random,
     "uniform": _uniform,
@@ -218,7 +218,7 @@ GROUP_FORMULAS = {"normal": _normal(lambda x: x), "lognormal": _normal(lambda x:
 
 
 def _draw(spec: DrawSpec, dtype: DTypeInfo, real: Any) -> Any:
-    """A function (group's words, u, v, a, b) -> tuple of values."""
+    """Return the device function (group's words, u, v, a, b) -> tuple of values."""
     if spec.formula in GROUP_FORMULAS:
         return cuda.jit(device=True)(GROUP_FORMULAS[spec.formula](dtype, spec.words, real))
     formula = cuda.jit(device=True)(FORMULAS[spec.formula](dtype, spec.words, real))
@@ -229,7 +229,7 @@ def _draw(spec: DrawSpec, dtype: DTypeInfo, real: Any) -> Any:
 
 
 def _source(spec: DrawSpec) -> Any:
-    """A function (what names the source, number of a group) -> the group's four words."""
+    """Return the device function (identifier of the source, number of a group) -> the group's four words."""
     if spec.source != "memory":
         return {"philox": philox.words, "philox in turns": philox.words_in_turns}[spec.source]
     load = accessors(TABLE["uint32"], 4, 16).load_lanes
@@ -241,7 +241,7 @@ def _source(spec: DrawSpec) -> Any:
 
 
 def _real_of(dtype: DTypeInfo) -> Any:
-    """A function that makes a parameter of a formula, in the dtype of its arithmetic, of two halves."""
+    """Return the device function that combines two halves to a formula's parameter, in the dtype of its arithmetic."""
 
     def single(lower, upper):
         return float_of_bits(np.uint32(lower))
@@ -253,7 +253,7 @@ def _real_of(dtype: DTypeInfo) -> Any:
 
 
 def _put(spec: DrawSpec, io: SimpleNamespace) -> Any:
-    """A function that stores one value: of number `index` in C order."""
+    """Return the device function that stores one value at position `index` in C order."""
     store, offsets, unravel = io.store, io.offsets, io.unravel
     if spec.dense:
 
@@ -269,7 +269,7 @@ def _put(spec: DrawSpec, io: SimpleNamespace) -> Any:
 
 
 def _put_some(spec: DrawSpec, put: Any) -> Any:
-    """A function that stores those of a group's values that lie in [0, count)."""
+    """Return the device function that stores those values of a group whose positions are in [0, count)."""
 
     def one(out, index, count, values, steps, shape):
         if 0 <= index < count:
@@ -290,7 +290,7 @@ def _put_some(spec: DrawSpec, put: Any) -> Any:
 
 
 def _is_aligned(spec: DrawSpec) -> Any:
-    """A function that tells whether whole accesses are possible where the first group's first value has a number."""
+    """Return the device function that checks whether the first value's position allows full accesses."""
     inside = spec.access_bytes // TABLE[spec.dtype].itemsize - 1
 
     def always(index):
@@ -303,17 +303,18 @@ def _is_aligned(spec: DrawSpec) -> Any:
 
 
 def make(spec: DrawSpec) -> Kernel:
-    """The kernel that `spec` describes: a thread makes `spec.groups` groups of values, a block's width apart.
+    """Return the kernel that `spec` describes: a thread makes `spec.groups` groups of values, a block's width apart.
 
-    One look at the bounds serves a whole block, and a thread's groups are made two at a time, spelled out: two
-    independent chains of instructions are under way, and share what is constant. A compiler that is left to itself
-    makes long formulas one after the other, which takes a fifth longer.
+    A single bounds check serves a whole block. A thread makes its groups two at a time, in explicit code: two
+    independent instruction chains are in flight and share constants. Left alone, the compiler would generate long
+    formulas one after the other, which takes a fifth longer.
 
-    Its arguments: no inputs; (address of the result); how many groups, the number, in C order, of the first group's
-    first value, which may be negative, and the bound of those numbers; the integers and reals of the formula in halves,
-    the lower first; the result's strides in elements, and its shape; 0 where values are stored one by one, since the
-    result need not be aligned; and words that change from call to call: what names the source, the seed or the address
-    of the memory, and the first group; or the address of a position on the GPU, which has both.
+    The kernel's arguments are: no inputs; (address of the result); the number of groups, the position in C order of the
+    first group's first value, which may be negative, and the bound of positions; the integers and reals of the formula
+    in halves, the lower first; the result's strides in elements, and its shape; 0 if values are stored one by one,
+    because the result need not be aligned; and words that change from call to call. These words are the identifier of
+    the source (the seed or the memory's address) and the first group; or the address of a position on the GPU, which
+    holds both.
     """
     dtype = TABLE[spec.dtype]
     real = np.dtype(dtype.compute).type
@@ -365,7 +366,7 @@ def make(spec: DrawSpec) -> Kernel:
 
 
 def parameters(spec: DrawSpec) -> list[tuple[str, Any]]:
-    """The parameters of `make(spec)`: see `kernel_code.parameters`."""
+    """Return the parameters of `make(spec)`, in the form of `kernel_code.parameters`."""
     return [
         ("uint64", 0),
         ("uint64", 1),

@@ -1,7 +1,7 @@
-"""The kernel of dropout: y[i] = x[i] / (1 - p) or 0, by the random word number i of Philox's sequence.
+"""The kernel of dropout: y[i] = x[i] / (1 - p) or 0, depending on random word i of Philox's sequence.
 
-Words are made in groups of four: a thread takes the elements of as many groups as one access holds, counted in C order,
-and where it has several accesses those a block's width apart. Arrays and steps are as in `maps`.
+Words are generated in groups of four: a thread handles the elements of as many groups as one access holds, counted in C
+order. If a thread makes several accesses, they are a block's width apart. Arrays and steps are as in `map`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .philox import words as words_of_group
 
 
 def kept(x, word, least, any_kept, scale):
-    """x times the scale where the word is not below a bound, and any is kept, else 0."""
+    """Return x times the scale if `any_kept` and the word is at least `least`, else 0."""
     return x * scale if any_kept and word >= least else 0.0
 
 
 def _words(groups: int) -> Callable[..., Any]:
-    """The device function (seed, group) -> the words of so many groups, one behind the other."""
+    """Return the device function (seed, group) -> the words of this many groups, one after the other."""
     if groups == 1:
         return words_of_group  # type: ignore[no-any-return]
     before, last = _words(groups - 1), np.uint64(groups - 1)
@@ -38,7 +38,7 @@ def _words(groups: int) -> Callable[..., Any]:
 
 
 def _pieces(pieces: int, make: Any) -> Callable[..., Any]:
-    """The device function (seed, group, apart) -> the words of so many pieces, `apart` groups from each other."""
+    """Return the device function (seed, group, apart) -> the words of this many pieces, `apart` groups apart."""
     if pieces == 1:
 
         def one(seed, group, apart):
@@ -56,7 +56,7 @@ def _pieces(pieces: int, make: Any) -> Callable[..., Any]:
 
 
 def _each(lanes: int, take: Any) -> Callable[..., Any]:
-    """The device function that takes those of so many neighbouring elements that there are, each with its word."""
+    """Return the device function that processes up to `lanes` adjacent elements one by one, each with its word."""
     last = lanes - 1
     before: Any = _each(last, take) if last else None
 
@@ -73,11 +73,11 @@ def _each(lanes: int, take: Any) -> Callable[..., Any]:
 
 
 def dropout(spec: KernelSpec) -> Kernel:
-    """One thread for the elements of `lanes` / 4 groups, in pieces of those of an access.
+    """Return the kernel with one thread for the elements of `lanes` / 4 groups, in pieces of one access.
 
-    Where `whole` is 0 arrays have any strides, and elements are taken one by one; else they are gapless, in C order.
-    The scalars are the seed, the first group, the least word that is kept, and 1 / (1 - p). A second input is an array
-    of one integer: by so many words the sequence is entered later, of which four are a group.
+    If `whole` is 0, arrays have any strides and elements are processed one by one; otherwise arrays are contiguous in C
+    order. The scalars are the seed, the first group, the least word that is kept, and 1 / (1 - p). An optional second
+    input holds a single integer: the number of words (four per group) by which the sequence starts later.
     """
     lanes = group_lanes(TABLE[spec.reads[0]].itemsize)
     io, pieces = operands((TABLE[spec.reads[0]],), spec.lanes, spec.width, spec.compute), spec.lanes // lanes
@@ -107,14 +107,14 @@ def dropout(spec: KernelSpec) -> Kernel:
 
     def kernel(ins, outs, in_steps, out_steps, outer, size, whole, words):
         seed, first, least, scale = scalars(words)
-        # Words are compared in 32 bits; the bound above all of them takes 33.
+        # Words are compared in 32 bits, but a bound above all words takes 33 bits.
         given = np.uint32(least), least < above, scale
         threads = cuda.blockDim.x
         thread = np.int64(cuda.blockIdx.x) * (pieces * threads) + cuda.threadIdx.x
         group = first + entered(ins) + np.uint64(thread) * groups
         index, apart = thread * lanes, threads * lanes
         if whole and index + (pieces - 1) * apart + lanes <= size:
-            # Several pieces are of one run each; one piece may be several runs, next to each other.
+            # If there are several pieces, each is one run; a single piece may have several adjacent runs.
             step = apart if pieces > 1 else width
             values = load_lanes(ins[:1], (index,), step)
             drawn = words_of_all(seed, group, np.uint64(threads) * groups)
@@ -131,10 +131,10 @@ def dropout(spec: KernelSpec) -> Kernel:
 
 
 def make(spec: KernelSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     return dropout(spec)
 
 
 def parameters(spec: KernelSpec) -> list[tuple[str, Any]]:
-    """Return the kernel's parameters: see `runtime.kernel_code`."""
+    """Return the kernel's parameters, in the form of `runtime.kernel_code`."""
     return map_parameters(spec, 0, 2)

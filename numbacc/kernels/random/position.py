@@ -1,7 +1,7 @@
-"""The position of a generator on the GPU: how draws read it, and the kernel that moves it to the next draw.
+"""The position of a generator on the GPU: how draws read it, and the kernel that advances it to the next draw.
 
-Draws that are captured into a graph cannot be told where they start, since every launch starts elsewhere. They read it
-from three words on the GPU, which a kernel before each draw moves on.
+Draws that are captured into a graph cannot receive their start as an argument, because each launch starts at another
+position. They read it from three words on the GPU, which a kernel advances before each draw.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from .spec import NEXT, SEED, START, AdvanceSpec, DrawSpec
 
 
 def reader(spec: DrawSpec) -> Any:
-    """A function (words, number of the first group's first value) -> what names the source, first group, that number.
+    """Return the device function (words, position of the first value) -> source identifier, first group, that position.
 
-    A position on the GPU may be at any of a group's words, so that values before the result's first come first.
+    The position refers to the first group's first value. A position on the GPU may be at any word of a group, in which
+    case the group's earlier values have positions before the result's first.
     """
 
     def given(words, index):
-        # By way of int64: the simulator's words are Python's integers, of either sign.
+        # Convert by way of int64: the simulator's words are Python integers and may be negative.
         return np.uint64(np.int64(words[0])), np.uint64(np.int64(words[1])), index
 
     load, each = accessors(TABLE["uint64"], 1, 8).load, spec.words
@@ -39,10 +40,10 @@ def reader(spec: DrawSpec) -> Any:
 
 
 def make(spec: AdvanceSpec) -> Kernel:
-    """The kernel of one thread that moves a position to the next draw.
+    """Return the kernel, with a single thread, that advances a position to the next draw.
 
-    Its arguments: no inputs; (address of the position); the outputs that the draw's start is a multiple of, and how
-    many outputs the draw takes.
+    Its arguments are: no inputs; (address of the position); the number that the draw's start must be a multiple of, and
+    how many outputs the draw uses.
     """
     io = accessors(TABLE["uint64"], 1, 8)
     load, store = io.load, io.store
@@ -57,5 +58,5 @@ def make(spec: AdvanceSpec) -> Kernel:
 
 
 def parameters(spec: AdvanceSpec) -> list[tuple[str, Any]]:
-    """The parameters of `make(spec)`: see `kernel_code.parameters`."""
+    """Return the parameters of `make(spec)`, in the form of `kernel_code.parameters`."""
     return [("uint64", 0), ("uint64", 1), *[("int64", None)] * 2]

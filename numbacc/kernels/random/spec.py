@@ -1,4 +1,4 @@
-"""Descriptions of the kernels that make random numbers: see `specs`."""
+"""The specs of the kernels that make random numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 from ...base.dtypes import TABLE
 from ...runtime.launch_order import Spec
 
-#: Words of scalar arguments of a kernel of `draws`; halves of its formula's numbers, which stay.
+#: Words of scalar arguments of a kernel of `draws`; halves of its formula's parameters, which are constant.
 DRAW_WORDS, HALVES = 2, 8
-#: The 64-bit words of a position on the GPU: the seed, the current draw's first output, and the first that is unused.
+#: The 64-bit words of a position on the GPU: the seed, the current draw's first output, and the next unused output.
 SEED, START, NEXT, POSITION_WORDS = 0, 1, 2, 3
 
 
@@ -26,18 +26,18 @@ class _DrawFields(NamedTuple):
 
 
 class DrawSpec(_DrawFields, Spec):
-    """All that decides the code of a kernel that makes random numbers.
+    """Everything that determines the code of a kernel that makes random numbers.
 
     Attributes:
-        source: where words come from: "philox"; "philox in turns", in the order of cuRAND's float64 normals; "memory".
+        source: the source of words: "philox"; "philox in turns", in the order of cuRAND's float64 normals; "memory".
         formula: a key of `draws.FORMULAS` or `draws.GROUP_FORMULAS`.
         words: 32-bit words per value.
-        dtype: name of the result's dtype; that of unsigned integers of its size where it is of integers.
-        dense: True where the result is C-contiguous.
+        dtype: name of the result's dtype; for integers, the unsigned dtype of the same size.
+        dense: True if the result is C-contiguous.
         rank: dimensions of the result, at least 1.
         access_bytes: width of one store.
         groups: groups of four words that one thread makes, an even number.
-        positioned: True where the kernel reads the seed and its first output from a position on the GPU.
+        positioned: True if the kernel reads the seed and its first output from a position on the GPU.
     """
 
     __slots__ = ()
@@ -45,12 +45,12 @@ class DrawSpec(_DrawFields, Spec):
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
+        """Names of the dtypes of all operands."""
         return (self.dtype,)
 
     @property
     def needs_alignment(self) -> bool:
-        """As in `KernelSpec`."""
+        """True if stores are wider than an element, so that the result should be aligned."""
         return self.access_bytes > TABLE[self.dtype].itemsize
 
 
@@ -59,12 +59,12 @@ class _AdvanceFields(NamedTuple):
 
 
 class AdvanceSpec(_AdvanceFields, Spec):
-    """The kernel that moves a position on the GPU to the next draw: see `draw_positions`."""
+    """The kernel that advances a position on the GPU to the next draw: see `position`."""
 
     __slots__ = ()
     module = "kernels/random/position"
 
 
 def groups_of(formula: str, words: int) -> int:
-    """`DrawSpec.groups`, measured on an H200: more where the arithmetic takes longer than the memory."""
+    """Return `DrawSpec.groups`, measured on an H200: more if arithmetic takes longer than memory."""
     return 4 if words == 2 and formula in ("normal", "lognormal", "integers", "few_integers") else 2

@@ -1,7 +1,7 @@
-"""The reductions that numbacc brings, and their gradients, as scalar formulas.
+"""The reductions that numbacc provides, and their gradients, as scalar functions.
 
-`FUNCTIONS` describes the public functions that have no options but axis, dtype and keepdims: a reduction is one entry
-there. The others are written in `elementwise.reductions`, and their meaning in NumPy in `reference.reductions`.
+`FUNCTIONS` describes the public functions whose only options are axis, dtype and keepdims: each reduction is one entry.
+The other reductions are defined in `elementwise.reductions`, and their meaning in NumPy in `reference.reductions`.
 """
 
 from __future__ import annotations
@@ -16,148 +16,148 @@ from ...functions.reduction_formula import Chunk, Place, ReductionFormula
 
 
 def part(x):
-    """x -> (x,): what a number adds to a sum."""
+    """Return (x,), the term that an element adds to a sum."""
     return (x,)
 
 
 def add(total, value):
-    """(total, value) -> (total + value,)."""
+    """Return (total + value,)."""
     return (total + value,)
 
 
 def same(x, count):
-    """(x,): the parts are the result."""
+    """Return (x,): the partial result is the final result."""
     return (x,)
 
 
 def mean(total, count):
-    """(total / count,)."""
+    """Return (total / count,)."""
     return (total / count,)
 
 
 def mean_complex(total, count):
-    """(total / count,), part by part."""
+    """Return (total / count,), with the real and imaginary part divided separately."""
     return (complex(total.real / count, total.imag / count),)
 
 
 def multiply(total, value):
-    """(total, value) -> (total · value,)."""
+    """Return (total · value,)."""
     return (total * value,)
 
 
 def larger(a, b):
-    """The larger of two numbers, NaN if one is."""
+    """Return the larger of two numbers, or NaN if one is NaN."""
     return (greatest(a, b),)
 
 
 def smaller(a, b):
-    """The smaller of two numbers, NaN if one is."""
+    """Return the smaller of two numbers, or NaN if one is NaN."""
     return (least(a, b),)
 
 
 def with_index(x, index):
-    """(x, index) -> (x, index)."""
+    """Return (x, index)."""
     return x, index
 
 
 def first_larger(a, i, b, j):
-    """The larger of two numbers and its index: NaN before all others, of equals the lower index."""
-    # Without branches: threads of a warp would take each in turn.
+    """Return the larger of two numbers and its index: NaN comes first, and the lower index wins among equals."""
+    # Written without branches, which would diverge within a warp.
     is_equal = (a == b) | ((a != a) & (b != b))
     is_better = (b > a) | ((b != b) & (a == a)) | (is_equal & (j < i))
     return (b, j) if is_better else (a, i)
 
 
 def first_smaller(a, i, b, j):
-    """The smaller of two numbers and its index: NaN before all others, of equals the lower index."""
+    """Return the smaller of two numbers and its index: NaN comes first, and the lower index wins among equals."""
     is_equal = (a == b) | ((a != a) & (b != b))
     is_better = (b < a) | ((b != b) & (a == a)) | (is_equal & (j < i))
     return (b, j) if is_better else (a, i)
 
 
 def later_larger(a, i, b, j):
-    """`first_larger` where j is not less than i but of nothing: with fewer comparisons."""
+    """Return `first_larger` with fewer comparisons, if j is not less than i unless one is the start value."""
     return (b, j) if ((a == a) & (not b <= a)) | (j < i) else (a, i)
 
 
 def later_smaller(a, i, b, j):
-    """`first_smaller` where j is not less than i but of nothing."""
+    """Return `first_smaller` with fewer comparisons, if j is not less than i unless one is the start value."""
     return (b, j) if ((a == a) & (not b >= a)) | (j < i) else (a, i)
 
 
 def the_index(x, index, count):
-    """(index,)."""
+    """Return (index,)."""
     return (index,)
 
 
 def truth(x):
-    """Whether x is not 0, which NaN is not."""
+    """Return whether x is not 0; NaN counts as not 0."""
     return (x != 0,)
 
 
 def either(a, b):
-    """(a or b,)."""
+    """Return (a or b,)."""
     return (a or b,)
 
 
 def both(a, b):
-    """(a and b,)."""
+    """Return (a and b,)."""
     return (a and b,)
 
 
 def moments(x, correction):
-    """(1, x, 0, 0): a count, a mean, the part of the mean that is lost by rounding, the sum of squared distances."""
+    """Return (1, x, 0, 0): a count, a mean, the mean's rounding error, the sum of squared differences from the mean."""
     return 1.0, x, 0.0, 0.0
 
 
 def merged_moments(n, mean, rest, squares, m, other, others_rest, others):
-    """The moments of two sets together.
+    """Return the moments of two sets combined.
 
-    Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", equation 2.1b. There a mean's rounding
-    error would be one of the variance, as many times larger as the mean is larger than the deviation.
+    Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", equation 2.1b. In that equation the
+    mean's rounding error also becomes an error of the variance, larger by the ratio of mean and deviation.
     """
     count = n + m
-    # Of two sets without elements the weight is 0, not 0/0.
+    # If both sets are empty, the weight is 0, not 0/0.
     weight = shared_out(m, count if count > 0.0 else 1.0)
     apart, rests = other - mean, others_rest - rest
     moved = apart * weight
     middle = mean + moved
     rest += (moved - (middle - mean)) + rests * weight
     apart += rests
-    # Multiplied in this order, a set without elements adds 0 however large the other mean is.
+    # Multiplied in this order, an empty set adds 0 however large the other mean is.
     return count, middle, rest, squares + others + apart * (n * weight) * apart
 
 
 def part_of(x, correction):
-    """(x,), of an integer or a bool a float: a sum of a few of int64 would overflow, and of bools be none."""
+    """Return (x,) as a float: a sum of a few int64 could overflow, and bools cannot be summed."""
     return (x * 1.0,)
 
 
 def distances(x, mean, n, middle, rest, none):
-    """(x - mean, its square)."""
+    """Return (x - mean, its square)."""
     d = x - mean
     return d, d * d
 
 
 def moments_of_some(mean, lost, squares, count):
-    """`moments` of several numbers, of distances to their mean as it was rounded."""
-    # Where squares overflow, the variance is infinite, and not NaN.
+    """Return the `moments` of several elements, from sums of differences from their rounded mean."""
+    # If the squares overflow, the variance is infinite, not NaN.
     return count, mean, lost / count, squares - (lost * (lost / count) if squares < math.inf else 0.0)
 
 
 def variance(n, mean, rest, squares, count, correction):
-    """(squares / (count - correction),), the divisor at least 0: NaN of nothing."""
+    """Return (squares / (count - correction),), with a divisor of at least 0; the result is NaN for no elements."""
     left = count - correction
     return (squares / (left if left > 0.0 else 0.0),)
 
 
 def rough_moments(x, correction):
-    """`moments` of 16-bit floats, which have fewer digits than a mean of float32: (1, x, 0)."""
+    """Return the `moments` of 16-bit floats, which have fewer digits than a float32 mean: (1, x, 0)."""
     return 1.0, x, 0.0
 
 
 def merged_rough_moments(n, mean, squares, m, other, others):
-    """`merged_moments` without what is lost by rounding."""
+    """Return `merged_moments` without the rounding error."""
     count = n + m
     weight = shared_out(m, count if count > 0.0 else 1.0)
     apart = other - mean
@@ -165,147 +165,147 @@ def merged_rough_moments(n, mean, squares, m, other, others):
 
 
 def square_distance(x, mean, n, middle, none):
-    """((x - mean)²,)."""
+    """Return ((x - mean)²,)."""
     return ((x - mean) * (x - mean),)
 
 
 def rough_moments_of_some(mean, squares, count):
-    """`rough_moments` of several numbers."""
+    """Return the `rough_moments` of several elements."""
     return count, mean, squares
 
 
 def rough_variance(n, mean, squares, count, correction):
-    """As `variance`."""
+    """Return the `variance` from moments without the rounding error."""
     return variance(n, mean, 0.0, squares, count, correction)
 
 
 def deviation(n, mean, rest, squares, count, correction):
-    """The square root of `variance`."""
+    """Return the square root of `variance`."""
     return (math.sqrt(variance(n, mean, rest, squares, count, correction)[0]),)
 
 
 def rough_deviation(n, mean, squares, count, correction):
-    """The square root of `rough_variance`."""
+    """Return the square root of `rough_variance`."""
     return (math.sqrt(rough_variance(n, mean, squares, count, correction)[0]),)
 
 
 def moments_of_both(z, correction):
-    """`moments` of a complex number's parts: a count, for each part a mean and its rest, the sum of squares of both."""
+    """Return a complex element's `moments`: a count, each part's mean and rounding error, the sum of all squares."""
     return 1.0, z.real, 0.0, z.imag, 0.0, 0.0
 
 
 def merged_moments_of_both(n, x, x_rest, y, y_rest, squares, m, u, u_rest, v, v_rest, others):
-    """`merged_moments` of the real and of the imaginary parts."""
+    """Return the `merged_moments` of the real and of the imaginary parts."""
     count, real, real_rest, one = merged_moments(n, x, x_rest, squares, m, u, u_rest, others)
     count, imaginary, imaginary_rest, both = merged_moments(n, y, y_rest, one, m, v, v_rest, 0.0)
     return count, real, real_rest, imaginary, imaginary_rest, both
 
 
 def variance_of_both(n, x, x_rest, y, y_rest, squares, count, correction):
-    """As `variance`."""
+    """Return the `variance` of complex elements."""
     return variance(n, x, x_rest, squares, count, correction)
 
 
 def deviation_of_both(n, x, x_rest, y, y_rest, squares, count, correction):
-    """As `deviation`."""
+    """Return the `deviation` of complex elements."""
     return deviation(n, x, x_rest, squares, count, correction)
 
 
 def mean_and_deviation(n, mean, rest, squares, count, correction):
-    """(mean, `deviation`)."""
+    """Return (mean, `deviation`)."""
     return mean + rest, deviation(n, mean, rest, squares, count, correction)[0]
 
 
 def rough_mean_and_deviation(n, mean, squares, count, correction):
-    """(mean, `rough_deviation`)."""
+    """Return (mean, `rough_deviation`)."""
     return mean, rough_deviation(n, mean, squares, count, correction)[0]
 
 
 def once(x):
-    """(x, 1): a number, and how many are equal to it."""
+    """Return (x, 1): a number, and how many elements are equal to it."""
     return x, 1.0
 
 
 def magnitude_once(x):
-    """(|x|, 1)."""
+    """Return (|x|, 1)."""
     return abs(x), 1.0
 
 
 def larger_and_ties(a, n, b, m):
-    """The larger of two numbers, NaN if one is, and how many are equal to it, as all NaN are."""
+    """Return the larger of two numbers, or NaN if one is NaN, and how many are equal to it; all NaN count as equal."""
     is_equal = (a == b) | ((a != a) & (b != b))
     is_better = (b > a) | ((b != b) & (a == a))
     return (b if is_better else a), (n + m if is_equal else (m if is_better else n))
 
 
 def smaller_and_ties(a, n, b, m):
-    """`larger_and_ties` of the smaller one."""
+    """Return the smaller of two numbers, or NaN if one is NaN, and how many are equal to it."""
     is_equal = (a == b) | ((a != a) & (b != b))
     is_better = (b < a) | ((b != b) & (a == a))
     return (b if is_better else a), (n + m if is_equal else (m if is_better else n))
 
 
 def known(best, count):
-    """(best,)."""
+    """Return (best,)."""
     return (best,)
 
 
 def is_best(x, best, nothing, none):
-    """(1,) of one that is equal to the best of several, else (0,)."""
+    """Return (1,) if x is equal to the best of several elements, else (0,)."""
     return (1.0 if x == best or x != x else 0.0,)
 
 
 def is_best_magnitude(x, best, nothing, none):
-    """`is_best` of |x|."""
+    """Return `is_best` of |x|."""
     return is_best(abs(x), best, nothing, none)
 
 
 def both_parts(best, ties, count):
-    """(best, ties)."""
+    """Return (best, ties)."""
     return best, ties
 
 
 def magnitude(x):
-    """(|x|,)."""
+    """Return (|x|,)."""
     return (abs(x),)
 
 
 def add_two(a, b, c, d):
-    """(a + c, b + d)."""
+    """Return (a + c, b + d)."""
     return a + c, b + d
 
 
 def is_something(x):
-    """(1,) of what is not 0."""
+    """Return (1,) if x is not 0, else (0,)."""
     return (0.0 if x == 0.0 else 1.0,)
 
 
 def magnitude_to(x, order):
-    """(|x|^order,)."""
+    """Return (|x|^order,)."""
     return (math.pow(abs(x), order),)
 
 
 def root_of(total, count, order):
-    """(total^(1/order),)."""
+    """Return (total^(1/order),)."""
     return (math.pow(total, 1.0 / order),)
 
 
 def square(x):
-    """(x²,)."""
+    """Return (x²,)."""
     return (x * x,)
 
 
 def square_magnitude(z):
-    """(|z|²,)."""
+    """Return (|z|²,)."""
     return (z.real * z.real + z.imag * z.imag,)
 
 
 def root(total, count):
-    """(√total,)."""
+    """Return (√total,)."""
     return (math.sqrt(total),)
 
 
-#: Of complex numbers: the parts of nothing, and their dtypes.
+#: For complex elements: the start values of moments, and their dtypes.
 _NO_MOMENTS, _REALS = (0.0,) * 6, ("real",) * 6
 
 _ALL = (
@@ -376,7 +376,7 @@ _ALL = (
             ("norm_least_ties", magnitude_once, math.inf, smaller_and_ties, magnitude, smaller, is_best_magnitude),
         )
     ),
-    # Norms; "_complex" of complex numbers, whose norms are real.
+    # Norms; those with "_complex" take complex elements and have real results.
     *(
         ReductionFormula(f"norm_{name}{which}", first, start=(start,), merge=merge, finish=finish, parts=parts)
         for which, parts, second_power in (("", ("",), square), ("_complex", ("real",), square_magnitude))
@@ -394,9 +394,9 @@ _ALL = (
 
 @lru_cache(maxsize=64)
 def side_by_side(merge: Callable[..., tuple[Any, ...]], parts: int) -> Callable[..., tuple[Any, ...]]:
-    """What merges several parts, each as `merge` does one.
+    """Return a function that merges several partial results, each with `merge`.
 
-    Written as text, as the number of its parameters is not known here.
+    It is generated as source text, as its number of parameters is not known in advance.
     """
     if parts == 1:
         return merge
@@ -409,11 +409,11 @@ def side_by_side(merge: Callable[..., tuple[Any, ...]], parts: int) -> Callable[
 
 
 def named(name: str) -> ReductionFormula:
-    """The reduction of a name, as pickles have it."""
+    """Return a reduction by name, for unpickling."""
     return REDUCTIONS[name]
 
 
-# ---------------------------------------------------------------- gradients, of dy, a number, and totals
+# ---------------------------------------------------------------- gradients, given dy, an element, and totals
 
 
 def of_sum(dy, x):
@@ -429,17 +429,17 @@ def of_var(dy, x, mean, divisor):
 
 
 def of_std(dy, x, mean, std, divisor):
-    """0 where all numbers are equal: at the tip of a cone there is no slope."""
+    """Return the gradient of std, which is 0 where all elements are equal: there std has no slope."""
     return (0.0 if std == 0.0 else dy * ((x - mean) / (divisor * std)),)
 
 
 def of_extreme(dy, x, extreme, ties):
-    """All that are equal to the extreme share it, as all NaN do where one makes it NaN."""
+    """Return the gradient of max and min, shared by all elements equal to the extreme (or by all NaN)."""
     return (dy / ties if x == extreme or (x != x and extreme != extreme) else 0.0,)
 
 
 def of_prod(dy, x, product, zeros):
-    """The product of all others, given that of what is not 0, and how many are."""
+    """Return dy times the product of all other elements, given the nonzero elements' product and the count of zeros."""
     if zeros == 0.0:
         return (dy * (product / x),)
     return (dy * product if zeros == 1.0 and x == 0.0 else 0.0,)
@@ -450,7 +450,7 @@ def of_norm_1(dy, x):
 
 
 def of_norm_2(dy, x, norm):
-    """0 at the origin, as `of_std`."""
+    """Return the gradient of the 2-norm, which is 0 at the origin."""
     return (0.0 if norm == 0.0 else dy * (x / norm),)
 
 
@@ -459,7 +459,7 @@ def of_norm_0(dy, x):
 
 
 def of_norm_p(dy, x, norm, order):
-    """0 of what is 0, where there is no slope, or none that is finite."""
+    """Return the gradient of the p-norm, which is 0 for x = 0: there the slope is undefined or infinite."""
     if x == 0.0 or norm == 0.0:
         return (0.0,)
     slope = dy * math.pow(abs(x) / norm, order - 1.0)
@@ -467,19 +467,19 @@ def of_norm_p(dy, x, norm, order):
 
 
 def of_norm_inf(dy, x, norm, ties):
-    """As `of_extreme`, towards the side that each is on."""
+    """Return the gradient of the largest or smallest |x|, shared by all elements of that magnitude."""
     if abs(x) == norm or (x != x and norm != norm):
         return ((dy if x > 0.0 else -dy if x < 0.0 else dy * x) / ties,)
     return (0.0,)
 
 
 def of_logsumexp(dy, x, base, total):
-    """`total` is log Σ e^(x - base)."""
+    """Return the gradient of logsumexp; `total` is log Σ e^(x - base)."""
     return (dy * math.exp(x - base - total),)
 
 
 def factor(x):
-    """What a number is in the product of what is not 0, and in the count of what is."""
+    """Return (x, 0), or (1, 1) if x is 0: a factor of the product of nonzero elements, and a count of zeros."""
     return (1.0, 1.0) if x == 0.0 else (x, 0.0)
 
 
@@ -494,9 +494,9 @@ class Slope(NamedTuple):
     """The gradient of a reduction with respect to its argument.
 
     Attributes:
-        function: (dy, x, more) -> a tuple of the gradient, of numbers. Its other parameters are, by name: `count`, the
+        function: (dy, x, more) -> a tuple with the gradient, all scalars. Other parameters, by name: `count`, the
             number of elements; `y`, the result, not rounded to 16 bits; or the result of another reduction.
-        says: the formula, for the docstring.
+        says: the formula, as a sentence for the docstring, without its full stop.
         example: x, and the gradient for a dy of 1.
     """
 
@@ -509,17 +509,18 @@ class ReductionFunction(NamedTuple):
     """A public function: f(x, *, axis=None, keepdims=False, out=None, stream=None).
 
     Attributes:
-        name: as the public function is called.
+        name: the public function's name.
         says: the first line of the docstring.
         example: the arguments of an example, and the output.
-        formula: of numbers.
-        numpy: rows of a NumPy array -> the results, along the last axis; None if `reference.reductions` has it.
-        rule: the result's dtype. "keep": that of x. "total": that of x, but int64 or uint64 of integers. "mean": that
-            of x, but float64 of integers. "bool": bool. With "total" and "mean" the function has an option dtype.
-        slope: the gradient; None if there is none, or if `elementwise.reduction_gradients` has it.
+        formula: the reduction.
+        numpy: rows of a NumPy array -> the results, along the last axis; None if `reference.reductions` defines it.
+        rule: how the result's dtype follows from that of x. "keep": the same. "total": the same, but int64 or uint64
+            for integers. "mean": the same, but float64 for integers. "bool": bool. With "total" and "mean" the function
+            has an option dtype.
+        slope: the gradient; None if there is no gradient, or if `elementwise.reduction_gradients` defines it.
         more: a paragraph for the docstring.
         takes_complex: whether x may be complex.
-        needs_elements: whether there is no result without elements.
+        needs_elements: whether an empty axis has no result.
     """
 
     name: str
@@ -555,27 +556,29 @@ def function(
 
 
 _SQUARE, _OTHERS = "np.array([[1.0, 2.0], [3.0, 4.0]])", "np.array([[1.0, 5.0], [3.0, 4.0]])"
-_NAN, _TRUTH = "NaN is the result where there is one.", "NaN is not 0."
+_NAN, _TRUTH = "If any element is NaN, the result is NaN.", "NaN counts as nonzero."
 #: As the public functions are listed.
 _FUNCTIONS = (
-    function("sum", "total", "Σ x, the sum; 0 of nothing.", f"{_SQUARE}, axis=1", "array([3., 7.])",
+    function("sum", "total", "Return the sum Σ x, and 0 for no elements.", f"{_SQUARE}, axis=1", "array([3., 7.])",
         map=part, start=(0.0,), merge=add,
-        slope=Slope(of_sum, "dy", ("[1.0, 2.0]", "array([1., 1.])")),
-        more="Integers wrap. 16-bit floats are added in float32 and rounded once."),
-    function("mean", "mean", "Σ x / n, the mean; NaN of nothing.", _SQUARE, "array(2.5)",
+        slope=Slope(of_sum, "dx = dy", ("[1.0, 2.0]", "array([1., 1.])")),
+        more="Integers wrap around. 16-bit floats are added in float32 and rounded once."),
+    function("mean", "mean", "Return the mean Σ x / n, and NaN for no elements.", _SQUARE, "array(2.5)",
         map=part, start=(0.0,), merge=add, finish=mean,
-        slope=Slope(of_mean, "dy / n", ("[1.0, 2.0]", "array([0.5, 0.5])"))),
-    function("prod", "total", "Π x, the product; 1 of nothing.", _SQUARE, "array(24.)",
+        slope=Slope(of_mean, "dx = dy / n", ("[1.0, 2.0]", "array([0.5, 0.5])"))),
+    function("prod", "total", "Return the product Π x, and 1 for no elements.", _SQUARE, "array(24.)",
         map=part, start=(1.0,), merge=multiply),
-    function("max", "keep", "The largest number.", f"{_OTHERS}, axis=1", "array([5., 4.])",
+    function("max", "keep", "Return the largest element.", f"{_OTHERS}, axis=1", "array([5., 4.])",
         map=part, start=(-math.inf,), merge=larger,
         takes_complex=False, needs_elements=True, more=_NAN),
-    function("min", "keep", "The smallest number.", f"{_OTHERS}, axis=1", "array([1., 3.])",
+    function("min", "keep", "Return the smallest element.", f"{_OTHERS}, axis=1", "array([1., 3.])",
         map=part, start=(math.inf,), merge=smaller,
         takes_complex=False, needs_elements=True, more=_NAN),
-    function("any", "bool", "Whether some number is not 0; False of nothing.", "np.array([0.0, 2.0])", "array(True)",
+    function("any", "bool", "Return whether any element is nonzero, and False for no elements.",
+        "np.array([0.0, 2.0])", "array(True)",
         map=truth, start=(0,), merge=either, parts=("bool",), more=_TRUTH),
-    function("all", "bool", "Whether no number is 0; True of nothing.", "np.array([0.0, 2.0])", "array(False)",
+    function("all", "bool", "Return whether all elements are nonzero, and True for no elements.",
+        "np.array([0.0, 2.0])", "array(False)",
         map=truth, start=(1,), merge=both, parts=("bool",), more=_TRUTH),
 )  # fmt: skip
 

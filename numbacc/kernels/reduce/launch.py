@@ -1,8 +1,8 @@
-"""How an array is reduced over some of its axes: which kernel, on what grid, and how many blocks share a result.
+"""Choice of the kernel and grid for a reduction, and of how many blocks share a result.
 
-It is one kernel, or two where many blocks share a result. The dimensions that are kept and those that are reduced are
-merged, each where all operands walk them alike. Nothing here depends on which GPU it is: results have the same bits on
-all of them.
+A reduction runs one kernel, or two if several blocks share a result. The kept dimensions are merged where all operands
+step through them alike, and so are the reduced ones. Nothing here depends on the GPU: results are bitwise equal on all
+GPUs.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ from ..elementwise.multi_launch import Passes
 from ..specs import words_of
 from .spec import ReduceSpec
 
-#: Blocks that keep an H200 busy; where there are half as many, several share a result.
+#: Blocks that keep an H200 busy; with less than half as many, several blocks share a result.
 _BLOCKS = 1056
-#: Bytes next to each other that a block takes of a row of columns, at least.
+#: The least number of consecutive bytes that a block reads from a row of columns.
 _LINE = 128
-#: Bytes of a thread's parts in all lanes of `reduce_strided`, at most: they stay in registers.
+#: The most bytes of a thread's partial results in all lanes of `reduce_strided`: they stay in registers.
 _PARTS_BYTES = 32
-#: Rounds of accesses under way whose parts are merged before they are merged with all others.
+#: Rounds of accesses whose partial results are merged with each other before they are merged with the total.
 _ROUNDS = 16
-#: Rounds that a thread has at least where blocks share a result.
+#: The least number of rounds for a thread if blocks share a result.
 _SHARED_ROUNDS = 4
-#: Accesses that a thread has of a row, at least; and where bringing parts together takes longer than an addition.
+#: The least number of accesses of a row for each thread; the second applies if merging costs more than an addition.
 _ACCESSES, _MORE_ACCESSES = 4, 16
-#: Bytes next to each other that a block takes of parts, and how many parts a thread, at least: they are few.
+#: For reductions of partial results, which are few: consecutive bytes that a block reads, and elements per thread, at
+#: least.
 _PARTS_LINE, _PARTS_EACH = 32, 2
 
 
 class ReduceWalk(NamedTuple):
-    """How a kernel walks its operands: the dimensions that are kept and reduced, with each operand's steps in elements.
+    """The dimensions that a kernel keeps and reduces, with each operand's strides in elements.
 
     Attributes:
-        kept: steps of the inputs, then of the outputs.
-        reduced: steps of the inputs, and of the index where there is one.
+        kept: strides of the inputs, then of the outputs.
+        reduced: strides of the inputs, and of the index if there is one.
         sizes: bytes of the inputs' elements.
         alignments: the inputs' addresses modulo 16.
     """
@@ -65,7 +66,7 @@ class ReduceLaunch(NamedTuple):
         algorithm, width: as in `ReduceSpec`.
         grid, block: blocks and threads.
         kept, reduced: the dimensions that the kernel unravels.
-        scalars: the integers that follow them, but for the count and `whole`.
+        scalars: the integers after the dimensions, without the count and `whole`.
         repeated: as in `ReduceSpec`.
     """
 
@@ -80,17 +81,17 @@ class ReduceLaunch(NamedTuple):
 
 
 def launch_of(walk: ReduceWalk, parts: Sequence[str], most: int = _BLOCKS) -> ReduceLaunch:
-    """The kernel and its grid, given the names of the parts' dtypes; `most` is as in `by_columns`."""
+    """Return the kernel and grid, given the names of the partial results' dtypes; `most` is as in `by_columns`."""
     kept, reduced, sizes = walk.kept, walk.reduced, walk.sizes
     inner = reduced.strides[: walk.inputs]
     along = [k for k, step in enumerate(inner) if step[-1] == 1]
-    # Without rows there is nothing to cut into pieces: `by_columns` has a grid for empty sums.
+    # Empty sums go to `by_columns`: without rows there is nothing to cut into pieces.
     if along and 0 not in reduced.shape and all(step[-1] in (0, 1) for step in inner):
         wide = VECTOR_BYTES // max(sizes[k] for k in along)
         if reduced.shape[-1] >= 2 * wide:
-            # One by itself is taken from where it is aligned on; several must be aligned alike.
+            # A single input is read from its first aligned element on; several inputs must have the same alignment.
             if len(along) > 1:
-                # Along a dimension of length 1 nothing is walked.
+                # Strides of dimensions of length 1 do not matter.
                 outer = [[n for n, length in zip(step, kept.shape, strict=True) if length > 1] for step in kept.strides]
                 steps = [(*outer[k], *inner[k][:-1]) for k in range(walk.inputs)]
                 wide = _whole_width(walk, steps, along, wide)
@@ -109,12 +110,12 @@ def launch_of(walk: ReduceWalk, parts: Sequence[str], most: int = _BLOCKS) -> Re
 
 
 def _runs(sizes: Sequence[int], width: int) -> int:
-    """Accesses that a thread has under way, about: see `ReduceSpec.runs`."""
+    """Return approximately how many accesses a thread has in flight: see `ReduceSpec.runs`."""
     return max(min(4 * VECTOR_BYTES // (width * sum(sizes)), 16), 2)
 
 
 def _whole_width(walk: ReduceWalk, steps: Sequence[Sequence[int]], inputs: Iterable[int], width: int) -> int:
-    """Elements of an access, at most `width`, such that each of these inputs' is aligned, given its other steps."""
+    """Return the widest access, in at most `width` elements, for which these inputs and their strides are aligned."""
     for k in inputs:
         size = walk.sizes[k]
         width = gcd(width, gcd(VECTOR_BYTES, walk.alignments[k], *(size * n for n in steps[k])) // size)
@@ -124,7 +125,7 @@ def _whole_width(walk: ReduceWalk, steps: Sequence[Sequence[int]], inputs: Itera
 def _rows(walk: ReduceWalk, width: int, repeated: tuple[int, ...], each: int) -> ReduceLaunch:
     columns, outer, positions = walk.reduced.shape[-1], walk.reduced.shape[:-1], prod(walk.kept.shape)
     vectors, runs = -(-columns // width), _runs(walk.sizes, width)
-    # As few threads a row as have several accesses each, but one alone waits for each; more where rows are few.
+    # Use as few threads per row as make several accesses each, but more than one; use more if there are few rows.
     x = min(_below(max(vectors // each, min(vectors, 2))), MAX_THREADS)
     while x < min(MAX_THREADS, vectors) and positions * x < _BLOCKS * MAX_THREADS:
         x *= 2
@@ -133,9 +134,9 @@ def _rows(walk: ReduceWalk, width: int, repeated: tuple[int, ...], each: int) ->
     rounds = -(-columns // round_)
     shares = 1
     if 2 * blocks < _BLOCKS:
-        # No more than run at once: those left over would run alone.
+        # Start no more blocks than run at once: the remaining ones would run alone.
         shares = min(_BLOCKS // blocks, rounds * prod(outer) // _SHARED_ROUNDS)
-    # A piece of a row is merged by itself: that bounds the errors' growth, too.
+    # Each piece of a row is merged separately, which also limits error growth.
     pieces = max(-(-rounds // _ROUNDS), min(-(-shares // max(prod(outer), 1)), rounds))
     piece = -(-rounds // pieces) * round_
     pieces = -(-columns // piece)
@@ -148,23 +149,23 @@ def _rows(walk: ReduceWalk, width: int, repeated: tuple[int, ...], each: int) ->
 
 
 def of_parts(walk: ReduceWalk) -> ReduceLaunch:
-    """The grid of what merges the parts of blocks that share results."""
+    """Return the grid of the kernel that merges the partial results of blocks that share results."""
     return by_columns(walk, 1, _PARTS_EACH, 1, _PARTS_LINE)
 
 
 def by_columns(walk: ReduceWalk, width: int, runs: int, most: int, line: int = _LINE) -> ReduceLaunch:
-    """The grid of `reduce_strided`.
+    """Return the grid of `reduce_strided`.
 
     Args:
-        walk: what is reduced.
+        walk: the operands' dimensions and strides.
         width, runs: as in `ReduceSpec`.
-        most: how many blocks keep a GPU busy; 1 where none shall share a result.
-        line: bytes next to each other that a block takes, at least.
+        most: number of blocks that keep a GPU busy; 1 if no blocks may share a result.
+        line: the least number of consecutive bytes that a block reads.
     """
     kept, reduced, size = walk.kept, walk.reduced, max(walk.sizes)
     items, positions = prod(reduced.shape), prod(kept.shape) // width
     near = abs(kept.strides[0][-1]) <= abs(reduced.strides[0][-1]) or items == 1
-    # Neighbouring threads take what lies next to each other in memory.
+    # Adjacent threads read adjacent elements in memory.
     x = min(power_of_two(positions), WARP, MAX_THREADS, max(line // (width * size), 1)) if near else 1
     y = min(MAX_THREADS // x, power_of_two(-(-items // runs)))
     x = min(MAX_THREADS // y, power_of_two(positions))
@@ -181,13 +182,13 @@ def by_columns(walk: ReduceWalk, width: int, runs: int, most: int, line: int = _
 
 
 def _even(units: int, shares: int) -> int:
-    """How many blocks share so many units, at most `shares`, so that each has as many."""
+    """Return how many blocks, at most `shares`, share this many units so that each has the same number."""
     each = -(-units // max(shares, 1))
     return max(-(-units // max(each, 1)), 1)
 
 
 def _below(number: int) -> int:
-    """The greatest power of two that is not more."""
+    """Return the largest power of two that is at most this number."""
     return 1 << number.bit_length() - 1
 
 
@@ -196,7 +197,7 @@ def _below(number: int) -> int:
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class ReduceTask(Task):
-    """A reduction of arrays of given layouts. Its formula is a `ReductionFormula`; operands are written without `axes`.
+    """A reduction of arrays with given layouts. Its formula is a `ReductionFormula`; outputs lack the reduced axes.
 
     Attributes:
         axes: the axes that are reduced, in order.
@@ -210,37 +211,37 @@ class ReduceTask(Task):
         return tuple(d for d in range(len(self.shape)) if d not in self.axes)
 
     def lengths(self, axes: Sequence[int]) -> tuple[int, ...]:
-        """The lengths of axes."""
+        """Return the lengths of the given axes."""
         return tuple(self.shape[d] for d in axes)
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """As in `Task`."""
+        """The shape of the outputs."""
         return self.lengths(self.kept)
 
     @property
     def is_empty(self) -> bool:
-        """True if there are no results. Kernels write the result of no elements."""
+        """True if there are no results. If only the reduced axes are empty, kernels still write the results."""
         return 0 in self.result_shape
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts' dtypes."""
+        """Names of the partial results' dtypes."""
         kinds = {"": self.compute, "real": real_of(self.compute), "index": "int64" if self.is_wide() else "int32"}
         return tuple(kinds.get(part, part) for part in self.formula.parts)
 
     @property
     def accumulator(self) -> str | None:
-        """As in `Task`."""
+        """Name of the dtype of the first partial result."""
         return self.parts[0]
 
 
 class ReduceExecutable(Passes):
-    """A reduction, ready for arrays laid out as its task says, wherever they start.
+    """A reduction, ready for arrays with the layouts of its task and any alignment.
 
     Args:
         task: the reduction.
-        most: as in `launch.by_columns`, for columns that are reduced; None where that depends on them.
+        most: as in `launch.by_columns`, for reductions over columns; None if that depends on the columns.
     """
 
     _takes_scalars = True
@@ -253,7 +254,7 @@ class ReduceExecutable(Passes):
         self._walk = _walk(task)
 
     def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
-        """The launches for arrays aligned so."""
+        """Return the launches for arrays with this alignment."""
         task, inputs = self.task, len(self.inputs)
         walk = self._walk._replace(alignments=task.alignments(key)[: self._walk.inputs])
         launch = launch_of(walk, task.parts, *self._limit)
@@ -261,7 +262,8 @@ class ReduceExecutable(Passes):
         reads, writes = task.pointers[: len(task.reads)], task.pointers[len(task.reads) :]
         if splits == 1:
             return [self._order("whole", walk, launch, key, task.pointers, self._pairs())]
-        # Parts lie in scratch memory: all results of the first block along y, then those of the second, and so on.
+        # Partial results are in scratch memory: all results of the first block along y, then those of the second, and
+        # so on.
         kept, count, results = walk.kept, len(task.formula.parts), prod(walk.kept.shape)
         rows = (row_major_strides(kept.shape, 1),) * count
         own = walk._replace(kept=kept._replace(strides=(*kept.strides[: walk.inputs], *rows)))
@@ -282,7 +284,7 @@ class ReduceExecutable(Passes):
         return [first, self._order("second", own, of_parts(own), second_key, pointers, ())]
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
-        """The arrays' addresses modulo 16 for each pass; those of parts are 0."""
+        """Return the arrays' addresses modulo 16 for each pass; partial results have address 0."""
         parts = (0,) * len(self.task.formula.parts)
         return [key] if passes == 1 else [(*key[: len(self.inputs)], *parts), (*parts, *key[len(self.inputs) :])]
 
@@ -294,7 +296,7 @@ class ReduceExecutable(Passes):
         return (*range(inputs), *parts), (*parts, *range(inputs, inputs + outputs))
 
     def _spec(self, stage: str) -> ReduceSpec:
-        """The kernel of a pass, but for its geometry."""
+        """Return the spec of a pass's kernel, without its geometry."""
         task = self.task
         parts, (reads, writes) = task.parts, task.operand_dtypes
         floats = [TABLE[name] for name in writes if TABLE[name].is_float]
@@ -323,14 +325,14 @@ class ReduceExecutable(Passes):
         pairs: Sequence[tuple[int, ...]],
         split_step: int = 0,
     ) -> LaunchOrder:
-        """The launch of a pass; its outputs are `split_step` elements apart for each block along y."""
+        """Return the launch of a pass; its outputs are `split_step` elements apart for each block along y."""
         task, kept, reduced = self.task, launch.kept, launch.reduced
-        # Kernels are compiled for few ranks: dimensions of length 1 fill up.
+        # Kernels are compiled for few ranks: dimensions of length 1 fill up the others.
         ranks = [next(rank for rank in RANKS if rank >= len(shape)) for shape in (kept, reduced)]
         before, between = ((0,) * (rank - len(shape)) for rank, shape in zip(ranks, (kept, reduced), strict=True))
         steps: list[int] = []
         for k, step in enumerate(walk.reduced.strides):
-            # An index is the same for all that is kept.
+            # An index does not depend on the kept dimensions.
             own = walk.kept.strides[k] if k < walk.inputs else (0,) * len(kept)
             steps += [*before, *own, *between, *step]
         for step in walk.kept.strides[walk.inputs :]:
@@ -365,7 +367,7 @@ class ReduceExecutable(Passes):
 
 
 def _is_ordered(reduced: Merged) -> bool:
-    """Whether indices, the last operand's offsets, grow all the way."""
+    """Return whether indices (the last operand's offsets) increase in the order of reduction."""
     reach = 0
     for n, step in zip(reversed(reduced.shape), reversed(reduced.strides[-1]), strict=True):
         if n > 1:
@@ -376,7 +378,7 @@ def _is_ordered(reduced: Merged) -> bool:
 
 
 def _walk(task: ReduceTask) -> ReduceWalk:
-    """How a task's operands are walked; their alignment is not known yet."""
+    """Return how a task's operands are stepped through; their alignment is not known yet."""
     steps, inputs = task.steps, len(task.reads)
     sources, targets = steps[:inputs], steps[inputs:]
     kept, reduced = ([tuple(step[d] for d in axes) for step in sources] for axes in (task.kept, task.axes))

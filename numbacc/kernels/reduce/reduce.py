@@ -1,14 +1,14 @@
 """The kernels that reduce arrays over any of their axes: out[i] = finish(x[i, 0] + x[i, 1] + ..., count).
 
-Dimensions are those that are kept, `kept`, then those that are reduced, `reduced`. `reduce_contiguous` is for inputs
-that are contiguous along what is reduced: neighbouring threads take neighbouring elements of a row. `reduce_strided` is
-for all others: neighbouring threads take neighbouring columns where these lie next to each other in memory, else
-neighbouring elements of what is reduced.
+The kept dimensions, `kept`, come before the reduced ones, `reduced`. `reduce_contiguous` is for inputs that are
+contiguous along a reduced dimension: adjacent threads read adjacent elements of a row. `reduce_strided` is for all
+other inputs: adjacent threads read adjacent columns if those are adjacent in memory, otherwise adjacent reduced
+elements.
 
-Each thread has several accesses under way, merges what they bring in a tree, and that with what it has so far, in two
-levels; the threads of one result merge theirs in shared memory, the upper half of them into the lower until one is
-left. Blocks along the grid's y share a result: they write parts, which a second pass merges. So errors grow like the
-logarithm of the length, and the order is always the same, and with it the results' bits.
+Each thread has several accesses in flight, merges their elements in a tree, and merges the result into its total, in
+two levels. The threads that share a result merge their totals in shared memory, the upper half into the lower half
+until one is left. Blocks along the grid's y share a result: they write partial results, which a second pass merges.
+Thus errors grow like the logarithm of the length. The order is always the same, so results are bitwise reproducible.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from ..primitives.specialize import specialize
 from ..specs import CHUNK, Kernel, words_of
 from .spec import ReduceSpec
 
-#: Elements from which on parts are made together, where a reduction has a way to.
+#: The least number of elements for which partial results are computed together, if a reduction supports that.
 _FEWEST = 4
-#: Warps of a block, at most.
+#: The most warps of a block.
 _WARPS = MAX_THREADS // WARP
-#: Bytes of parts that threads of a warp exchange, at most: more would leave no registers for all else.
+#: The most bytes of partial results that threads of a warp exchange by shuffles: more would leave too few registers.
 _REGISTER_BYTES = 16
 
 
 @lru_cache(maxsize=256)
 def loads(spec: ReduceSpec, width: int, runs: int) -> SimpleNamespace:
-    """The intrinsics that load a kernel's inputs.
+    """Return the intrinsics that load a kernel's inputs.
 
     Args:
         spec: the kernel.
-        width: elements next to each other that are taken together.
-        runs: how many times so many.
+        width: consecutive elements that are loaded together.
+        runs: number of such accesses.
 
     Returns:
-        a namespace of what `runs.make_loads` makes.
+        a namespace with the results of `runs.make_loads`.
     """
-    # What a first pass has made is merged as it is.
+    # The second pass merges the results of the first unchanged.
     compute = "" if spec.stage == "second" else spec.compute
     found = tuple(Operand(TABLE[name], compute, width, k in spec.repeated) for k, name in enumerate(spec.reads))
     return SimpleNamespace(
@@ -63,15 +63,17 @@ def loads(spec: ReduceSpec, width: int, runs: int) -> SimpleNamespace:
 
 
 def parts_of(spec: ReduceSpec) -> SimpleNamespace:
-    """The intrinsics for the parts of a kernel's reduction."""
+    """Return the intrinsics for the partial results of a kernel's reduction."""
     starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(spec.formula.start, spec.parts, strict=True))
-    # The count is real beside complex numbers.
+    # The count is real even if elements are complex.
     return parts_intrinsics(spec.parts, starts, real_of(spec.compute))
 
 
 def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
-    """The device function (here, item, step, reduced, steps) -> the operands' offsets for each of `runs` items, `step`
-    apart."""
+    """Return the device function (here, item, step, reduced, steps) -> the operands' offsets of several items.
+
+    There are `runs` items, `step` apart.
+    """
 
     def place(here, item, step, reduced, steps):
         return (offsets(here + unravel(item, reduced), steps),)
@@ -89,8 +91,10 @@ def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
 
 
 def _gathering(spec: ReduceSpec, io: SimpleNamespace, width: int, runs: int, lanes: int, is_loose: bool = False) -> Any:
-    """The device function (ins, here, item, step, reduced, steps, lane_step, more) -> the parts, in `lanes` lanes, of
-    the runs at item, item + step, ..."""
+    """Return the device function that loads and reduces the runs at item, item + step, ...
+
+    (ins, here, item, step, reduced, steps, lane_step, more) -> the partial results in `lanes` lanes.
+    """
     load = loads(spec, width, runs)
     load_runs = load.load_loose if is_loose else load.load_runs
     spread = spreading(io.offsets, io.unravel, runs)
@@ -120,9 +124,12 @@ def _gathering(spec: ReduceSpec, io: SimpleNamespace, width: int, runs: int, lan
 
 
 def _gathering_all(spec: ReduceSpec, io: SimpleNamespace, lanes: int, runs: int, is_edge: bool = False) -> Any:
-    """The device function (parts, ins, here, item, step, end, reduced, steps, lane_step, more) -> (the parts and those
-    of all runs at item, item + step, ... before `end`, the item behind them): as many as may be under way at a time,
-    then half as many, and so on. What is no edge has parts of nothing, or of what lies before it."""
+    """Return the device function that merges all runs at item, item + step, ... before `end` into partial results.
+
+    (parts, ins, here, item, step, end, reduced, steps, lane_step, more) -> (the merged partial results, the next item).
+    As many runs as possible are in flight at once, then half as many, and so on. Unless `is_edge` is True, `parts`
+    holds no elements, or only earlier ones.
+    """
     gather, join, merge = _gathering(spec, io, spec.width, runs, lanes), io.join, io.merge if is_edge else io.later
 
     def gather_all(parts, ins, here, item, step, end, reduced, steps, lane_step, more):
@@ -144,9 +151,10 @@ def _gathering_all(spec: ReduceSpec, io: SimpleNamespace, lanes: int, runs: int,
 
 
 def _settling_rows(io: SimpleNamespace, nbytes: int) -> Any:
-    """The device function (cells, place, thread, rank, group) -> the parts of a group of threads, for the first of it.
+    """Return the device function (cells, place, thread, rank, group) -> the partial results of a group of threads.
 
-    They have `nbytes` each in their cells; cells from `place` on are free. Where registers have room, they meet there.
+    The group's first thread gets the result. Each thread has `nbytes` in its cells, and the cells from `place` on are
+    free. If registers have room, threads exchange partial results through registers.
     """
     take, settle_cells, settle_warps = io.take, settling(io, 1), settling_warps(io, _WARPS)
 
@@ -161,12 +169,12 @@ def _settling_rows(io: SimpleNamespace, nbytes: int) -> Any:
 
 
 def reduce_contiguous(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
-    """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts.
+    """Return the kernel for contiguous rows: x threads reduce a row, and a block reduces blockDim.y rows.
 
-    The last of the `reduced` dimensions counts a row's pieces of `piece` elements: `units` of them, and of the outer
-    reduced dimensions', make up a result. What lies before the first 16-byte boundary of a piece, and behind the last,
-    is taken element by element; where there are several inputs and `whole` is 0, all is. Inputs that are the same all
-    along a row are `repeated`, and do not count there.
+    Its accesses have 16 bytes; rows may start anywhere. The last of the `reduced` dimensions counts a row's pieces of
+    `piece` elements. A result consists of `units` pieces, over all outer reduced dimensions. Elements before the first
+    16-byte boundary of a piece and after the last are processed one by one. If there are several inputs and `whole` is
+    0, all elements are. `repeated` inputs are constant along a row and do not count there.
     """
     put, gain, finish, merge = io.put, io.gain, io.finish, io.merge
     offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
@@ -197,10 +205,10 @@ def reduce_contiguous(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
             place = unravel(unit, reduced)
             row, left = target + place[:-1], place[-1] * piece
             right = min(left + piece, columns)
-            # Where accesses begin, and what lies behind them.
+            # Start and end of the aligned accesses.
             body, behind = left, right if width == 1 else left
             if width > 1 and (is_alone or whole):
-                # The address in elements says how many are missing to the next access.
+                # The address in elements tells how many elements precede the next access boundary.
                 at = offsets(row + (left,), in_steps)
                 body = min(left + -(np.int64(ins[lead]) // itemsize + at[lead]) % width, right)
                 behind = body + (right - body) // width * width
@@ -220,11 +228,11 @@ def reduce_contiguous(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
 
 
 def reduce_strided(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
-    """A block of x times y threads reduces x accesses of neighbouring columns, as wide as is aligned.
+    """Return the kernel for columns: a block of x times y threads reduces x accesses of adjacent columns.
 
-    The last of the `kept` dimensions counts accesses; there are `positions` of them in all. The threads of a column
-    take elements y, y + blockDim.y, ... of the `span` that the block has of all `items`, `piece` at a time. Where
-    `whole` is 0, inputs need not be aligned: elements are then loaded one by one.
+    Accesses are as wide as alignment allows. The last of the `kept` dimensions counts accesses, `positions` in total.
+    The threads of a column process elements y, y + blockDim.y, ... of the block's `span` of all `items`, `piece` at a
+    time. If `whole` is 0, inputs need not be aligned: elements are then loaded one by one.
     """
     put, gain, take, join, finish, merge = io.put, io.gain, io.take, io.join, io.finish, io.merge
     offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
@@ -266,12 +274,12 @@ def reduce_strided(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
 
 
 _MAKERS = {f.__name__: f for f in (reduce_contiguous, reduce_strided)}
-#: Integers behind `kept` and `reduced`.
+#: Number of integers after `kept` and `reduced`.
 _SCALARS = 6
 
 
 def make(spec: ReduceSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     formula = spec.formula
     functions = (formula.function, formula.merge, formula.finish)
     function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
@@ -282,9 +290,9 @@ def make(spec: ReduceSpec) -> Kernel:
     later = merge
     if formula.chunk is not None and spec.stage != "second":
         chunk = chunked(formula.chunk, merge, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
-    # The first that is found is the one with the lowest index only where indices are in order.
+    # The first match has the lowest index only if indices are in order.
     if formula.place is not None and spec.stage != "second" and spec.ordered:
-        # Rows are walked along one dimension.
+        # Rows are stepped through along one dimension.
         is_even = spec.algorithm == "reduce_contiguous" or spec.reduced == 1
         find = finding(formula.place, spec.reads[0], spec.compute, spec.narrow, is_even, spec.parts)
         later = specialize(formula.place.later, spec.compute, spec.narrow)
@@ -296,7 +304,7 @@ def make(spec: ReduceSpec) -> Kernel:
         unravel=own.unravel,
         store=operands(writes, 1, 1).store,
         scalars=scalar_reader(spec.scalars),
-        # What one pass makes is what the other merges.
+        # The second pass merges what the first pass writes.
         function=None if spec.stage == "second" else function,
         merge=merge,
         later=later,
@@ -306,7 +314,7 @@ def make(spec: ReduceSpec) -> Kernel:
 
 
 def parameters(spec: ReduceSpec) -> Sequence[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the kernel's parameters, in the form of `kernel_code.parameters`."""
     integer, inputs, outputs = "int64" if spec.wide else "int32", len(spec.reads), len(spec.writes)
     return [
         *(("uint64", n) for n in (inputs, outputs)),

@@ -1,4 +1,4 @@
-"""The description of a kernel that reduces arrays."""
+"""The spec of kernels that reduce arrays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ...functions.reduction_formula import ReductionFormula
 from ...runtime.launch_order import VECTOR_BYTES, Spec
 from ..specs import CHUNK
 
-#: Accesses of 16 bytes that a thread of `reduce` has under way.
+#: 16-byte accesses that a thread of `reduce` has in flight.
 _LOADED = 4
-#: Bytes of the parts of what a thread of `reduce` has under way, at most: they are in registers.
+#: The most bytes of partial results of the elements that a thread of `reduce` has in flight: they are in registers.
 _PARTS_BYTES = 400
 
 
@@ -34,19 +34,19 @@ class _ReduceFields(NamedTuple):
 
 
 class ReduceSpec(_ReduceFields, Spec):
-    """All that decides the code of a kernel of `reduce`, which reduces arrays.
+    """Everything that determines the code of a kernel of `reduce`, which reduces arrays.
 
     Attributes:
         algorithm: "reduce_contiguous" or "reduce_strided".
         formula: the reduction.
-        reads, writes: names of the inputs' and outputs' dtypes; of what several passes exchange the parts' dtypes.
-        parts: names of the parts' dtypes.
+        reads, writes: names of the inputs' and outputs' dtypes. Between passes, these are the partial results' dtypes.
+        parts: names of the partial results' dtypes.
         kept, reduced: dimensions of the results, and dimensions that are reduced, at least one each.
         wide, width, compute, scalars: as in `KernelSpec`.
-        repeated: which of the inputs are the same for neighbouring elements.
-        narrow: as in `KernelSpec`, of what the last pass stores.
-        stage: "whole", or of two passes "first" or "second".
-        ordered: whether of what follows in memory indices do, too, where the formula is given them.
+        repeated: the inputs that are constant over the elements of an access.
+        narrow: as in `KernelSpec`, for the outputs of the last pass.
+        stage: "whole"; if there are two passes, "first" or "second".
+        ordered: True if elements that follow each other in memory have increasing indices, for formulas with an index.
     """
 
     __slots__ = ()
@@ -54,12 +54,12 @@ class ReduceSpec(_ReduceFields, Spec):
 
     @property
     def indexed(self) -> bool:
-        """True if the formula is given the elements' index."""
+        """True if the formula receives the elements' index."""
         return self.formula.indexed and self.stage != "second"
 
     @property
     def runs(self) -> int:
-        """Accesses of each input that a thread has under way at once: 64 bytes, fewer where parts need registers."""
+        """Accesses of each input that a thread has in flight: 64 bytes, fewer if partial results need registers."""
         widths = [1 if k in self.repeated else self.width for k in range(len(self.reads))]
         nbytes = sum(width * TABLE[name].itemsize for width, name in zip(widths, self.reads, strict=True))
         parts = [max(TABLE[name].itemsize, 4) for name in self.parts]
@@ -68,14 +68,15 @@ class ReduceSpec(_ReduceFields, Spec):
         if self.formula.chunk is None and self.formula.place is None:
             is_large = is_large or self.indexed
         else:
-            # All numbers are looked at twice. While those of one chunk are, or pairs, as many more are on their way.
+            # All elements are examined twice. While one chunk (or its pairs) is examined, as many elements are in
+            # flight.
             at_once = CHUNK if self.formula.place is not None and not self.in_words else 2 * CHUNK
             most = min(most, max(at_once // self.width, 1))
         return max(int(1 << most.bit_length() - 1) >> is_large, 1)
 
     @property
     def in_words(self) -> bool:
-        """Whether what is looked for is looked for in pairs, which two numbers of 16 bits are in a word."""
+        """True if the search compares pairs of 16-bit elements, two in a word."""
         is_pair = self.reads[0] in ("bfloat16", "float16") and self.width > 1 and not self.repeated
         return is_pair and self.formula.place is not None and self.stage != "second" and self.ordered
 
@@ -86,5 +87,5 @@ class ReduceSpec(_ReduceFields, Spec):
 
     @property
     def needs_alignment(self) -> bool:
-        """As in `KernelSpec`; of one input's rows the kernel itself finds where they are aligned."""
+        """True if arrays must be aligned; with a single input, the kernel itself aligns its accesses to the rows."""
         return self.width > 1 and (self.algorithm == "reduce_strided" or len(self.reads) > 1)

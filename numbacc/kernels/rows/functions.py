@@ -1,16 +1,16 @@
-"""Softmax, losses and normalizations of rows, forward and backward, as scalar formulas, each a `RowFormula`.
+"""Softmax, losses and normalizations of rows, forward and backward, as scalar functions, each a `RowFormula`.
 
-A stage's function is given the numbers at one place of the row, and behind them the results of the stages before, then
-the scalar arguments: eps, where there is one. A loss is also given what a row's index names, and the index: see
-`spec.RowSpec`.
+The function of a stage receives the elements at one index of the row, then the results of the earlier stages, then the
+scalar arguments (eps, if there is one). A loss also receives the element that the row's index selects, and the index:
+see `spec.RowSpec`.
 
-Two things make norms exact. Squares are added up of x · unit: `unit_of` is a power of 2 so small that squares of large
-numbers do not overflow, yet so large that eps is exact. And a mean is kept in two parts: the mean as it was rounded
-first, and the mean of all distances to that, its `rest`. Without the rest, a row of equal numbers would not be 0, as
-the rounding error of the mean would be divided by a variance of the same size.
+Two techniques make norms exact. First, they sum the squares of x · unit. `unit_of` is a power of 2, small enough that
+squares of large elements do not overflow and large enough that eps stays exact. Second, they keep the mean in two
+parts: the mean as first rounded, and its `rest`, the mean of all differences from it. Without the rest, a row of equal
+elements would not give 0: the rounding error of the mean would be divided by a standard deviation of the same size.
 
-The scalar arguments of norms are eps · unit², and unit. Names of their functions end in what a variant is given after
-x: "" nothing, "w" a weight, "wb" a bias, too.
+The scalar arguments of norms are eps · unit², and unit. The suffix of a function's name lists its arguments after x: ""
+for none, "w" for a weight, "wb" for a weight and a bias.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from ..reduce.logsumexp import EXPONENTS, distance, finite_part, lost_power, ori
 
 
 def add_four(a, b, c, d, e, f, g, h):
-    """(a + e, b + f, c + g, d + h)."""
+    """Return (a + e, b + f, c + g, d + h)."""
     return a + e, b + f, c + g, d + h
 
 
 def sum_of(function: Callable[..., Any], finish: Callable[..., Any] = same, parts: int = 1) -> ReductionFormula:
-    """The reduction that adds up a function's results."""
+    """Return the reduction that sums a function's results."""
     merges: dict[int, Callable[..., Any]] = {1: add, 2: add_two, 4: add_four}
     return ReductionFormula("sum", function, start=(0.0,) * parts, merge=merges[parts], finish=finish)
 
@@ -53,32 +53,32 @@ def sum_of(function: Callable[..., Any], finish: Callable[..., Any] = same, part
 
 
 def logarithm(total, count):
-    """(log Σ,)."""
+    """Return (log Σ,)."""
     return (math.log(total),)
 
 
 def softmax(x, largest, factor):
-    """(e^(x - max) / Σ e^(x - max),)."""
+    """Return (e^(x - max) / Σ e^(x - max),)."""
     return (exp(x - largest) * factor,)
 
 
 def log_softmax(x, largest, total):
-    """(x - max - log Σ e^(x - max),)."""
+    """Return (x - max - log Σ e^(x - max),)."""
     return (x - largest - total,)
 
 
 def largest_and_inverse(largest, total, count):
-    """(max, 1 / Σ): NaN of an infinite max, which has no difference to itself."""
+    """Return (max, 1 / Σ): NaN if max is infinite, because inf - inf is NaN."""
     return largest, reciprocal(total) + (largest - largest)
 
 
 def largest_and_logarithm(largest, total, count):
-    """(max, log Σ), as `largest_and_inverse`."""
+    """Return (max, log Σ), with NaN as in `largest_and_inverse`."""
     return largest, math.log(total) + (largest - largest)
 
 
 def _exponents(finish):
-    """max and Σ e^(x - max) at once."""
+    """Return the reduction that finds max and Σ e^(x - max) in one pass."""
     whole = EXPONENTS["logsumexp"]
     return ReductionFormula(
         "exponents", whole.function, start=whole.start, merge=whole.merge, finish=finish, chunk=whole.chunk
@@ -86,32 +86,32 @@ def _exponents(finish):
 
 
 def above(x, largest):
-    """(e^(x - max),)."""
+    """Return (e^(x - max),)."""
     return (exp(x - largest),)
 
 
 def inverse(total, count):
-    """(1 / Σ,); the largest of the numbers brings 1 to Σ."""
+    """Return (1 / Σ,). Σ is at least 1, as the largest element adds 1."""
     return (reciprocal(total),)
 
 
 def product(dy, y):
-    """(dy y,)."""
+    """Return (dy y,)."""
     return (dy * y,)
 
 
 def softmax_backward(dy, y, total):
-    """(y (dy - Σ dy y),)."""
+    """Return (y (dy - Σ dy y),)."""
     return (y * (dy - total),)
 
 
 def first_of(dy, y):
-    """(dy,)."""
+    """Return (dy,)."""
     return (dy,)
 
 
 def log_softmax_backward(dy, y, total):
-    """(dy - e^y Σ dy,)."""
+    """Return (dy - e^y Σ dy,)."""
     return (dy - exp(y) * total,)
 
 
@@ -126,98 +126,98 @@ LOG_SOFTMAX = RowFormula("log_softmax_at_once", log_softmax, (_exponents(largest
 
 
 def base_of(largest, count):
-    """(the base of exponents, the same, 1), as `base_of_narrow`."""
+    """Return (the base of exponents, the same, 1), the format of `base_of_narrow`."""
     base = finite_part(largest)
     return base, base, 1.0
 
 
 def base_of_narrow(largest, count):
-    """(the base of exponents, and `logsumexp.origin_of` it)."""
+    """Return (the base of exponents, its `logsumexp.origin_of`)."""
     base = finite_part(largest)
     origin, scale = origin_of(base)
     return base, origin, scale
 
 
 def above_base(x, base, origin, scale):
-    """(e^(x - base),)."""
+    """Return (e^(x - base),)."""
     return (exp(x - origin),)
 
 
 def above_base_narrow(x, base, origin, scale):
-    """(e^(x - base),), but for `logsumexp.lost_power`."""
+    """Return (e^(x - base),), without the factor of `logsumexp.lost_power`."""
     return (power_from(x, origin, scale),)
 
 
 def above_base_and_distance(x, base, origin, scale):
-    """(e^(x - base), `logsumexp.distance`)."""
+    """Return (e^(x - base), `logsumexp.distance`)."""
     return exp(x - origin), distance(x, base)
 
 
 def above_base_and_distance_narrow(x, base, origin, scale):
-    """(`power_from`, its exponent / 2^40): a `distance` would need more registers."""
+    """Return (`power_from`, its exponent / 2^40), because a `distance` would need more registers."""
     exponent = fma(x, scale, -origin)
     return exp2_rough(exponent), exponent * 9.094947017729282e-13
 
 
 def logarithm_and_mean(total, below, count):
-    """(log Σ, mean)."""
+    """Return (log Σ, mean)."""
     return math.log(total), shared_out(below, count)
 
 
 def log_sum_of_row(base, origin, scale, logarithm):
-    """(base, log Σ e^(x - base))."""
+    """Return (base, log Σ e^(x - base))."""
     return base, logarithm - 0.6931471805599453 * lost_power(base, origin, scale)
 
 
 def loss_of_row(base, origin, scale, logarithm, value, target, ignored, smoothing):
-    """(the loss, `log_sum_of_row`)."""
+    """Return (the loss, base, log Σ e^(x - base))."""
     base, total = log_sum_of_row(base, origin, scale, logarithm)
     return loss(base, total, 0.0, value, target, ignored, smoothing)[0], base, total
 
 
 def smoothed_loss_of_row(base, origin, scale, logarithm, mean, value, target, ignored, smoothing):
-    """(the loss, `log_sum_of_row`)."""
+    """Return (the loss, base, log Σ e^(x - base)), with label smoothing."""
     mean = quotient(mean - 9.094947017729282e-13 * lost_power(base, origin, scale), scale)
     base, total = log_sum_of_row(base, origin, scale, logarithm)
     return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
 
 
 def loss_at_once(base, total, value, target, ignored, smoothing):
-    """(the loss, base, log Σ e^(x - base))."""
+    """Return (the loss, base, log Σ e^(x - base))."""
     return loss(base, total, 0.0, value, target, ignored, smoothing)[0], base, total
 
 
 def smoothed_loss_at_once(base, total, mean, value, target, ignored, smoothing):
-    """(the loss, base, log Σ e^(x - base))."""
+    """Return (the loss, base, log Σ e^(x - base))."""
     return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
 
 
 def base_and_logarithm(base, total):
-    """(base, log Σ e^(x - base))."""
+    """Return (base, log Σ e^(x - base))."""
     return base, total
 
 
 def loss_that_counts(loss, target, ignored, smoothing):
-    """(loss, 1), (0, 0) of what is ignored."""
+    """Return (loss, 1), or (0, 0) if the target is ignored."""
     return (0.0, 0.0) if target == ignored else (loss, 1.0)
 
 
 def mean_of_losses(total, number, count, ignored, smoothing):
-    """(Σ / how many count,)."""
+    """Return (Σ / number of targets that are not ignored,)."""
     return (total / number,)
 
 
 def any_loss(loss, target, ignored, smoothing):
-    """(loss,), which is 0 of what is ignored."""
+    """Return (loss,), which is 0 for ignored targets."""
     return (loss,)
 
 
 def sum_of_losses(total, count, ignored, smoothing):
-    """(Σ,)."""
+    """Return (Σ,)."""
     return (total,)
 
 
-#: What losses of all rows are reduced to.
+#: The reductions of losses over all rows.
 LOSSES = {
     "mean": ReductionFormula(
         "mean_of_losses", loss_that_counts, start=(0.0, 0.0), merge=add_two, finish=mean_of_losses
@@ -227,7 +227,7 @@ LOSSES = {
 
 
 def _rows(kind: str, base: Any, above: Any, above_and_distance: Any) -> tuple[RowFormula, ...]:
-    """log Σ e^x, and losses, of rows whose exponentials are made so; each with all that long rows have in its place."""
+    """Return the formulas of log Σ e^x and of losses, each with its one-stage variant for long rows."""
     largest = ReductionFormula("max", part, start=(-math.inf,), merge=larger, finish=base)
     total = ReductionFormula("sum", above, start=(0.0,), merge=add, finish=logarithm)
     sums = ReductionFormula("sums", above_and_distance, start=(0.0, 0.0), merge=add_two, finish=logarithm_and_mean)
@@ -242,7 +242,7 @@ def _rows(kind: str, base: Any, above: Any, above_and_distance: Any) -> tuple[Ro
     return tuple(found)
 
 
-#: Those that only numbers of a row are written of; of 16-bit floats they have another name.
+#: Formulas that write only statistics of a row. Those for 16-bit floats have names with a suffix.
 EXPONENT_ROWS = (
     *_rows("", base_of, above_base, above_base_and_distance),
     *_rows("_narrow", base_of_narrow, above_base_narrow, above_base_and_distance_narrow),
@@ -255,7 +255,7 @@ EXPONENT_ROWS = (
 
 
 def unit_of(eps: float, compute: str) -> float:
-    """The unit for an eps: eps · unit² is far above the smallest float, and far below any number that matters."""
+    """Return the unit for an eps: eps · unit² is far above the smallest float and far below any relevant value."""
     exponent = -60 if compute == "float32" else -500
     return 1.0 if eps < 4.0**exponent else 2.0 ** math.floor(exponent - math.log2(eps) / 2)
 
@@ -264,44 +264,44 @@ def unit_of(eps: float, compute: str) -> float:
 
 
 def rms_square(x, eps, unit):
-    """((x unit)²,)."""
+    """Return ((x unit)²,)."""
     part = x * unit
     return (part * part,)
 
 
 def rms_square_w(x, w, eps, unit):
-    """`rms_square`."""
+    """Return ((x unit)²,), ignoring the weight."""
     return rms_square(x, eps, unit)
 
 
 def rms_factor(squares, count, eps, unit):
-    """(r,), r = 1 / √(Σ x² / n + eps)."""
+    """Return (r,), r = 1 / √(Σ x² / n + eps)."""
     return (unit * reciprocal_root(shared_out(squares, count) + eps),)
 
 
 def rms_norm(x, factor, eps, unit):
-    """(x r,)."""
+    """Return (x r,)."""
     return (x * factor,)
 
 
 def rms_norm_w(x, w, factor, eps, unit):
-    """(x r w,)."""
+    """Return (x r w,)."""
     return (x * factor * w,)
 
 
 def rms_products(dy, x, eps, unit):
-    """((x unit)², dy x unit)."""
+    """Return ((x unit)², dy x unit)."""
     part = x * unit
     return part * part, dy * part
 
 
 def rms_products_w(dy, x, w, eps, unit):
-    """((x unit)², dy w x unit)."""
+    """Return ((x unit)², dy w x unit)."""
     return rms_products(dy * w, x, eps, unit)
 
 
 def rms_factors(squares, products, count, eps, unit):
-    """(r, r² Σ g x / n), g = dy w."""
+    """Return (r, r² Σ g x / n), g = dy w."""
     # Kernels divide once for all rows.
     share = 1.0 / count
     factor = reciprocal_root(squares * share + eps)
@@ -309,12 +309,12 @@ def rms_factors(squares, products, count, eps, unit):
 
 
 def rms_backward(dy, x, factor, slope, eps, unit):
-    """(r (dy - x r² Σ g x / n),)."""
+    """Return (r (dy - x r² Σ g x / n),)."""
     return ((dy - x * slope) * factor,)
 
 
 def rms_backward_w(dy, x, w, factor, slope, eps, unit):
-    """(r (dy w - x r² Σ g x / n),)."""
+    """Return (r (dy w - x r² Σ g x / n),)."""
     return ((dy * w - x * slope) * factor,)
 
 
@@ -322,107 +322,107 @@ def rms_backward_w(dy, x, w, factor, slope, eps, unit):
 
 
 def mean_of(total, count, eps, unit):
-    """(Σ / n,), given the sum of x unit."""
+    """Return (Σ / n,), given the sum of x unit."""
     return (shared_out(total, count) * reciprocal_approximate(unit),)
 
 
 def value(x, eps, unit):
-    """(x unit,)."""
+    """Return (x unit,)."""
     return (x * unit,)
 
 
 def value_w(x, w, eps, unit):
-    """(x unit,)."""
+    """Return (x unit,)."""
     return (x * unit,)
 
 
 def value_wb(x, w, b, eps, unit):
-    """(x unit,)."""
+    """Return (x unit,)."""
     return (x * unit,)
 
 
 def apart(x, mean, eps, unit):
-    """((d unit)², d unit), d = x - mean."""
+    """Return ((d unit)², d unit), d = x - mean."""
     part = (x - mean) * unit
     return part * part, part
 
 
 def apart_w(x, w, mean, eps, unit):
-    """`apart`."""
+    """Return ((d unit)², d unit), d = x - mean."""
     return apart(x, mean, eps, unit)
 
 
 def apart_wb(x, w, b, mean, eps, unit):
-    """`apart`."""
+    """Return ((d unit)², d unit), d = x - mean."""
     return apart(x, mean, eps, unit)
 
 
 def spread(squares, lost, eps):
-    """(1 or 0 if all numbers are equal, 1 / √(variance + eps)), of the means of squares and of distances."""
+    """Return (0 if all elements are equal, else 1; 1 / √(variance + eps)), from means of squares and differences."""
     square = lost * lost
     variance = squares - square
-    # Equal numbers leave only rounding errors, of at most 1/2^15. NaN varies.
+    # Equal elements leave only rounding errors, of at most 1/2^15. A NaN counts as different.
     is_even = variance <= square * 3.0517578125e-05
     return 0.0 if is_even else 1.0, reciprocal_root((0.0 if is_even else variance) + eps)
 
 
 def layer_factor(squares, lost, count, eps, unit):
-    """(the mean's rest, 1 or 0 if all numbers are equal, r), r = 1 / √(variance + eps), given the sums of `apart`."""
+    """Return (the mean's rest, 0 if all elements are equal, else 1, and r = 1 / √(variance + eps))."""
     rest = shared_out(lost, count)
     varies, factor = spread(shared_out(squares, count), rest, eps)
     return rest * reciprocal_approximate(unit), varies, unit * factor
 
 
 def lacking(mean, rest, varies):
-    """(mean + rest, rounded, and what that lacks). If all numbers are equal they are equal to the former."""
+    """Return (mean + rest rounded, and the rounding error of that sum, which is 0 if all elements are equal)."""
     middle = mean + rest
     return middle, varies * ((mean - middle) + rest)
 
 
 def layer_norm(x, mean, rest, varies, factor, eps, unit):
-    """(d r,), d = x - mean."""
+    """Return (d r,), d = x - mean."""
     middle, lost = lacking(mean, rest, varies)
     return ((x - middle) * factor - lost * factor,)
 
 
 def layer_norm_w(x, w, mean, rest, varies, factor, eps, unit):
-    """(d r w,)."""
+    """Return (d r w,)."""
     return (layer_norm(x, mean, rest, varies, factor, eps, unit)[0] * w,)
 
 
 def layer_norm_wb(x, w, b, mean, rest, varies, factor, eps, unit):
-    """(d r w + b,)."""
+    """Return (d r w + b,)."""
     return (layer_norm(x, mean, rest, varies, factor, eps, unit)[0] * w + b,)
 
 
 def middle_of(total, count, eps, unit):
-    """`mean_of`."""
+    """Return (Σ / n,), given the sum of x unit."""
     return (total * (1.0 / count) / unit,)
 
 
 def second(dy, x, eps, unit):
-    """(x unit,)."""
+    """Return (x unit,)."""
     return (x * unit,)
 
 
 def second_w(dy, x, w, eps, unit):
-    """(x unit,)."""
+    """Return (x unit,)."""
     return (x * unit,)
 
 
 def layer_products(dy, x, mean, eps, unit):
-    """((d unit)², d unit, dy, dy d unit), d = x - mean."""
+    """Return ((d unit)², d unit, dy, dy d unit), d = x - mean."""
     part = (x - mean) * unit
     return part * part, part, dy, dy * part
 
 
 def layer_products_w(dy, x, w, mean, eps, unit):
-    """((d unit)², d unit, g, g d unit), g = dy w."""
+    """Return ((d unit)², d unit, g, g d unit), g = dy w."""
     return layer_products(dy * w, x, mean, eps, unit)
 
 
 def layer_factors(squares, lost, gradients, products, count, eps, unit):
-    """(`layer_factor`, Σ g / n, r² Σ g d / n)."""
+    """Return (`layer_factor`, Σ g / n, r² Σ g d / n)."""
     share = 1.0 / count
     rest, middle = lost * share, gradients * share
     varies, factor = spread(squares * share, rest, eps)
@@ -431,36 +431,37 @@ def layer_factors(squares, lost, gradients, products, count, eps, unit):
 
 
 def layer_backward(dy, x, mean, rest, varies, factor, middle, slope, eps, unit):
-    """(r (dy - Σ g / n - d r² Σ g d / n),)."""
+    """Return (r (dy - Σ g / n - d r² Σ g d / n),)."""
     center, lost = lacking(mean, rest, varies)
     return ((dy - ((x - center) * slope + (middle - lost * slope))) * factor,)
 
 
 def layer_backward_w(dy, x, w, mean, rest, varies, factor, middle, slope, eps, unit):
-    """(r (dy w - Σ g / n - d r² Σ g d / n),)."""
+    """Return (r (dy w - Σ g / n - d r² Σ g d / n),)."""
     return layer_backward(dy * w, x, mean, rest, varies, factor, middle, slope, eps, unit)
 
 
-# ---------------------------------------------------------------- of blocks that share a row
+# ---------------------------------------------------------------- blocks that share a row
 
 
 def layer_parts(n, mean, squares, lost, gradients, products, eps, unit):
-    """The same, with the mean times unit."""
+    """Return the partial results of a set of elements, with the mean multiplied by unit."""
     return n, mean * unit, squares, lost, gradients, products
 
 
 def merged_layer_parts(
     n, mean, squares, lost, gradients, products, m, other, others, more_lost, more_gradients, more_products
 ):
-    """How many elements two sets have, a number near their mean, and the sums of `layer_products` from there.
+    """Return the combined count, a center near the mean, and the sums of `layer_products` around it, of two sets.
 
-    Any number will do in the place of the mean, as sums of distances are kept, too: those of x - c follow from those of
-    x - b and from b - c. The set of the lower mean comes first, so that either order gives the same.
+    The center need not be the exact mean, because the sums of differences are kept, too: the sums around c follow from
+    those around b and from b - c. The set with the lower mean comes first, so that the result does not depend on the
+    order.
     """
     is_first = mean < other
     low, high, more = (mean, other, m) if is_first else (other, mean, n)
     count = n + m
-    # Of two sets without elements the weight is 0, not 0/0.
+    # If both sets are empty, the weight is 0, not 0/0.
     middle = low + (high - low) * shared_out(more, count if count > 0.0 else 1.0)
     one, two = mean - middle, other - middle
     squares = moved(squares, lost, n, one) + moved(others, more_lost, m, two)
@@ -470,12 +471,12 @@ def merged_layer_parts(
 
 
 def moved(squares, lost, n, by):
-    """Σ (d + by)² of n numbers d, of Σ d² and Σ d."""
+    """Return Σ (d + by)² of n values d, given Σ d² and Σ d."""
     return squares + (2.0 * lost + n * by) * by
 
 
 def layer_of_parts(n, mean, squares, lost, gradients, products, count, eps, unit):
-    """(mean, and `layer_factors`)."""
+    """Return (the mean, and the results of `layer_factors`)."""
     rest, varies, factor, middle, slope = layer_factors(squares, lost, gradients, products, count, eps, unit)
     return mean / unit, rest, varies, factor, middle, slope
 
@@ -513,47 +514,47 @@ NORMS = (
 
 
 def rms_gradient(dy, x, factor):
-    """(dy x r,)."""
+    """Return (dy x r,)."""
     return (dy * (x * factor),)
 
 
 def layer_gradients(dy, x, mean, rest, varies, factor):
-    """(dy d r, dy)."""
+    """Return (dy d r, dy)."""
     middle, lost = lacking(mean, rest, varies)
     return dy * ((x - middle) * factor - lost * factor), dy
 
 
 def rms_sum(dy, x, w, factor, slope):
-    """(dy x r,)."""
+    """Return (dy x r,)."""
     return (dy * (factor * x),)
 
 
 def layer_sum(dy, x, w, mean, rest, varies, factor, middle, slope):
-    """(dy d r,)."""
+    """Return (dy d r,)."""
     return (layer_gradients(dy, x, mean, rest, varies, factor)[0],)
 
 
 def layer_sums(dy, x, w, mean, rest, varies, factor, middle, slope):
-    """(dy d r, dy)."""
+    """Return (dy d r, dy)."""
     return layer_gradients(dy, x, mean, rest, varies, factor)
 
 
 def both(a, b):
-    """(a, b)."""
+    """Return (a, b)."""
     return a, b
 
 
 def same_two(a, b, count):
-    """(a, b)."""
+    """Return (a, b)."""
     return a, b
 
 
 def first_same(a, b, count):
-    """(a,)."""
+    """Return (a,)."""
     return (a,)
 
 
-#: Reductions over all rows: the gradients of a weight, and of a bias; and of two sums beside each other.
+#: Reductions over all rows: the gradients of a weight and of a bias, and two sums at once.
 GRADIENTS = {
     "rms_norm": sum_of(rms_gradient),
     "layer_norm": sum_of(layer_gradients, first_same, 2),
@@ -561,7 +562,7 @@ GRADIENTS = {
     "two": sum_of(both, same_two, 2),
 }
 
-#: What is added up of each row, given the results of all stages: as `GRADIENTS`.
+#: The terms of each row that `GRADIENTS` sums, given the results of all stages.
 SUMS = {
     "rms_norm": Formula("rms_norm_sum", rms_sum),
     "layer_norm": Formula("layer_norm_sum", layer_sum),
@@ -585,7 +586,7 @@ ROW_FORMULAS = {formula.name: formula for formula in _ALL}
 
 
 def named(table: str, name: str) -> Formula:
-    """A formula of this module, as pickles have it."""
+    """Return a formula of this module by name, for unpickling."""
     tables: dict[str, Mapping[str, Formula]] = {
         "rows": ROW_FORMULAS,
         "gradients": GRADIENTS,

@@ -1,7 +1,7 @@
-"""Launches that normalize rows: how rows are shared out among threads and blocks, and which kernels run on them.
+"""Launches that normalize rows: how rows are divided among threads and blocks, and which kernels run on them.
 
-Where rows are kept is decided by functions of sizes and of the numbers that stand first, to adjust after measuring. It
-depends on the GPU only where rows are longer than a multiprocessor can keep.
+Functions of sizes and of the constants below decide where rows are kept; adjust the constants after measuring. The
+decision depends on the GPU only if rows are longer than a multiprocessor can keep.
 """
 
 from __future__ import annotations
@@ -32,66 +32,67 @@ from .spec import ACROSS_THREADS, ROW_WARPS, SHARED_THREADS, RowSpec, SumsSpec, 
 
 # ---------------------------------------------------------------- threads, blocks and where rows are kept
 
-#: Bytes that a thread keeps in registers, numbers that these and the weights beside them are, and threads of a row that
-#: is kept there, at most.
+#: For rows kept in registers, the most bytes that a thread keeps, the most elements that these and the weights make up,
+#: and the most threads of a row.
 _REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 96, 256
-#: Accesses of each input that a thread has under way, at most.
+#: The most accesses of each input that a thread has in flight.
 _RUNS = 8
-#: How many times as many bytes a thread keeps in registers where nothing but numbers are made of a row; and threads
-#: that read next to each other, at least, where it has more accesses for that: 64 bytes, half of a cache line.
+#: If only reduced values are written: the factor by which a thread keeps more bytes in registers, and the least number
+#: of threads that read consecutive accesses when a thread makes more of them: 64 bytes, half a cache line.
 _REDUCTION, _NEIGHBOURS = 2, 4
-#: The same of rows in shared memory, whose threads are more and have fewer registers: bytes, numbers, accesses.
+#: The same limits for rows in shared memory, with more threads and fewer registers each: bytes, elements, accesses.
 _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS = 2 * VECTOR_BYTES, 48, 4
-#: Threads of a block whose rows are short, and of one whose row is as long as can be.
+#: Threads of a block for short rows, and for the longest rows.
 _THREADS, _MOST_THREADS = MAX_THREADS, 1024
-#: Threads that a multiprocessor takes, with 64 registers each; with fewer, see `SHARED_THREADS`.
+#: Threads that fit on a multiprocessor with 64 registers each. For fewer registers, see `SHARED_THREADS`.
 _RESIDENT = 1024
-#: Bytes of shared memory that a block has beside rows, at most: its threads' parts, and what the GPU takes. Where
-#: threads side by side take rows side by side, each thread has its own parts.
+#: The most shared memory that a block uses in addition to rows: partial results of its threads, and the GPU's reserve.
+#: If adjacent threads process adjacent rows, each thread has its own partial results.
 _OWN_BYTES, _ACROSS_BYTES = 8192, 24576
-#: Bytes of a row that a block of a cluster keeps, at most where there are blocks enough; and at least, where rows are
-#: so few that blocks of a cluster share them to keep more multiprocessors busy.
+#: The most bytes of a row that a block of a cluster keeps if there are enough blocks, and the least it keeps if rows
+#: are so few that blocks of a cluster share them to keep more multiprocessors busy.
 _CLUSTER_BYTES, _SHARE_BYTES = 65536, 8192
-#: Blocks of clusters that leave a GPU idle, and bytes of a row for each of them from which on all of it is worth it.
+#: If clusters make at most this many blocks, the GPU is mostly idle; rows with this many bytes per block then use all
+#: of it.
 _IDLE_BLOCKS, _LONG_BYTES = 64, 262144
 #: Threads, and blocks of long rows, that keep an H200 busy.
 _BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
-#: Blocks that add up what rows bring to weights' gradients: a multiple of these; and rows that each has, at least.
+#: Blocks that sum the weights' gradients are a multiple of the first; each has at least this many rows.
 _SUM_BLOCKS, _SUM_ROWS = 132, 4
-#: The same in clusters of four and eight: those lie in one part of a GPU each, and leave some of its 14 to 18
-#: multiprocessors idle. A cluster that had to wait for another to end would double the time.
+#: The same for clusters of four and eight blocks. Each cluster stays in one part (GPC) of the GPU and leaves some of
+#: its 14 to 18 multiprocessors idle. A cluster that had to wait for another to end would double the time.
 _SUM_CLUSTERED = 120
-#: Bytes of each input's row that a thread of these has, about; elements that it has at most, as it has their sums in
-#: registers; and that it has in registers itself, from one stage to the next.
+#: For threads of these blocks: approximate bytes of each input's row, the most elements (as their sums are held in
+#: registers), and the most elements that stay in registers from one stage to the next.
 _SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
-#: Threads of such a block where rows are short, and those that a multiprocessor has, with 128 registers each. Blocks of
-#: more threads read numbers again in each stage, as they have fewer registers.
+#: Threads of such a block for short rows, and threads per multiprocessor with 128 registers each. Blocks with more
+#: threads have fewer registers and read the elements again in each stage.
 _SUM_THREADS, _SUM_RESIDENT = 256, 512
-#: Rows that are on their way, at most: to a block that has rows by itself, to clusters; bytes of shared memory that a
-#: block has beside these and weights.
+#: The most rows in flight for a block that processes rows alone, and for clusters; and bytes of shared memory that a
+#: block needs in addition to these rows and the weights.
 _SUM_DEPTHS, _SUM_OWN_BYTES = (2, 4), 3712
-#: Bytes of a row with weights above which blocks take rows one after the other; and of one with weights of twice as
-#: many.
+#: Bytes of a row with weights above which blocks process rows one after the other, and the same limit if the weights
+#: take at least twice as many bytes as the row.
 _WALK_BYTES, _WALK_WEIGHED_BYTES = 65536, 16384
-#: Groups of such a block, and threads of each, the first that there is room for: while one group waits others have
-#: numbers. Bytes of an element -> of a block that has rows by itself; of those of clusters.
+#: Groups of such a block and threads of each, in order of preference: while one group waits, others compute. Maps the
+#: bytes of an element to the choices for blocks that process rows alone, and for blocks of clusters.
 _WALKS = {2: (((1, 1024),), ((2, 256), (1, 512))), 4: (((1, 512),), ((2, 512), (1, 512), (1, 1024)))}
-#: Registers of a multiprocessor, and those that a thread needs beside the numbers that it has there.
+#: Registers of a multiprocessor, and those that a thread needs in addition to its elements.
 _REGISTERS, _WALK_REGISTERS = 65536, 48
-#: Numbers that such a thread keeps at most if a stage has several sums: with 48 nothing is spilled, with 64 bfloat16
-#: layer_norm spills 188 bytes a thread, and took 1.37 of its time on an H100.
+#: The most elements that such a thread keeps if a stage has several sums. With 48 nothing is spilled; with 64, bfloat16
+#: layer_norm spilled 188 bytes per thread and took 1.37 times as long on an H100.
 _WALK_HELD = 48
 
 
 class RowLaunch(NamedTuple):
-    """How a kernel of `row_maps` is launched.
+    """The launch parameters of a kernel of `row_maps`.
 
     Attributes:
         form, runs: as in `RowSpec`.
         block: threads along x and y.
-        blocks: how many blocks share a row.
+        blocks: number of blocks that share a row.
         held: accesses of each input that a thread keeps in shared memory.
-        shared: bytes of shared memory that this takes.
+        shared: bytes of shared memory that these accesses need.
     """
 
     form: str
@@ -103,11 +104,11 @@ class RowLaunch(NamedTuple):
 
 
 class SumsLaunch(NamedTuple):
-    """How a kernel of `row_sums` is launched.
+    """The launch parameters of a kernel of `row_sums`.
 
     Attributes:
-        launch: its rows.
-        groups: how many blocks there are, or clusters of blocks that share a row.
+        launch: the launch of its rows.
+        groups: number of blocks, or of clusters of blocks that share a row.
         depth, threads, held: as in `SumsSpec`.
     """
 
@@ -119,17 +120,17 @@ class SumsLaunch(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows that are to be normalized.
+    """The shape and access width of rows that are to be normalized.
 
     Attributes:
-        rows, columns: how many of how many elements.
+        rows, columns: number of rows, and elements of each.
         width: elements of an access.
-        nbytes: of an access.
-        inputs, kept: how many inputs there are, and how many of them are kept.
-        is_double: whether float64 is computed in, whose exponential takes registers.
-        is_across: whether neighbours in memory are in different rows.
-        is_reduction: whether nothing is written but what is reduced: long rows are read once, and kept nowhere.
-        sums: how many sums a stage has, at most.
+        nbytes: bytes of an access.
+        inputs, kept: number of inputs, and how many of them are kept.
+        is_double: whether the compute dtype is float64, whose exponential needs many registers.
+        is_across: whether adjacent elements in memory belong to different rows.
+        is_reduction: whether only reduced values are written: long rows are read once and not kept.
+        sums: the most sums of a stage.
     """
 
     rows: int
@@ -145,13 +146,13 @@ class Rows(NamedTuple):
 
 
 def are_few(given: Rows, limits: Limits) -> bool:
-    """True where more blocks are to share a row than a cluster has."""
+    """Return True if more blocks should share a row than a cluster has."""
     nbytes = given.columns // given.width * given.nbytes * given.kept
     return given.rows * limits.cluster <= _IDLE_BLOCKS and nbytes >= limits.cluster * _LONG_BYTES
 
 
 def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
-    """The launch for these rows on a GPU of these limits."""
+    """Return the launch for these rows on a GPU of these limits."""
     rows, nbytes, kept = given.rows, given.nbytes, given.kept
     accesses, most = given.columns // given.width, 1 if given.is_double else _most_runs(given)
     if given.is_across:
@@ -172,20 +173,20 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     resident = _RESIDENT if given.is_double else SHARED_THREADS
     group = min(_group(each, 4), _threads(each * nbytes * kept, resident, limits))
     most = min(most, _runs(given, _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS))
-    # Blocks that share a row have no other.
+    # A block that shares a row processes only this row.
     block = (group, 1) if blocks > 1 else _block(group, rows)
     return _in_shared("shared", most, block, group * blocks, accesses, nbytes * kept, blocks, limits)
 
 
 def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
-    """The launch of rows in shared memory, with `parts` sums of float32 for each column beside them in registers.
+    """Return the launch of rows in shared memory, with `parts` float32 sums for each column held in registers.
 
-    `weight_bytes` are those of all weights' elements of one column. None where a row is too long for it, or rows are
-    too few.
+    `weight_bytes` is the sum of the weights' element sizes. Returns None if a row is too long for this, or if there are
+    too few rows.
     """
     if given.is_double or given.is_across:
         return None
-    # As few blocks share a row as have registers enough, and room for the next one; if none have, as few as keep it.
+    # Prefer the fewest blocks per row that have enough registers and room for the next row; else the fewest that fit.
     shares = [1 << k for k in range(limits.cluster.bit_length())]
     fitting = [each for blocks in shares if (each := _shared_sums(given, blocks, parts, weight_bytes, limits))]
     easy = [each for each in fitting if each.depth >= 2 and each.threads <= _SUM_RESIDENT]
@@ -196,7 +197,7 @@ def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> S
 
 
 def _in_equal_shares(given: Rows, found: SumsLaunch) -> SumsLaunch | None:
-    """Groups for a GPU, of a launch whose `groups` are for each of those that keep it busy; None for too few rows."""
+    """Return the launch with its number of groups for a whole GPU; None if there are too few rows."""
     blocks, units = found.launch.blocks, -(-given.rows // found.launch.block[1])
     busy = max((_SUM_BLOCKS if blocks <= 2 else _SUM_CLUSTERED) // blocks, 1)
     groups = min(busy * found.groups, units // _SUM_ROWS)
@@ -204,8 +205,10 @@ def _in_equal_shares(given: Rows, found: SumsLaunch) -> SumsLaunch | None:
 
 
 def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
-    """`launch_sums` of rows that so many blocks share; None where these have no room. Its `groups` are for each of
-    those that keep a GPU busy."""
+    """Return the launch of `launch_sums` with this many blocks per row; None if there is no room.
+
+    Its `groups` count groups per multiprocessor, not for the whole GPU.
+    """
     accesses = -(-given.columns // given.width // blocks)
     most = max(min(_SUM_ELEMENTS // given.width, _RUNS), 1)
     runs = min(_SUM_BYTES // given.nbytes, most, power_of_two(accesses))
@@ -213,7 +216,7 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
         runs *= 2
     group, side = _group(accesses, runs), 1
     if blocks == 1:
-        # Rows side by side where there are so many of them that all blocks have some.
+        # Process several rows at a time if there are enough rows for all blocks.
         many = max(given.rows // (_SUM_BLOCKS * _SUM_ROWS), 1)
         side = max(min(_SUM_THREADS // group, 1 << many.bit_length() - 1), WARP // group, 1)
     elif group < WARP:
@@ -229,7 +232,7 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
     if together == 0:
         return None
     depth = min(((limits.shared + 1024) // together - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTHS[blocks > 1])
-    # In the end half of the threads have their sums there, unless a row has all threads.
+    # At the end, half of the threads put their sums there, unless a row takes all threads.
     sums = 4 * parts * runs * given.width * group * (side + 1 >> 1) if side > 1 else 0
     shared = max(weights + depth * row, sums)
     launch = RowLaunch("registers", runs, (group, side), blocks, shared=shared)
@@ -238,10 +241,10 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
 
 
 def launch_walk(given: Rows, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
-    """The launch of long rows that blocks or clusters take one after the other, each of them with its weights, and the
-    rows that come next, in shared memory.
+    """Return the launch of long rows that blocks or clusters process one after the other.
 
-    `weight_bytes` as in `launch_sums`. None where there are none, or rows are short, too few, or too long.
+    Each block keeps its weights and the next rows in shared memory. `weight_bytes` is as in `launch_sums`. Returns None
+    if there are no weights, or if rows are short, too few, or too long.
     """
     row, weights = given.columns // given.width * given.nbytes * given.kept, given.columns * weight_bytes
     if given.is_double or given.is_across or given.is_reduction or not weights:
@@ -250,14 +253,14 @@ def launch_walk(given: Rows, weight_bytes: int, limits: Limits) -> SumsLaunch | 
         return None
     lone, several = _WALKS[given.nbytes // given.width]
     shares = [1 << k for k in range(1, limits.cluster.bit_length())]
-    # The groups that come first, with as few blocks to a row as can.
+    # The preferred groups, with as few blocks per row as possible.
     ways = [(1, *each) for each in lone] + [(blocks, *each) for each in several for blocks in shares]
     found = [each for way in ways if (each := _walk(given, *way, weight_bytes, limits))]
     return _in_equal_shares(given, found[0]) if found else None
 
 
 def _walk(given: Rows, blocks: int, sides: int, threads: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
-    """`launch_walk` of rows that so many blocks share, each with so many groups of so many threads."""
+    """Return the launch of `launch_walk` with `blocks` blocks per row and `sides` groups of `threads` threads each."""
     accesses = -(-given.columns // given.width // blocks)
     runs = -(-accesses // threads)
     group, elements = _group(accesses, runs), runs * given.width
@@ -272,30 +275,32 @@ def _walk(given: Rows, blocks: int, sides: int, threads: int, weight_bytes: int,
 
 
 def _whole_accesses(nbytes: int) -> int:
-    """As many bytes, or the next multiple of an access."""
+    """Return the byte count, rounded up to a multiple of an access."""
     return -(-nbytes // VECTOR_BYTES) * VECTOR_BYTES
 
 
 def _most_runs(given: Rows) -> int:
-    """Accesses of each input that a thread has under way, at most: a power of two."""
+    """Return how many accesses of each input a thread has in flight at most: a power of two."""
     return _runs(given, _REGISTER_BYTES, _NUMBERS, _RUNS)
 
 
 def _reduction_runs(given: Rows, accesses: int, most: int) -> int:
-    """The same of rows in registers of which nothing is written but what is reduced."""
+    """Return how many accesses a thread has in flight for rows in registers, if only reduced values are written."""
     more = _runs(given, _REDUCTION * _REGISTER_BYTES, _NUMBERS, _RUNS)
     return max(most, min(more, power_of_two(accesses // _NEIGHBOURS)))
 
 
 def _runs(given: Rows, nbytes: int, numbers: int, most: int) -> int:
-    """The same, of so many bytes, numbers and accesses."""
+    """Return the largest number of accesses, a power of two, within limits of bytes, elements and accesses."""
     most = min(nbytes // (given.nbytes * given.kept), numbers // (given.width * given.inputs), most)
     return 1 << max(most, 1).bit_length() - 1
 
 
 def _whole_runs(accesses: int, most: int) -> int:
-    """Accesses of a thread such that all threads of a row in registers have as many, at least half of `most`; else
-    that."""
+    """Return how many accesses each thread makes, so that all threads of a row make the same number.
+
+    It is at least half of `most`. If no such number exists, `most` is returned.
+    """
     for runs in range(most, (most - 1) // 2, -1):
         group = _group(accesses, runs)
         if group <= _REGISTER_THREADS and group * runs == accesses:
@@ -304,18 +309,18 @@ def _whole_runs(accesses: int, most: int) -> int:
 
 
 def _group(accesses: int, runs: int) -> int:
-    """Threads that have so many accesses each: a power of two inside a warp, else whole warps."""
+    """Return how many threads a row needs for `runs` accesses each: a power of two up to a warp, or whole warps."""
     threads = -(-accesses // runs)
     return power_of_two(threads) if threads <= WARP else -(-threads // WARP) * WARP
 
 
 def _block(group: int, rows: int) -> tuple[int, int]:
-    """Rows of groups of threads side by side, no fewer than fill a warp."""
+    """Return the block's shape: several rows side by side, at least enough to fill a warp."""
     return group, max(min(_THREADS // group, power_of_two(rows)), WARP // group, 1)
 
 
 def _threads(nbytes: int, resident: int, limits: Limits) -> int:
-    """Threads of a block that keeps so many bytes: so many that those of a multiprocessor's blocks are `resident`."""
+    """Return how many threads a block with this many bytes needs for about `resident` threads per multiprocessor."""
     together = max((limits.shared + 1024) // (nbytes + _OWN_BYTES // 4), 1)
     threads = _THREADS
     while threads < _MOST_THREADS and 2 * threads * together <= resident:
@@ -324,7 +329,7 @@ def _threads(nbytes: int, resident: int, limits: Limits) -> int:
 
 
 def _blocks(rows: int, nbytes: int, limits: Limits) -> int:
-    """How many blocks share a row."""
+    """Return how many blocks share a row."""
     blocks = 1
     while 2 * blocks <= limits.cluster and (
         nbytes > blocks * _CLUSTER_BYTES or (rows * blocks < _BUSY_BLOCKS and nbytes >= 2 * blocks * _SHARE_BYTES)
@@ -336,7 +341,7 @@ def _blocks(rows: int, nbytes: int, limits: Limits) -> int:
 def _in_shared(
     form: str, runs: int, block: tuple[int, int], group: int, accesses: int, nbytes: int, blocks: int, limits: Limits
 ) -> RowLaunch:
-    """The launch of a block that keeps in shared memory what there is room for; `group` threads take a row."""
+    """Return the launch of a block that keeps as much as fits in shared memory; `group` threads process a row."""
     threads = block[0] * block[1]
     own = _ACROSS_BYTES if form == "across" else _OWN_BYTES
     held = min(-(-accesses // group), max(limits.shared - own, 0) // (threads * nbytes))
@@ -348,13 +353,13 @@ def _in_shared(
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class RowTask(Task):
-    """An operation on rows of arrays of given layouts. Its formula is a `RowFormula`.
+    """An operation on rows of arrays with given layouts. Its formula is a `RowFormula`.
 
     Attributes:
-        axis: the axis that rows lie along, of the shape of what is normalized.
+        axis: the axis that rows lie along, in the shape of the normalized array.
         kept, stats: as in `RowSpec`.
-        indexed: whether the last of the inputs has one index a row, see `RowSpec.picks`.
-        total: as in `RowSpec`: the first of the outputs has one element in all.
+        indexed: whether the last input has one index per row, see `RowSpec.picks`.
+        total: as in `RowSpec`: the first output has a single element.
     """
 
     axis: int
@@ -366,7 +371,7 @@ class RowTask(Task):
 
 
 class RowExecutable(TaskOperation):
-    """An operation on rows, ready for arrays laid out as its task says, wherever they start."""
+    """An operation on rows, ready for arrays with the layouts of its task and any alignment."""
 
     task: RowTask
 
@@ -391,7 +396,7 @@ class RowExecutable(TaskOperation):
         return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - 1))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
-        """Bytes of each access of arrays that are aligned so."""
+        """Return how many bytes each access has, for arrays with this alignment."""
         return self._rows(key).nbytes
 
     @cached_property
@@ -399,7 +404,7 @@ class RowExecutable(TaskOperation):
         return FewRows(self.task)
 
     def _rows(self, key: tuple[int, ...]) -> Rows:
-        """What is to be normalized, of arrays that are aligned so."""
+        """Return the rows to normalize, for arrays with this alignment."""
         task, outer = self.task, self._outer
         width = self._width(task.alignments(key))
         return Rows(
@@ -458,13 +463,13 @@ class RowExecutable(TaskOperation):
 
     @property
     def _weight_bytes(self) -> int:
-        """Those of all weights' elements of one column."""
+        """Sum of the weights' element sizes."""
         return sum(array.itemsize for array in self.task.inputs[self.task.kept :])
 
     def _walk(
         self, key: tuple[int, ...], given: Rows, found: SumsLaunch, sums: Formula | None = None, parts: int = 0
     ) -> LaunchOrder:
-        """The launch of rows that each block or cluster takes one after the other."""
+        """Return the launch of rows that each block or cluster processes one after the other."""
         launch = found.launch
         order = self._order(key, given, launch)
         row: Any = order.kernel._replace(
@@ -480,16 +485,16 @@ class RowExecutable(TaskOperation):
         )
 
     def _width(self, alignments: Sequence[int]) -> int:
-        """Elements of an access such that all of them are whole and aligned."""
+        """Return how many elements an access has, so that all accesses are complete and aligned."""
         task, width = self.task, gcd(VECTOR_BYTES // self._sizes[0], self._columns)
         operands = list(zip(self._sizes, self._inner, self._outer.strides, alignments, strict=True))
-        # What has one element a row is read, or written, alone.
+        # Arrays with one element per row are read or written element by element.
         whole_rows = operands[: len(task.reads) - task.indexed] + operands[len(task.reads) : len(operands) - task.stats]
         for size, inner, outer, start in whole_rows:
             if inner != 1:
                 return 1
             whole = gcd(VECTOR_BYTES, start, *(size * n for n in outer))
-            # What is wider than an access of 16 bytes is several of them.
+            # An access wider than 16 bytes is split into several.
             width = width if whole == VECTOR_BYTES else gcd(width, max(whole // size, 1))
         return width
 
@@ -505,18 +510,17 @@ class RowExecutable(TaskOperation):
         return super()._shares(i, j)
 
 
-# ---------------------------------------------------------------- rows that are few and long
+# ---------------------------------------------------------------- few long rows
 
 
 class FewRows:
-    """The executables of a `RowTask` without statistics: one for each stage, and one that writes.
+    """The executables of a `RowTask` without statistics: one for each stage, and one that writes the rows.
 
-    Its rows are so few and long that blocks of one cluster each would leave most of a GPU idle. Each stage is a
-    reduction that all blocks share, and its results lie in scratch memory; an elementwise operation then writes the
-    rows.
+    It serves rows so few and long that one cluster per row would leave most of a GPU idle. Each stage is a reduction
+    that all blocks share, and its results go to scratch memory. An elementwise operation then writes the rows.
 
     Attributes:
-        stages: of each stage its reduction, and the layouts of its results.
+        stages: each stage's reduction, and the layouts of its results.
         write: the elementwise operation.
     """
 
@@ -525,7 +529,7 @@ class FewRows:
         kept = (*shape[:axis], *shape[axis + 1 :])
         steps = row_major_strides(kept, own.itemsize)
         stat = layout(kept, steps, own, task.inputs[0].device)
-        # The same all along a row.
+        # Constant along a row.
         spread = (*steps[:axis], 0, *steps[axis:])
         inputs, reads, scalars = task.inputs, task.reads, len(task.scalars)
         self.stages: list[tuple[ReduceExecutable, tuple[Any, ...]]] = []
@@ -569,7 +573,7 @@ class FewRows:
     def executable(
         self, key: Sequence[int], close: Sequence[tuple[int, ...]], fits: Callable[[Sequence[int]], bool]
     ) -> Steps:
-        """All of them, for arrays that lie at these addresses modulo 16; `close` and `fits` as in `Steps`."""
+        """Return all steps for arrays that start at these addresses modulo 16; `close` and `fits` are as in `Steps`."""
         scratch, arrays, first = Scratch(), len(key), len(key) - 1
         known: tuple[int, ...] = tuple(range(first))
         steps = []
@@ -585,7 +589,7 @@ class FewRows:
 
 
 def _results(stage: ReductionFormula, scalars: int) -> int:
-    """How many numbers a stage makes of a row."""
+    """Return how many values a stage computes for each row."""
     with np.errstate(all="ignore"):
         return len(stage.finish(*[np.float64(1)] * (len(stage.start) + 1 + scalars)))
 
@@ -594,15 +598,15 @@ def _results(stage: ReductionFormula, scalars: int) -> int:
 
 
 class RowSums(RowExecutable):
-    """The executables of gradients of rows and weights, in one pass over dy and x.
+    """The executables that compute the gradients of rows and weights in one pass over dy and x.
 
-    Each block adds up what its rows bring to the weights'. The blocks' sums lie in scratch memory; a reduction of them
-    follows.
+    Each block sums what its rows contribute to the weights' gradients. The blocks' sums go to scratch memory, and a
+    reduction of them follows.
 
     Args:
         task: the gradient of rows, without statistics.
-        sums: what is added up, as in `SumsSpec`.
-        weights: the layouts of what that gives, one for each sum.
+        sums: the terms to sum, as in `SumsSpec`.
+        weights: the layouts of the results, one for each sum.
     """
 
     def __init__(self, task: RowTask, sums: Formula, weights: Sequence[Layout]):
@@ -612,8 +616,10 @@ class RowSums(RowExecutable):
     def executable(
         self, key: tuple[int, ...], close: Sequence[tuple[int, ...]], fits: Callable[[Sequence[int]], bool]
     ) -> Steps | None:
-        """What runs on arrays that lie at these addresses modulo 16, the weights' gradients last; None where two passes
-        are better. `close` and `fits` are as in `Steps`."""
+        """Return the steps for arrays that start at these addresses modulo 16; None if two passes are faster.
+
+        The weights' gradients come last in `key`. `close` and `fits` are as in `Steps`.
+        """
         task, parts, arrays = self.task, len(self._weights), len(self.inputs) + 1
         limits, own = launcher_class().limits(self.device), key[:arrays]
         rows = self._rows(own)
@@ -631,7 +637,7 @@ class RowSums(RowExecutable):
             pairs=(),
         )
         kernel = kernel_of(order)
-        # There are so few that one pass is faster than two.
+        # There are so few sums that reducing them in one pass is faster than in two.
         reduction = ReduceExecutable(_reduction(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
         steps = [
             Step(kernel, (*range(arrays), *places), takes_scalars=True),
@@ -641,7 +647,7 @@ class RowSums(RowExecutable):
 
 
 def _reduction(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> ReduceTask:
-    """The sums of all blocks' sums."""
+    """Return the task that sums all blocks' sums."""
     parts = len(weights)
     return ReduceTask(
         op=task.op,

@@ -1,10 +1,10 @@
-"""The kernel of rows one after the other, and of sums over all of them: long rows, gradients of rows and of weights.
+"""The kernel that processes rows one after the other: long rows, and gradients of rows with sums over all of them.
 
-A block takes some rows after the other, and each of its threads always the same columns of them: weights it has in
-shared memory, what it adds up in registers. The next rows are on their way meanwhile: each thread copies what it takes
-of a row into cells of its own, some rows ahead, and reads no other's, so that it waits for nothing but its own copies.
-Of what is added up, in the end a block's groups of threads bring their sums together, and a row of them is in memory
-for each block; a reduction of these follows. A row that is too long for one block is shared by those of a cluster.
+A block processes some rows in turn, and each of its threads always handles the same columns: their weights stay in
+shared memory, their sums in registers. Meanwhile the next rows are being copied. Each thread copies its own part of a
+row, some rows ahead, and reads no other thread's part, so it waits only for its own copies. At the end, a block's
+groups of threads combine their sums and write one row of them per block, which a separate reduction adds up. A row that
+is too long for one block is shared by the blocks of a cluster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .spec import RowSpec, SumsSpec
 
 
 def _placing(runs: int) -> Callable[..., Any]:
-    """The device function (item, step) -> item, item + step, ...: as many as there are runs."""
+    """Return the device function (item, step) -> (item, item + step, ...), one for each run."""
 
     def place(item, step):
         return (item,)
@@ -51,7 +51,7 @@ def _placing(runs: int) -> Callable[..., Any]:
 
 
 def _within(runs: int) -> Callable[..., Any]:
-    """`row.insides` where all are."""
+    """Return the counterpart of `row.insides` for rows whose accesses are all inside."""
     inside = (True,) * runs
 
     def are_inside(item, step, end):
@@ -62,12 +62,11 @@ def _within(runs: int) -> Callable[..., Any]:
 
 
 def _sharing(is_cluster: bool) -> Any:
-    """Three device functions.
+    """Return three device functions, for a block alone or for a cluster.
 
-    () -> (the number of a block, or of its cluster, how many these are, a block's number in its cluster);
-    (signals, thread) -> nothing: all blocks of the cluster have begun when it returns, and wait for these signals;
-    (blocks, signals, arrived, turn, side) -> what stages are given of a row that is the first, the second, ... of its
-    group.
+    () -> (the number of this block or cluster, how many there are, the block's number in its cluster);
+    (signals, thread) -> nothing: returns when all blocks of the cluster have started and listen to these signals;
+    (blocks, signals, arrived, turn, side) -> the `blocks` argument of stages, for the row number `turn` of a group.
     """
     if not is_cluster:
 
@@ -104,8 +103,10 @@ def _sharing(is_cluster: bool) -> Any:
 
 
 def _gathering(spec: SumsSpec, ring: SimpleNamespace, stage: SimpleNamespace, first: int = 0) -> Any:
-    """`ring.gathering(stage)`; where the parts of several numbers can be made together, those of all runs that are in
-    registers and inside a row, else of run by run from a first one on."""
+    """Return a variant of `ring.gathering(stage)` that processes several elements together if possible.
+
+    It combines all runs that are in registers and inside a row. Otherwise it handles run by run, starting at `first`.
+    """
     if stage.chunk is None:
         return ring.gathering(stage)
     runs = spec.rows.runs
@@ -130,7 +131,7 @@ def _gathering(spec: SumsSpec, ring: SimpleNamespace, stage: SimpleNamespace, fi
 
 
 def _grouping(row: RowSpec) -> Any:
-    """The device function () -> (the number of a thread's group in its block, how many groups there are)."""
+    """Return the device function () -> (the number of a thread's group in its block, the number of groups)."""
 
     def alone():
         return 0, 1
@@ -138,17 +139,18 @@ def _grouping(row: RowSpec) -> Any:
     def beside():
         return cuda.threadIdx.y, cuda.blockDim.y
 
-    # What is known saves registers.
+    # Compile-time constants save registers.
     return cuda.jit(device=True)(alone if row.is_cluster and row.sides == 1 else beside)
 
 
 def _advancing(spec: SumsSpec, finish: Any, fetch: Any, unravel: Any, spread: Any) -> Any:
-    """The device functions (number, slot, given): the row of that number, if there is one, is on its way to that place;
-    (sums, source, results, number, coming, slot, given, wanted) -> the sums with those of a row, whose results are
-    written.
+    """Return the device functions that start copying a row, and that write the results of a row.
 
-    The first is called as soon as a row's numbers are in registers. Where they are not, it does nothing, and the other
-    one sends for the row that comes next. `given` and `wanted` are what is the same for all rows, read and written.
+    (number, slot, given): starts copying the row of that number, if it exists, to that slot.
+    (sums, source, results, number, coming, slot, given, wanted) -> the sums with a row added; writes the row's results.
+
+    The first is called as soon as a row's elements are in registers. If they are not kept there, it does nothing, and
+    the second starts copying the next row. `given` (the inputs) and `wanted` (the outputs) are the same for all rows.
     """
 
     def follow(coming, slot, given):
@@ -185,14 +187,14 @@ def _advancing(spec: SumsSpec, finish: Any, fetch: Any, unravel: Any, spread: An
 
     if spec.is_early:
         return next_row, finished
-    # Memory waits less if each run of a row makes room for one of the next: it would wait all the while where no other
-    # row is on its way.
+    # Loads stall less if each run of a row is replaced by one of the next row at once. With no other row in flight,
+    # memory would otherwise idle.
     late = cuda.jit(device=True)(between if spec.depth == 1 or spec.is_ahead else behind)
     return cuda.jit(device=True)(lambda coming, slot, given: None), late
 
 
 def _counting(spec: SumsSpec) -> Any:
-    """The device function (share, blocks, group, columns) -> how many elements of a row a block has."""
+    """Return the device function (share, blocks, group, columns) -> how many elements of a row a block has."""
     width, runs = spec.rows.width, spec.rows.runs
 
     def count(share, blocks, group, columns):
@@ -209,11 +211,13 @@ def _counting(spec: SumsSpec) -> Any:
 
 
 def _finding(spec: SumsSpec, own: SimpleNamespace, soon: Any) -> tuple[Any, Any]:
-    """Two device functions: (place, slot, tile, parts, at, more) before the first row, and (place, slot, tile, parts,
-    at, more, coming, given, ahead) -> a row, and the results of its stages.
+    """Return two device functions that find a row and the results of its stages.
 
-    `parts` are (where a thread's accesses are inside a row, how many elements a block has of it, columns), `ahead` is
-    (whether there is a next row, its slot, at) of that.
+    (place, slot, tile, parts, at, more): called before the first row.
+    (place, slot, tile, parts, at, more, coming, given, ahead) -> a row, and the results of its stages.
+
+    `parts` is (which of a thread's accesses are inside a row, how many elements of it a block has, columns). `ahead`
+    is (whether there is a next row, its slot, its `at`).
     """
     wait, take, gathering = own.wait, own.take, partial(_gathering, spec, own)
     if not spec.is_ahead:
@@ -242,7 +246,7 @@ def _finding(spec: SumsSpec, own: SimpleNamespace, soon: Any) -> tuple[Any, Any]
     def find_ahead(place, slot, tile, parts, at, more, coming, given, ahead):
         is_there, next_slot, next_at = ahead
         results = receive(parts[2], at, more)
-        # What the other blocks have of the next row comes while this one's results are made.
+        # The other blocks' part of the next row arrives while this row's results are computed.
         if is_there:
             send_next(place, next_slot, tile, parts, next_at, more)
         return take(place, slot, tile), results
@@ -251,8 +255,10 @@ def _finding(spec: SumsSpec, own: SimpleNamespace, soon: Any) -> tuple[Any, Any]
 
 
 def _bringing(shared: Any) -> Any:
-    """The device function (fixed, base, turn) -> where a group's row of that number is brought together, as in
-    `row.reducing_registers`; `fixed` is the same for all of them."""
+    """Return the device function (fixed, base, turn) -> where a group combines its row number `turn`.
+
+    The result is the `at` of `row.reducing_registers`; `fixed` is the same for all rows.
+    """
 
     def at_of(fixed, base, turn):
         cells, thread, rank, group, blocks, signals, arrived, side = fixed
@@ -262,7 +268,7 @@ def _bringing(shared: Any) -> Any:
 
 
 def _ring_of(spec: SumsSpec) -> SimpleNamespace:
-    """`ring` of a kernel's rows, and of its sums."""
+    """Return the `ring` of a kernel's rows and sums."""
     row, adding = spec.rows, None
     if spec.sums is not None:
         adding = specialize(spec.sums.function, row.compute, row.narrow)
@@ -272,9 +278,10 @@ def _ring_of(spec: SumsSpec) -> SimpleNamespace:
 
 
 def make(spec: SumsSpec) -> Kernel:
-    """A block of x times y threads: x of them take a row, `units` times y rows are there in all.
+    """Return the kernel. A block has x times y threads: x of them process a row, and there are `units` times y rows.
 
-    Columns are a multiple of those in an access, and all of a row is taken at once; in a cluster `blocks` take it.
+    The number of columns is a multiple of the access width. A whole row is processed at once, by `blocks` blocks in a
+    cluster.
     """
     row = spec.rows
     own = operands(tuple(TABLE[name] for name in row.reads), 1, 1, row.compute)
@@ -337,7 +344,7 @@ def make(spec: SumsSpec) -> Kernel:
             unit += apart
             turn += 1
             slot = slot + 1 if slot + 1 < depth else 0
-            # What one row's threads still read the next one's must not overwrite.
+            # The next row must not overwrite what threads still read of this one.
             base = each - base
         left = sides if has_sums else 0
         while left > 1:
@@ -355,12 +362,12 @@ def make(spec: SumsSpec) -> Kernel:
     return kernel
 
 
-#: Integers behind `outer`.
+#: Number of integers after `outer`.
 _SCALARS = 4
 
 
 def parameters(spec: SumsSpec) -> Sequence[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the parameters of the kernel, in the form of `kernel_code.parameters`."""
     row, integer = spec.rows, "int64" if spec.wide else "int32"
     return [
         ("uint64", len(row.reads)),

@@ -1,15 +1,15 @@
-"""The kernels that normalize rows: y[i] = function(x[i], what is reduced of all x), stage after stage of reductions.
+"""The kernels that normalize rows: y[i] = function(x[i], values reduced from all x).
 
-A group of threads takes a row, or several blocks of a cluster do. What a thread has read it keeps: of short rows in
-registers, of others in shared memory, as long as there is room for it; what is beyond each stage reads anew. What is
-kept in shared memory each thread has brought there itself: it begins to copy all of it before it looks at the first
-number. The order in which numbers are merged is always the same.
+A group of threads processes a row, or several blocks of a cluster do. Each thread keeps what it has read: short rows in
+registers, longer ones in shared memory as far as they fit; every stage reads the remainder again. Each thread copies
+its own elements to shared memory, and starts all copies before it uses the first element. Partial results are always
+merged in the same order.
 
-The mean of losses, one result of all rows, is made in the kernel of the losses. Each block brings together what its
-rows add, and tells it (see `decoupled_look_back`); nothing of it is waited for. One more block has no rows: it adds up
-what the others tell, in the order of their numbers, while they work, so that little is left to do when the last has
-ended. It leaves words as it found them, 0, for the next launch. Only that block waits, so that the others always find
-room; it begins first, but in Numba's simulator, where a block begins when the one before has ended, it is the last.
+The mean of losses, one result of all rows, is computed in the kernel of the losses. Each block combines what its rows
+contribute and publishes it (see `decoupled_look_back`); it does not wait. One extra block has no rows: it adds up what
+the other blocks publish, in the order of their numbers, while they work, so that little is left to do when the last
+block ends. It resets the words to 0 for the next launch. Only that block waits, so the others can always start. It
+starts first; in Numba's simulator, which runs one block after the other, it is the last.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from .spec import ACROSS_THREADS, RowSpec
 
 
 def integer_of(spec: RowSpec) -> Any:
-    """What counts elements: Numba makes 64 bits of what it adds or multiplies."""
+    """Return the integer type that counts elements: Numba widens integers that it adds or multiplies to 64 bits."""
     return np.int64 if spec.wide else np.int32
 
 
 def stage_of(spec: RowSpec, number: int) -> SimpleNamespace:
-    """A stage's reduction, and its intrinsics."""
+    """Return a stage's reduction and its intrinsics."""
     return reduction_of(spec, spec.formula.stages[number])
 
 
 def reduction_of(spec: RowSpec, reduction: ReductionFormula) -> SimpleNamespace:
-    """A reduction, and its intrinsics."""
+    """Return a reduction and its intrinsics."""
     functions = (reduction.function, reduction.merge, reduction.finish)
     function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
     starts = tuple(np.dtype(spec.compute).type(start) for start in reduction.start)
@@ -68,22 +68,24 @@ def reduction_of(spec: RowSpec, reduction: ReductionFormula) -> SimpleNamespace:
 
 
 def _runs_of(spec: RowSpec, runs: int) -> SimpleNamespace:
-    """`kept_runs` of a kernel's arrays."""
+    """Return the `kept_runs` of a kernel's arrays."""
     is_totalled = spec.total is not None
     return kept_runs(spec.reads, spec.writes, spec.compute, spec.width, runs, spec.kept, spec.stats, is_totalled)
 
 
 def _words_of(spec: RowSpec) -> SimpleNamespace:
-    """`in_words` of a kernel's one input."""
+    """Return the `in_words` of a kernel's only input."""
     return in_words(spec.reads[0], spec.compute, spec.width, spec.runs)
 
 
 def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool = False) -> Any:
-    """The device function (parts, cells, base, thread, rank, group, apart, blocks) -> the parts of all of a row's
-    threads; cells from `base` on are this row's.
+    """Return the device function that combines the partial results of all threads of a row.
 
-    `walks`: groups take row after row. Each waits for its own threads alone, and the kernel has waited for all blocks
-    of a cluster to begin; of these `blocks` is what `block_reduce.exchanging_blocks` is given.
+    Its arguments are (parts, cells, base, thread, rank, group, apart, blocks). The cells from `base` on belong to this
+    row.
+
+    `walks`: groups process row after row. Each waits only for its own threads, and the kernel has already waited until
+    all blocks of a cluster have started. `blocks` is then the argument of `block_reduce.exchanging_blocks`.
     """
     if spec.form == "across":
         put, take, settle, place = stage.put, stage.take, settling(stage, 1), number * ACROSS_THREADS
@@ -121,10 +123,10 @@ def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool 
 
 
 def each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
-    """The device function (row, at, more) -> the results of the stages up to this number.
+    """Return the device function (row, at, more) -> the results of the stages up to this number.
 
-    `make(number)` is the device function (row, at, more, given) -> those of one, given those of all before and the
-    scalars. `row` and `at` are tuples that the caller knows.
+    `make(number)` is the device function (row, at, more, given) -> the results of one stage, where `given` holds the
+    results of all earlier stages and the scalars. `row` and `at` are tuples that only the caller interprets.
     """
     own = make(number)
 
@@ -143,11 +145,11 @@ def each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
 
 
 def exchanging(spec: RowSpec, gathering: Callable[..., Any]) -> tuple[Any, Any]:
-    """Two device functions of groups that take row after row, and share each with other blocks.
+    """Return two device functions for groups that process row after row and share each row with other blocks.
 
-    (row, many, at, more): what a group has of a row, so many elements, is on its way to all blocks of the cluster;
-    (columns, at, more) -> the results of both stages, once that of all blocks has come. `row` is (source, inside), `at`
-    and `gathering` are as in `row.reducing_registers`.
+    (row, many, at, more): sends this group's partial results of a row, of `many` elements, to all blocks of the
+    cluster. (columns, at, more) -> the results of both stages, once all blocks' results have arrived. `row` is (source,
+    inside); `at` and `gathering` are as in `row.reducing_registers`.
     """
     shared = spec.formula.shared
     assert shared is not None
@@ -158,7 +160,7 @@ def exchanging(spec: RowSpec, gathering: Callable[..., Any]) -> tuple[Any, Any]:
     first_finish, first_done = first.finish, first.done
 
     def send_row(row, many, at, more):
-        # Of no elements any number will do.
+        # If the block has no elements, any value will do.
         known = first_finish(first_done, find_first(row, at, more), max(many, 1), more)
         found = ((real(many),), known) + find_second(row, at, known + more)
         send(parts_of(own_parts, found, more), at[3], at[-1])
@@ -170,7 +172,7 @@ def exchanging(spec: RowSpec, gathering: Callable[..., Any]) -> tuple[Any, Any]:
 
 
 def _of_group(spec: RowSpec, gathering: Callable[..., Any], number: int) -> tuple[SimpleNamespace, Any]:
-    """A stage, and the device function (row, at, given) -> its parts of a group of threads."""
+    """Return a stage, and the device function (row, at, given) -> the partial results of a group of threads."""
     stage = stage_of(spec, number)
     gather, settle = gathering(stage), settling_of(spec._replace(is_cluster=False), stage, number, walks=True)
 
@@ -184,22 +186,25 @@ def _of_group(spec: RowSpec, gathering: Callable[..., Any], number: int) -> tupl
 
 # ---------------------------------------------------------------- rows in shared memory
 
-#: Numbers that a thread has in registers where results are written of rows in shared memory.
+#: Elements that a thread holds in registers while it writes the results of rows in shared memory.
 _WRITE_NUMBERS = 32
-#: Accesses that a thread begins to copy there between two looks at how far it is.
+#: Accesses that a thread starts to copy to shared memory before it checks the loop's end again.
 _BRING_RUNS = 4
-#: Elements from which on parts are made together, where a reduction has a way to.
+#: The least number of elements for which partial results are computed together, if a reduction supports that.
 _FEWEST = 4
 
 
 def _write_runs(spec: RowSpec) -> int:
-    """Accesses under way at once where results are written, and all inputs are in registers."""
+    """Return how many accesses are in flight while results are written, with all inputs in registers."""
     return 1 << min(max(_WRITE_NUMBERS // (spec.width * len(spec.reads)), 1), spec.runs).bit_length() - 1
 
 
 def _bringing(spec: RowSpec, io: SimpleNamespace, runs: int) -> Any:
-    """The device function (ins, here, item, step, end, line, steps, tile, slot, threads): begin to copy what is kept
-    of item, item + step, ... before the end into the tile."""
+    """Return the device function that starts copying the kept elements of a row into the tile.
+
+    It copies those at item, item + step, ... before the end. Its arguments are (ins, here, item, step, end, line,
+    steps, tile, slot, threads).
+    """
     bring, spread = _runs_of(spec, runs).bring, spreading(io.offsets, io.unravel, runs)
     slots, integer = runs * spec.kept, integer_of(spec)
 
@@ -223,7 +228,7 @@ def _bringing(spec: RowSpec, io: SimpleNamespace, runs: int) -> Any:
 
 
 def _parts_of(stage: SimpleNamespace, lanes: int) -> Any:
-    """The device function (values, given) -> the parts of numbers in so many lanes, merged to one."""
+    """Return the device function (values, given) -> the partial results of this many lanes, merged to one."""
     if stage.chunk is not None and lanes >= _FEWEST:
         return stage.chunk(1)
     first, reduce_lanes, function, merge = stage.first, stage.reduce_lanes(1), stage.function, stage.merge
@@ -235,14 +240,16 @@ def _parts_of(stage: SimpleNamespace, lanes: int) -> Any:
 
 
 def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: str, runs: int) -> Any:
-    """The device function (parts, ins, here, item, step, end, line, steps, tile, slot, threads, given) -> (the parts
-    and those of all runs at item, item + step, ... before the end, the next item, the next slot).
+    """Return the device function that merges the elements of all runs of a row into the partial results.
+
+    (parts, ins, here, item, step, end, line, steps, tile, slot, threads, given) -> (the partial results including those
+    from the elements at item, item + step, ... before the end, the next item, the next slot).
 
     Args:
         spec, io: the kernel.
         stage: the reduction.
-        how: a name in `kept_runs`.
-        runs: how many are under way at once.
+        how: the name of a function in `kept_runs`.
+        runs: number of runs in flight at once.
     """
     load, spread = getattr(_runs_of(spec, runs), how), spreading(io.offsets, io.unravel, runs)
     parts_of, join, merge = _parts_of(stage, runs * spec.width), stage.join, stage.merge
@@ -269,8 +276,10 @@ def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: 
 
 
 def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
-    """The device function that writes a row up to an end, given the results of all stages, and returns the next item
-    and slot."""
+    """Return the device function that writes a row up to an end, given the results of all stages.
+
+    It returns the next item and slot.
+    """
     lanes, spread = _runs_of(spec, runs), spreading(io.offsets, io.unravel, runs)
     load, store, map_lanes, inside = getattr(lanes, how), lanes.store, io.map_lanes, (True,)
     function, slots = specialize(spec.formula.function, spec.compute, spec.narrow), runs * spec.kept
@@ -297,7 +306,7 @@ def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
 
 
 def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
-    """`row_maps`' function of rows in registers, for those of which a thread keeps `held` accesses in shared memory."""
+    """Return the counterpart of `_in_registers` for rows of which a thread keeps `held` accesses in shared memory."""
 
     def make(number: int) -> Any:
         stage = stage_of(spec, number)
@@ -341,13 +350,16 @@ def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
 
 # ---------------------------------------------------------------- one result of all rows: the mean of losses
 
-#: Words that a thread of the adding block has asked for at once.
+#: Words that a thread of the adding block requests at once.
 _AHEAD = 4
 
 
 def _hearing(stage: SimpleNamespace, told: SimpleNamespace, many: int) -> Callable[..., Any]:
-    """The device function (words, blocks, block, step) -> the parts of `many` blocks from that one on, `step` apart,
-    merged; all are asked for before the first is waited for, and cleared when they are there."""
+    """Return the device function (words, blocks, block, step) -> the merged partial results of `many` blocks.
+
+    The blocks start at `block` and are `step` apart. All are requested before the thread waits for the first, and
+    cleared after they have arrived.
+    """
     ask, wait, clear, join, merge = told.ask, told.wait, told.clear, stage.join, stage.merge
 
     def hear(words, blocks, block, step):
@@ -372,17 +384,17 @@ def _hearing(stage: SimpleNamespace, told: SimpleNamespace, many: int) -> Callab
 
 
 def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
-    """The device functions of kernels with a `RowSpec.total`, and of those without, where they do nothing.
+    """Return the device functions of kernels with a `RowSpec.total`; in kernels without one they do nothing.
 
     Returns:
         a namespace of
-        ``cells``, ``parts``: cells that threads bring parts together in, and how many a row and block have of these;
+        ``cells``, ``parts``: how many cells threads combine partial results in, and how many values a cell holds;
         ``is_adding()``: whether this block is the one that adds;
-        ``block()``: the number of another;
-        ``nothing()``, ``of_row(results, known, more)``: the parts of no row, and of one of which the formula makes
-        these results; of what it knows the last is the index;
-        ``tell(outs, cells, thread, parts)``: those of a block's threads together;
-        ``add(outs, at, cells, thread, rows, more)``: the result of all rows.
+        ``block()``: the number of any other block;
+        ``nothing()``, ``of_row(results, known, more)``: the partial results of no row, and of a row with these results
+        of the formula (the last of `known` is the row's index);
+        ``tell(outs, cells, thread, parts)``: combines the partial results of a block's threads and publishes them;
+        ``add(outs, at, cells, thread, rows, more)``: computes and stores the result of all rows.
     """
     if spec.total is None:
         return SimpleNamespace(
@@ -444,7 +456,7 @@ def _nothing(*ignored):
 
 @cuda.jit(device=True)
 def none(*ignored):
-    """No parts: nothing is brought together."""
+    """Return no partial results: nothing is combined."""
     return ()
 
 
@@ -465,7 +477,7 @@ def _block_behind():
 
 
 def insides(runs: int) -> Callable[..., Any]:
-    """The device function (item, step, end) -> for each of `runs` items, `step` apart, whether it is before the end."""
+    """Return the device function (item, step, end) -> whether each of `runs` items, `step` apart, is before the end."""
 
     def is_inside(item, step, end):
         return (item < end,)
@@ -483,7 +495,7 @@ def insides(runs: int) -> Callable[..., Any]:
 
 
 def spreading_some(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
-    """`reduce.spreading`, with the first item in place of those that are not before the end."""
+    """Return a variant of `reduce.spreading` that uses the first item for items at or after the end."""
     offsets, unravel = io.offsets, io.unravel
 
     def place(here, item, step, line, steps):
@@ -502,7 +514,7 @@ def spreading_some(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
 
 
 def spreading_whole(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
-    """`spreading_some` where all items are before the end, or none is."""
+    """Return a variant of `spreading_some` for rows whose items are either all before the end or all not."""
     spread = spreading(io.offsets, io.unravel, runs)
 
     def spread_all(here, item, step, line, steps):
@@ -513,14 +525,14 @@ def spreading_whole(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
 
 
 def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool = False) -> Any:
-    """The device function (row, at, more) -> the results of all stages, of what a group of threads has of a row.
+    """Return the device function (row, at, more) -> the results of all stages, for a row that a group holds.
 
     Args:
         spec: the kernel.
-        gathering: stage -> the device function (source, inside, given) -> the parts of one thread.
-        walks: True where groups take row after row, as in `settling_of`.
+        gathering: a function stage -> the device function (source, inside, given) -> the partial results of one thread.
+        walks: True if groups process row after row, as in `settling_of`.
 
-    row is (source, inside, columns), at where its parts are brought together.
+    `row` is (source, inside, columns); `at` says where the row's partial results are combined.
     """
 
     def make(number: int) -> Any:
@@ -541,7 +553,7 @@ def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool
 
 
 def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
-    """stage -> the device function (source, inside, given) -> the parts of one thread, which has its row in words."""
+    """Return `gathering` for `reducing_registers`, for threads that hold a row in packed words."""
     tools = _words_of(spec)
     numbers, largest = tools.numbers, tools.largest
 
@@ -561,8 +573,10 @@ def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
 
 
 def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
-    """The device function (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of
-    all stages: a row that a group of threads holds is read, reduced and written."""
+    """Return the device function that reads, reduces and writes a row that a group of threads holds in registers.
+
+    (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of all stages.
+    """
     lanes = _runs_of(spec, spec.runs)
     spread = (spreading_whole if spec.whole else spreading_some)(io, spec.runs)
     inside_of = insides(1 if spec.whole else spec.runs)
@@ -604,8 +618,11 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
 
 
 def _placing(spec: RowSpec, block: Any) -> Any:
-    """The device function (blocks) -> (a thread's row, its number among the row's threads, among those of its block,
-    how many these are, how far apart)."""
+    """Return the device function (blocks) -> where a thread is.
+
+    Its result is (the thread's row, its number among the row's threads, its number among those of its block, how many
+    these are, how far apart they are).
+    """
     if spec.form == "across":
 
         def across(blocks):
@@ -638,7 +655,7 @@ def _no_memory():
 
 @cuda.jit(device=True)
 def _same_row(results, more):
-    """What stages have found is stored as it is."""
+    """Return the results of the stages as they are; they are stored unchanged."""
     return results
 
 
@@ -648,10 +665,11 @@ def _all(more):
 
 
 def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
-    """The device functions (ins, here, steps, is_first) -> a row's index, for its first thread, in a tuple, and
-    (index, ins, here, columns, steps) -> what that names, and the index; both return () where there is none.
+    """Return the device functions that load a row's index and the element that it selects; () if there is no index.
 
-    The former begins to load it before the row, the latter finds its element in the cache behind it.
+    (ins, here, steps, is_first) -> a tuple of the row's index, for the row's first thread; it starts the load before
+    the row is read. (index, ins, here, columns, steps) -> the element that it selects, and the index; the element is
+    then in the cache.
     """
     if spec.picks is None:
         return none, none
@@ -674,7 +692,7 @@ def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
 
 
 def _of_row(spec: RowSpec, apply: Any) -> Any:
-    """The device function (results, more) -> what the formula makes of the results of all stages."""
+    """Return the device function (results, more) -> the formula's value for the results of all stages."""
     function = specialize(spec.formula.function, spec.compute, spec.narrow)
 
     def of_row(results, more):
@@ -684,8 +702,11 @@ def _of_row(spec: RowSpec, apply: Any) -> Any:
 
 
 def _noting(spec: RowSpec, io: SimpleNamespace, pick: Any, total: SimpleNamespace) -> Any:
-    """The device function (results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first) -> what a
-    thread's row adds to the total; numbers of the row, of which this is the `is_first` thread, are stored."""
+    """Return the device function that stores a row's statistics and returns what the row adds to the total.
+
+    Its arguments are (results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first). Only the row's
+    first thread (`is_first`) stores.
+    """
     of_row = _of_row(spec, io.apply) if spec.is_reduction else _same_row
     offsets, note, nothing, add_row = io.offsets, _runs_of(spec, 1).note, total.nothing, total.of_row
 
@@ -702,10 +723,11 @@ def _noting(spec: RowSpec, io: SimpleNamespace, pick: Any, total: SimpleNamespac
 
 
 def make(spec: RowSpec) -> Kernel:
-    """A block of x times y threads: x of them take a row, or across, y, and neighbours neighbouring rows.
+    """Return the kernel. A block has x times y threads, and x of them process a row.
 
-    Columns are a multiple of those in an access. In a cluster `blocks` take a row. A thread keeps `held` accesses of
-    each input in shared memory. With a total there is one more block, see `row_totals`.
+    In the form "across", y threads process a row, and adjacent threads process adjacent rows. The number of columns is
+    a multiple of the access width. In a cluster `blocks` blocks share a row. A thread keeps `held` accesses of each
+    input in shared memory. With a total there is one more block, see `adding`.
     """
     own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1, spec.compute)
     io = SimpleNamespace(offsets=own.offsets, unravel=own.unravel, map_lanes=own.map_lanes, apply=own.apply)
@@ -743,12 +765,12 @@ def make(spec: RowSpec) -> Kernel:
     return kernel
 
 
-#: Integers behind `outer`.
+#: Number of integers after `outer`.
 _SCALARS = 4
 
 
 def parameters(spec: RowSpec) -> Sequence[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the parameters of the kernel, in the form of `kernel_code.parameters`."""
     inputs = len(spec.reads) + (spec.picks is not None)
     integer, counts = "int64" if spec.wide else "int32", (inputs, len(spec.writes))
     return [

@@ -1,4 +1,4 @@
-"""The description of kernels that normalize rows."""
+"""The specs of kernels that normalize rows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...functions.reduction_formula import ReductionFormula, RowFormula
 from ...runtime.launch_order import WARP, Spec
 from ..specs import HEAD_BYTES, ROW_BOUNDS, words_told
 
-#: Threads of a block whose threads side by side take rows side by side.
+#: Threads of a block in which adjacent threads process adjacent rows.
 ACROSS_THREADS = 256
-#: Warps of a block that take a row together: so many, or as many as a block has.
+#: The numbers of warps that can process a row together; the last is the largest block.
 ROW_WARPS = (8, 16, ROW_BOUNDS[0] // WARP)
-#: Threads that a multiprocessor takes of blocks that keep rows in shared memory: with 40 registers each.
+#: Threads per multiprocessor, with 40 registers each, in blocks that keep rows in shared memory.
 SHARED_THREADS = 1536
 
 
@@ -40,27 +40,27 @@ class _RowFields(NamedTuple):
 
 
 class RowSpec(_RowFields, Spec):
-    """All that decides the code of a kernel of `row_maps`, which normalizes rows.
+    """Everything that determines the code of a kernel of `row_maps`, which normalizes rows.
 
     Attributes:
-        formula: what it does.
+        formula: the operation on a row.
         reads, writes: names of the inputs' and outputs' dtypes.
-        kept: how many of the inputs, the first ones, a thread keeps from one stage to the next.
-        stats: how many of the outputs, the last ones, have one element a row: results of the stages. Where all have,
-            what the formula makes of these results.
+        kept: number of inputs, counted from the first, that a thread keeps from one stage to the next.
+        stats: number of outputs, counted from the last, that have one element per row: the results of the stages. If
+            all outputs have one element per row, they hold the formula's value for these results.
         rank, wide, width, compute, scalars: as in `KernelSpec`.
-        form: where a row is kept: "registers"; "shared", in shared memory; "across", there too, threads side by side
-            taking rows side by side.
-        runs: accesses of each input that a thread has under way at once; in registers all that it has.
-        is_cluster: True where several blocks share a row.
-        warps: how many warps of a block take a row together, at most: one of `ROW_WARPS`.
-        whole: True where all accesses of each thread in registers are inside a row.
-        picks: the dtype of a further input, which has one index a row, None where there is none. Behind the results of
-            the stages, which are given no scalars, the formula is then given the element there, NaN beyond the row, and
-            the index.
-        sides: how many groups of a block share each a row with those of other blocks, row after row.
-        total: what the first of the outputs is reduced to over all rows: of it, the index, and the scalars. None where
-            it has one element a row. Behind the outputs then are words of `decoupled_look_back`.
+        form: where a row is kept: "registers"; "shared", in shared memory; "across", also in shared memory, with
+            adjacent threads processing adjacent rows.
+        runs: accesses of each input that a thread has in flight at once; in the form "registers" all its accesses.
+        is_cluster: True if several blocks share a row.
+        warps: the most warps of a block that process a row together: one of `ROW_WARPS`.
+        whole: True if all accesses of each thread in registers are inside a row.
+        picks: the dtype of an extra input with one index per row, or None. The formula then receives, after the results
+            of the stages, the element at this index (NaN if it is outside the row) and the index. The stages get no
+            scalars.
+        sides: number of groups of a block that each share a row with groups of other blocks, row after row.
+        total: the reduction of the first output over all rows, a function of that output, the index and the scalars;
+            None if that output has one element per row. After the outputs then come words of `decoupled_look_back`.
     """
 
     __slots__ = ()
@@ -68,44 +68,44 @@ class RowSpec(_RowFields, Spec):
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
+        """Names of the dtypes of all operands."""
         return (*self.reads, *([] if self.picks is None else [self.picks]), *self.writes)
 
     @property
     def narrow(self) -> bool:
-        """As in `KernelSpec`; where nothing but statistics is written, of what is read."""
+        """True if all outputs (or, if only statistics are written, all inputs) are narrower than the compute dtype."""
         return all(name != self.compute for name in self.writes[: len(self.writes) - self.stats] or self.reads)
 
     @property
     def is_reduction(self) -> bool:
-        """True where nothing but statistics is written: what the formula makes of the results of all stages."""
+        """True if only statistics are written: the formula's value for the results of all stages."""
         return self.stats == len(self.writes)
 
     @property
     def is_packed(self) -> bool:
-        """True where a thread keeps its row in words of two 16-bit floats: see `packed_16bit.in_words`."""
+        """True if a thread keeps its row in words of two 16-bit floats: see `packed_16bit.in_words`."""
         is_alone = self.is_reduction and len(self.reads) == 1 and self.form == "registers"
         return is_alone and TABLE[self.reads[0]].itemsize == 2 and self.width > 1
 
     def described(self, launch: str) -> str:
-        """As in `Spec`."""
+        """Return the kernel's description, including the form and the access width."""
         return f"row_maps, {self.form}, {8 * self.access_bytes}-bit accesses, {launch}"
 
     @property
     def access_bytes(self) -> int:
-        """Width of one access of what is kept."""
+        """Bytes of one access of the inputs that are kept."""
         return self.width * TABLE[self.reads[0]].itemsize
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
-        """Threads of a block, at most, and blocks that fit a multiprocessor together."""
+        """The most threads of a block, and how many such blocks fit on a multiprocessor."""
         if self.form != "shared" or self.is_reduction or self.compute == "float64":
             return ROW_BOUNDS
         return WARP * self.warps, max(SHARED_THREADS // (WARP * self.warps), 1)
 
     @property
     def is_dynamic(self) -> bool:
-        """True where each launch says how much shared memory it has."""
+        """True if each launch sets the size of its shared memory."""
         return self.form != "registers"
 
 
@@ -120,18 +120,18 @@ class _SumsFields(NamedTuple):
 
 
 class SumsSpec(_SumsFields, Spec):
-    """All that decides the code of the kernel of `row_sums`: rows one after the other, and sums over all of them.
+    """Everything that determines the code of the kernel of `row_sums`: rows in turn, and sums over all of them.
 
     Attributes:
-        rows: what is done with rows, of which a thread has `runs` accesses of each input.
-        sums: what is added up over all of them, of the numbers of all inputs and the results of all stages; None where
-            nothing is.
-        parts: how many sums these are.
-        depth: rows that are on their way, or worked on, at once.
-        threads: those that a multiprocessor has at once, and so a block at most.
-        held: of how many inputs, the first ones, a thread has its numbers in registers from one stage to the next; it
-            reads those of the others again in each.
-        whole: True where each of a block's threads has all its accesses inside a row.
+        rows: the operation on rows; a thread makes `runs` accesses of each input of a row.
+        sums: the terms to sum over all rows, a function of the elements of all inputs and the results of all stages;
+            None if nothing is summed.
+        parts: number of these sums.
+        depth: number of rows in flight or being processed at once.
+        threads: threads per multiprocessor, and therefore the most threads of a block.
+        held: number of inputs, counted from the first, whose elements a thread keeps in registers from one stage to the
+            next. Each stage reads the others again.
+        whole: True if all accesses of each thread of a block are inside a row.
     """
 
     __slots__ = ()
@@ -139,70 +139,71 @@ class SumsSpec(_SumsFields, Spec):
 
     @property
     def is_early(self) -> bool:
-        """True where the next row may be on its way to where a thread's was as soon as its numbers are in registers."""
+        """True if the next row may overwrite a thread's copy of this row as soon as its elements are in registers."""
         return self.held >= self.rows.kept
 
     @property
     def is_ahead(self) -> bool:
-        """True where blocks that share a row send each other once what they have of both stages, and of the next row
-        while the last one's results are made: its numbers are in shared memory beside these, and a third row's come.
+        """True if blocks that share a row exchange the results of both stages in one message.
 
-        Where a thread has its row in registers it has none for the next one, and two exchanges are faster than one.
+        They send the next row's results while the last row is finished: the next row's elements are in shared
+        memory as well, and a third row is being copied. A thread that keeps its row in registers has no registers for
+        the next row; there, two exchanges are faster than one.
         """
         return self.is_cluster and self.rows.formula.shared is not None and self.depth > 2 and not self.held
 
     @property
     def exchanged(self) -> tuple[ReductionFormula, ...]:
-        """The reductions whose parts such blocks send each other."""
+        """The reductions whose partial results these blocks exchange."""
         formula = self.rows.formula
         return (formula.shared,) if self.is_ahead and formula.shared is not None else formula.stages
 
     @property
     def wide(self) -> bool:
-        """As in `KernelSpec`."""
+        """True if offsets or sizes need 64-bit integers."""
         return self.rows.wide
 
     @property
     def compute(self) -> str:
-        """As in `KernelSpec`."""
+        """Name of the dtype that the formula computes in."""
         return self.rows.compute
 
     @property
     def narrow(self) -> bool:
-        """As in `RowSpec`."""
+        """True if all stored values are narrower than the compute dtype, see `RowSpec.narrow`."""
         return self.rows.narrow
 
     @property
     def is_cluster(self) -> bool:
-        """As in `RowSpec`."""
+        """True if several blocks share a row."""
         return self.rows.is_cluster
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
+        """Names of the dtypes of all operands."""
         return self.rows.dtypes
 
     def described(self, launch: str) -> str:
-        """As in `Spec`."""
+        """Return the kernel's description, including the access width."""
         return f"row_sums, {8 * self.access_bytes}-bit accesses, {launch}"
 
     @property
     def access_bytes(self) -> int:
-        """As in `RowSpec`."""
+        """Bytes of one access of the inputs that are kept."""
         return self.rows.access_bytes
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
-        """As in `RowSpec`."""
+        """The most threads of a block, and how many such blocks fit on a multiprocessor."""
         return self.threads, 1
 
     @property
     def is_dynamic(self) -> bool:
-        """True: rows are on their way in shared memory."""
+        """Always True: copies of rows are in flight in shared memory."""
         return True
 
 
 def word_bytes(spec: RowSpec, blocks: int) -> int:
-    """Bytes of clear memory for the words of so many blocks."""
+    """Return how many bytes of zeroed memory hold the words of this many blocks."""
     assert spec.total is not None
     return HEAD_BYTES + 8 * blocks * words_told((spec.compute,) * len(spec.total.start), 1)

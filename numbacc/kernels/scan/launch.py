@@ -1,7 +1,7 @@
-"""Which kernel scans an array along an axis, on what grid, how many blocks share a row; and the executable of scans.
+"""Choice of the kernel and grid for a scan along an axis, of how many blocks share a row; and the executable of scans.
 
-One kernel; where blocks share a row three, or one behind cleared words. Nothing here depends on which GPU it is:
-results have the same bits on all of them.
+A scan runs one kernel. If blocks share a row, it runs three kernels, or one after clearing words in memory. Nothing
+here depends on the GPU: results are bitwise equal on all GPUs.
 """
 
 from __future__ import annotations
@@ -22,40 +22,39 @@ from ..elementwise.multi_launch import Passes
 from ..specs import HEAD_BYTES, words_told
 from .spec import ScanSpec
 
-#: Blocks that keep an H200 busy; where there are a quarter as many, several share a row, and it is read twice.
+#: Blocks that keep an H200 busy; with fewer than a quarter as many, several share a row, which is then read twice.
 _BLOCKS, _FEW = 1056, 4
-#: The part of their threads that keeps it busy too.
+#: The fraction of their threads that is enough to keep it busy.
 _ENOUGH = 0.9
-#: Bytes that a thread loads at once, and those of the parts in all its lanes, at most: they stay in registers.
+#: Bytes that a thread loads at once, and the most bytes of partial results in all its lanes: they stay in registers.
 _LOADED_BYTES, _PARTS_BYTES = 64, 128
-#: Bytes of the parts that a thread merges with other threads': of its accesses of a row, or of its columns.
+#: Bytes of partial results that a thread merges with other threads, for its accesses of a row or for its columns.
 _MERGED_BYTES = 16
-#: Threads of a row, and of neighbouring columns, where there are enough others: a warp needs no barrier, and what it
-#: has of one element of each column is merged with nobody's.
+#: Threads of a row, or of adjacent columns, if there are enough of them: a warp needs no barrier. In columns, a warp
+#: holds one element of each of 32 columns, so its threads have nothing to merge with each other.
 _NEAR = WARP
-#: Where there are fewer columns than keep a GPU busy so, blocks take fewer of them, down to so many bytes of a row, and
-#: have more threads, up to so many times as many. Where that is not enough several share a column, which is read twice
-#: then, unless one is through with it in so many tiles.
+#: If there are too few columns to keep a GPU busy that way, blocks process fewer of them, down to this many bytes of a
+#: row, with more threads, up to this many times as many. If that is not enough, several blocks share a column and it is
+#: read twice, unless one block can process it in this many tiles.
 _SEGMENT_BYTES, _MORE_THREADS, _FEW_TILES = 64, 8, 8
-#: Tiles that a block has at least where blocks share a row.
+#: The least number of tiles for a block if blocks share a row.
 _SHARED_ROUNDS = 4
-#: Threads that blocks of long columns have at most where none share a column; more wait for each other in every tile.
+#: The most threads of blocks that process long columns alone; more threads would wait for each other in every tile.
 _LONE_THREADS = MAX_THREADS
-#: Of blocks that share columns and read them once: threads; bytes of shared memory for the piece that each keeps and
-#: its threads' parts, of which a multiprocessor has three times as many; bytes of a row that it takes, at least and at
-#: most; pieces of a group and groups of a unit: see `kernels.scan.scan`.
+#: For blocks that share columns and read them once: threads; bytes of shared memory for the block's piece and its
+#: threads' partial results (a multiprocessor has three times as much); bytes of a row that a block reads, at least and
+#: at most; pieces of a group and groups of a unit: see `kernels.scan.scan`.
 _CHAINED_THREADS, _CHAINED_BYTES, _STRIP_BYTES, _FAN = 256, 61440, (32, 128), 16
 
 
 class Walk(NamedTuple):
-    """How a kernel walks its operands, inputs first: the dimensions of the rows and those that are scanned, with each
-    operand's steps in elements.
+    """The row and scanned dimensions of a kernel, with each operand's strides in elements, inputs first.
 
     Attributes:
-        outer, inner: the dimensions; those that are scanned in their order, from the first element on.
+        outer, inner: the row dimensions, and the scanned dimensions in scan order, from the first element on.
         sizes: bytes of the elements.
         alignments: the addresses modulo 16.
-        inputs: how many operands are inputs.
+        inputs: number of operands that are inputs.
     """
 
     outer: Merged
@@ -66,7 +65,7 @@ class Walk(NamedTuple):
 
     @property
     def is_straight(self) -> bool:
-        """True where all operands are contiguous along what is scanned, all from front to back or all backwards."""
+        """True if all operands are contiguous along the scanned axis, either all forwards or all backwards."""
         return {*self.inner.strides} in ({(1,)}, {(-1,)})
 
 
@@ -77,8 +76,8 @@ class Launch(NamedTuple):
         algorithm, width, runs: as in `ScanSpec`.
         grid, block: blocks and threads.
         outer: the dimensions of the rows that the kernel unravels.
-        scalars: the integers that follow the dimensions, but for `whole`.
-        shared: bytes of shared memory of each block, beside what the kernel has always.
+        scalars: the integers after the dimensions, without `whole`.
+        shared: bytes of shared memory of each block, in addition to the kernel's static shared memory.
     """
 
     algorithm: str
@@ -92,14 +91,14 @@ class Launch(NamedTuple):
 
 
 def told_rows(items: int, piece: int, bits: int) -> int:
-    """Rows of words by which blocks that share columns tell each other: of pieces, groups and units."""
+    """Return how many rows of words blocks that share columns publish: one per piece, group and unit."""
     pieces = -(-items // piece)
     groups = -(-pieces >> bits)
     return pieces + groups - (-groups >> bits)
 
 
 def launch_of(walk: Walk, parts: Sequence[str], shares: bool) -> Launch:
-    """The kernel and its grid, given the names of the parts' dtypes, and whether blocks may share a row."""
+    """Return the kernel and grid, given the partial results' dtype names, and whether blocks may share a row."""
     nbytes = sum(TABLE[part].itemsize for part in parts)
     width = VECTOR_BYTES // max(walk.sizes[: walk.inputs])
     while width > 1 and width * max(nbytes, *walk.sizes) > 2 * VECTOR_BYTES:
@@ -117,7 +116,7 @@ def launch_of(walk: Walk, parts: Sequence[str], shares: bool) -> Launch:
 
 
 def _column_access(walk: Walk, width: int) -> int:
-    """Columns of an access, at most `width`."""
+    """Return how many columns an access has, at most `width`."""
     outer = walk.outer
     if outer.shape[-1] == 1 or any(step[-1] != 1 for step in outer.strides):
         return 1
@@ -127,32 +126,32 @@ def _column_access(walk: Walk, width: int) -> int:
 
 
 def _runs(walk: Walk, width: int, nbytes: int) -> int:
-    """As in `ScanSpec`, given the bytes of an element's parts."""
+    """Return `ScanSpec.runs`, given the bytes of an element's partial results."""
     loaded = _LOADED_BYTES // (width * sum(walk.sizes[: walk.inputs]))
     return _below(max(min(loaded, _PARTS_BYTES // (width * nbytes)), 1))
 
 
 def _aligned(walk: Walk, width: int, fits: Callable[[Walk, int, int], bool]) -> int:
-    """Elements of an access, at most `width`, such that each operand's own accesses fit."""
+    """Return how many elements an access has, at most `width`, so that each operand's accesses fit."""
     while width > 1 and not all(fits(walk, k, _access(walk, k, width)) for k in range(len(walk.sizes))):
         width //= 2
     return width
 
 
 def _access(walk: Walk, k: int, width: int) -> int:
-    """Elements of one of operand k's accesses of at most 16 bytes."""
+    """Return how many elements one of operand k's accesses of at most 16 bytes has."""
     return min(width, VECTOR_BYTES // walk.sizes[k])
 
 
 def _row_starts_alike(walk: Walk, k: int, access: int) -> bool:
-    """True if operand k's accesses begin where those of the first operand do, in all rows."""
+    """Return True if operand k's accesses begin at the same elements as those of the first operand, in all rows."""
     starts = [walk.alignments[j] // walk.sizes[j] for j in (0, k)]
     pairs = [starts, *zip(walk.outer.strides[0], walk.outer.strides[k], strict=True)]
     return all((one - other) % access == 0 for one, other in pairs)
 
 
 def _column_is_aligned(walk: Walk, k: int, access: int) -> bool:
-    """True if operand k's columns start at accesses, in all rows of columns."""
+    """Return True if operand k's columns start at access boundaries, in all rows of columns."""
     steps = [*walk.outer.strides[k][:-1], *walk.inner.strides[k]]
     return all(n % access == 0 for n in (walk.alignments[k] // walk.sizes[k], *steps))
 
@@ -160,15 +159,16 @@ def _column_is_aligned(walk: Walk, k: int, access: int) -> bool:
 def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
     columns, positions = walk.inner.shape[0], prod(walk.outer.shape)
     vectors = -(-columns // width)
-    # As few threads a row as have all their accesses, a warp at most; more where rows are few.
+    # Use as few threads per row as have all their accesses, at most a warp; use more if there are few rows.
     x = min(_below(max(vectors // runs, 1)), _NEAR, MAX_THREADS)
     while x < min(MAX_THREADS, vectors) and positions * x < _BLOCKS * MAX_THREADS:
         x *= 2
     y = MAX_THREADS // x
     blocks = -(-positions // y)
-    # Rows that share a block are not taken in pieces.
+    # If rows share a block, they are not split into pieces.
     piece = _piece(columns, x * width * runs, blocks, most if y == 1 else 0)
-    # Elements that each row has in whole accesses, wherever it starts; all where they start at accesses.
+    # Elements of each row that are certainly in complete accesses, for any start; all, if rows start at access
+    # boundaries.
     first = walk.alignments[0] // walk.sizes[0] - (columns - 1 if walk.inner.strides[0] == (-1,) else 0)
     begins_alike = all(n % width == 0 for n in (first, *walk.outer.strides[0]))
     sure = columns // width * width if begins_alike else max(columns - 2 * width + 2, 0)
@@ -178,11 +178,14 @@ def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
 
 
 def _columns(walk: Walk, width: int, runs: int, most: int, part_bytes: int, widest: int) -> Launch:
-    """As `launch_of`, of parts of so many bytes; `widest` is the access of blocks that share columns."""
+    """Return the launch for columns; `widest` is the access width of blocks that share columns.
+
+    `part_bytes` is the size of an element's partial results; the other arguments are as in `launch_of`.
+    """
     outer, inner = walk.outer, walk.inner
     items, positions = prod(inner.shape), prod(outer.shape) // width
     near = abs(outer.strides[0][-1]) <= abs(inner.strides[0][-1])
-    # Neighbouring threads take what lies next to each other in memory.
+    # Adjacent threads read adjacent elements in memory.
     x = min(power_of_two(positions), _NEAR, MAX_THREADS) if near else 1
     few, threads = _alone(positions, x, width * max(walk.sizes[: walk.inputs]))
     is_enough = -(-positions // few) * threads >= _ENOUGH * MAX_THREADS * most
@@ -205,7 +208,7 @@ def _columns(walk: Walk, width: int, runs: int, most: int, part_bytes: int, wide
 
 
 def _chained(walk: Walk, width: int, part_bytes: int) -> Launch | None:
-    """Blocks that share columns and read them once; None where less of a row lies together than memory brings."""
+    """Return the launch of blocks that share columns and read them once; None if rows have too few adjacent bytes."""
     outer, items, nbytes = walk.outer, prod(walk.inner.shape), width * max(walk.sizes[: walk.inputs])
     positions, (least, most) = prod(outer.shape) // width, _STRIP_BYTES
     is_together = all(step[-1] == 1 for step in outer.strides)
@@ -221,8 +224,13 @@ def _chained(walk: Walk, width: int, part_bytes: int) -> Launch | None:
 
 
 def _alone(positions: int, x: int, nbytes: int) -> tuple[int, int]:
-    """(accesses of a row that a block takes, its threads) such that no two blocks need share a column, given how many
-    there are, how many a block would take, and their bytes."""
+    """Return (accesses of a row for each block, its threads) so that no two blocks need to share a column.
+
+    Args:
+        positions: number of accesses of a row.
+        x: accesses that a block would process.
+        nbytes: bytes of an access.
+    """
     threads, wanted = MAX_THREADS, _ENOUGH * MAX_THREADS * _BLOCKS
     while x * nbytes > _SEGMENT_BYTES and -(-positions // x) * 2 * threads < wanted:
         x //= 2
@@ -232,30 +240,30 @@ def _alone(positions: int, x: int, nbytes: int) -> tuple[int, int]:
 
 
 def _piece(items: int, tile: int, blocks: int, most: int) -> int:
-    """Elements of a row that a block takes, whole tiles, where so many blocks take a row each."""
+    """Return how many elements of a row each block processes, in whole tiles, if `blocks` blocks process a row each."""
     tiles = -(-items // tile)
     shares = min(-(-most // blocks), tiles // _SHARED_ROUNDS) if _FEW * blocks < most else 1
     return -(-tiles // max(shares, 1)) * tile
 
 
 def _below(number: int) -> int:
-    """The greatest power of two that is not more."""
+    """Return the largest power of two that is at most this number."""
     return 1 << number.bit_length() - 1
 
 
 # ---------------------------------------------------------------- executable
 
-#: How a kernel walks an operand: steps along the rows' dimensions, along what is scanned, and from piece to piece.
+#: The strides of an operand: along the rows' dimensions, along the scanned dimensions, and from piece to piece.
 Operand = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class ScanTask(Task):
-    """A scan of arrays of given layouts, with one output. Its formula is a `Scan`.
+    """A scan of arrays with given layouts, with one output. Its formula is a `Scan`.
 
     Attributes:
-        axes: the axes that are scanned, in C order.
-        reverse: True where it goes from the last element to the first.
+        axes: the scanned axes, in C order.
+        reverse: True if it goes from the last element to the first.
     """
 
     axes: tuple[int, ...]
@@ -263,12 +271,12 @@ class ScanTask(Task):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts' dtypes."""
+        """Names of the partial results' dtypes."""
         return (self.compute,) * len(self.formula.start)
 
 
 class ScanExecutable(Passes):
-    """A scan, ready for arrays laid out as its task says, wherever they start."""
+    """A scan, ready for arrays with the layouts of its task and any alignment."""
 
     task: ScanTask
 
@@ -278,7 +286,7 @@ class ScanExecutable(Passes):
             self._walk, self._offsets = _walk(task)
 
     def _spec(self, stage: str) -> ScanSpec:
-        """The kernel of a pass, but for its geometry."""
+        """Return the spec of a pass's kernel, without its geometry."""
         task = self.task
         parts, (reads, writes) = task.parts, task.operand_dtypes
         return ScanSpec(
@@ -295,7 +303,7 @@ class ScanExecutable(Passes):
         )
 
     def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
-        """The launches for arrays aligned so."""
+        """Return the launches for arrays with this alignment."""
         task, many = self.task, len(self.inputs)
         offsets = self._offsets
         arrays = [array for array, _ in task.pointers]
@@ -303,7 +311,7 @@ class ScanExecutable(Passes):
         walk, parts = self._walk._replace(alignments=moved), task.parts
         launch, count, (outer, inner) = launch_of(walk, parts, True), len(parts), self._walk[:2]
         reverse = launch.algorithm == "scan_rows" and inner.strides[0] == (-1,)
-        if reverse:  # such rows are taken from their end
+        if reverse:  # such rows are addressed from their end
             behind = inner.shape[0] - 1
             offsets = [offset - behind * size for offset, size in zip(offsets, walk.sizes, strict=True)]
             inner = inner._replace(strides=((1,),) * len(offsets))
@@ -318,13 +326,14 @@ class ScanExecutable(Passes):
             return [self._order("chained", launch, inner.shape, ins, [*outs, words], (*key, 0), pointers, ())]
         if pieces == 1:
             return [self._order("whole", launch, inner.shape, ins, outs, key, pointers, self._pairs(), reverse)]
-        # Parts lie in scratch memory: those of a row next to each other, of columns those of a piece of all of them.
+        # Partial results are in scratch memory: for rows, those of a row are adjacent; for columns, those of a piece
+        # are.
         rows = prod(outer.shape)
         near, apart = (pieces, 1) if launch.algorithm == "scan_rows" else (1, rows)
         lie = [(tuple(near * n for n in row_major_strides(outer.shape, 1)), (0,) * len(inner.shape), apart)] * count
         scratch = [(many + k, 0) for k in range(count)]
         moved_targets = [(count + array, offset) for array, offset in targets]
-        # Behind the last piece there is none.
+        # The last piece has no successor and needs no entry.
         own = Walk(
             Merged((rows,), ((near,),) * (2 * count)),
             Merged((pieces - 1,), ((apart,),) * (2 * count)),
@@ -351,12 +360,12 @@ class ScanExecutable(Passes):
         ]
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
-        """As in `Passes`."""
+        """Return the arrays' addresses modulo 16 for each pass; partial results have address 0."""
         many, parts = len(self.inputs), (0,) * len(self.task.formula.start)
         return [key] if passes == 1 else [(*key[:many], *parts), parts, (*key[:many], *parts, *key[many:])]
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
-        """As in `Passes`; words by which blocks tell each other are cleared before."""
+        """Return the executable; words that blocks publish results in are cleared first."""
         order = orders[0]
         if order.kernel.stage != "chained":
             return super()._executable(key, orders)
@@ -388,8 +397,8 @@ class ScanExecutable(Passes):
         pairs: Sequence[tuple[int, ...]],
         reverse: bool = False,
     ) -> LaunchOrder:
-        """The launch of a pass over rows of the shape `inner`."""
-        # Kernels are compiled for few ranks: dimensions of length 1 fill up.
+        """Return the launch of a pass over rows of the shape `inner`."""
+        # Kernels are compiled for few ranks: dimensions of length 1 fill up the others.
         ranks = [next(rank for rank in RANKS if rank >= len(shape)) for shape in (launch.outer, inner)]
         before, between = ((0,) * (rank - len(shape)) for rank, shape in zip(ranks, (launch.outer, inner), strict=True))
         steps = [n for own, step, apart in (*ins, *outs) for n in (*before, *own, *between, *step, apart)]
@@ -426,12 +435,14 @@ class ScanExecutable(Passes):
 
 
 def _walk(task: ScanTask) -> tuple[Walk, list[int]]:
-    """How a task's operands are walked, their alignment not known yet; how many bytes behind the start of its array
-    each has the element that is taken first."""
+    """Return how a task's operands are stepped through, and the byte offset of each operand's first scanned element.
+
+    The alignment is not known yet.
+    """
     sizes, steps = task.sizes, task.steps
     others = [d for d in range(len(task.shape)) if d not in task.axes]
     lengths, rest = ([task.shape[d] for d in axes] for axes in (task.axes, others))
-    # The last operand, the output, has the order in which they are scanned.
+    # The last operand, the output, defines the order in which they are scanned.
     inner = merge_dimensions(lengths, [tuple(step[d] for d in task.axes) for step in steps], 1, leader=len(steps) - 1)
     outer = merge_dimensions(rest, [tuple(step[d] for d in others) for step in steps], 1, leader=0)
     offsets = [offset for _, offset in task.pointers]

@@ -1,20 +1,24 @@
-"""The kernels that scan along an axis: y[i] = x[0] + ... + x[i], for any associative merge of parts.
+"""The kernels that scan along an axis: y[i] = x[0] + ... + x[i], for any associative merge of partial results.
 
-`scan_rows` is for arrays that are contiguous along the axis: neighbouring threads take neighbouring elements of a row.
-`scan_columns` is for all others: neighbouring threads take neighbouring columns; `scan_chained` where many blocks share
-each of them.
+`scan_rows` is for arrays that are contiguous along the axis: adjacent threads process adjacent elements of a row.
+`scan_columns` is for all other arrays: adjacent threads process adjacent columns. `scan_chained` is used if many blocks
+share each column.
 
-A block takes a row tile by tile; full tiles, almost all, have code of their own that looks for no end. Each thread
-merges its own elements in order, the threads of a row exchange what they have made, in log2(32) steps within a warp and
-by shared memory beyond, and what a tile has made is carried to the next. Of few long rows, and of few columns that do
-not lie together, blocks along the grid's y take a piece each, in three passes: what each piece makes, the scan of
-these, the scan of each piece behind those before it. The order is always the same, and with it the results' bits.
+A block processes a row tile by tile. Full tiles, almost all of them, have separate code without bounds checks. Each
+thread merges its own elements in order. The threads of a row then exchange their results, in log2(32) steps within a
+warp and through shared memory between warps, and the tile's total is carried to the next tile. If there are few long
+rows, or few columns that are not adjacent, blocks along the grid's y process a piece each, in three passes: the total
+of each piece, the scan of these totals, and the scan of each piece starting from the totals of earlier pieces. The
+order is always the same, so results are bitwise reproducible.
 
-Blocks that share columns read them once: a block takes a piece of some columns into shared memory, adds it up, and
-tells the others. What lies before it is made of the same parts in the same order, whoever is first, and with it the
-results' bits: of all units of `fan` times `fan` pieces before, of which the last piece of each tells what it and all
-before make; of the groups of `fan` pieces in its own unit, of which the last piece of each tells what the group makes;
-and of the pieces in its own group.
+Blocks that share columns read them once: a block loads a piece of some columns into shared memory, computes its total,
+and publishes it. The total of everything before a piece is always made of the same values in the same order,
+independent of the blocks' timing, so results are bitwise reproducible. It consists of the totals of:
+
+* all earlier units of `fan` times `fan` pieces: the last piece of a unit publishes the total of this and all earlier
+  units;
+* the earlier groups of `fan` pieces in the same unit: the last piece of a group publishes the group's total;
+* the earlier pieces in the same group.
 """
 
 from __future__ import annotations
@@ -41,8 +45,11 @@ from .spec import ScanSpec
 
 
 def placing(io: SimpleNamespace, sign: int, runs: int, is_full: bool) -> Callable[..., Any]:
-    """The device function (here, item, step, last, start, inner, number, steps) -> the operands' offsets at items item,
-    item + step, ..., counted from `start`: at the last one instead of those behind it, unless all are there."""
+    """Return the device function that computes the operands' offsets at items item, item + step, ...
+
+    Its arguments are (here, item, step, last, start, inner, number, steps). Items are counted from `start`. Unless all
+    exist (`is_full`), items after `last` are replaced by `last`.
+    """
     offsets, unravel = io.offsets, io.unravel
 
     def place(here, item, step, last, start, inner, number, steps):
@@ -63,8 +70,10 @@ def placing(io: SimpleNamespace, sign: int, runs: int, is_full: bool) -> Callabl
 
 
 def finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> Any:
-    """The device function (what lies ahead of each chain, the parts of all up to each lane, its numbers) -> results, or
-    the parts where they hold them."""
+    """Return the device function (ahead, parts, values) -> results, or the partial results if those are the results.
+
+    `ahead` is the total before each chain, `parts` are the totals up to each lane, `values` the lanes' elements.
+    """
     map_lanes, before = io.map_lanes, lanes.before
 
     def as_they_are(ahead, parts, values):
@@ -84,8 +93,10 @@ def finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> An
 
 
 def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
-    """The device function (carry, ins, here, first, count, inner, number, steps) -> (the results of the `count`
-    elements from `first` on, fewer than an access has; what they and all before make)."""
+    """Return the device function that scans the `count` elements from `first` on, fewer than an access has.
+
+    (carry, ins, here, first, count, inner, number, steps) -> (their results; the total of these and all earlier ones).
+    """
     offsets, unravel, width, inputs = io.offsets, io.unravel, spec.width, spec.inputs
     lanes = sweeping(io, (tuple(range(width)),))
     load = operands(tuple(TABLE[name] for name in spec.reads[:inputs]), width, width, spec.compute).load_some
@@ -104,11 +115,11 @@ def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
 
 
 def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
-    """The device function (cells, slot, thread, carry, ...) -> what lies before the next tile, given what lies before
-    this one, whose results it stores. The other arguments are named as in the kernel.
+    """Return the device function (cells, slot, thread, carry, ...) -> the total before the next tile.
 
-    `is_full` if all accesses are there, and aligned; else those up to `last` are, one for each thread: what is left is
-    little, and so is the code for it.
+    `carry` is the total before this tile, and the function stores this tile's results. The other arguments have the
+    kernel's names. If `is_full`, all accesses exist and are aligned. Otherwise those up to `last` exist, and each
+    thread handles one: little is left then, and the code stays small.
     """
     width, runs, sign = spec.width, spec.runs if is_full else 1, io.sign
     order = range(width)[::sign]
@@ -165,11 +176,11 @@ def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
 
 
 def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
-    """A row, or a piece of `piece` elements of one, for x threads; blockDim.y rows for a block.
+    """Return the kernel for contiguous rows: x threads scan a row, or a `piece` of it, and a block blockDim.y rows.
 
-    Accesses are of `width` elements, wherever a row starts; what lies before the first of them, and behind the last, is
-    taken element by element. Where `whole` is 0 the arrays are not aligned alike, and all is. Rows that share a block
-    have an access at least; `sure` elements of each are in whole accesses.
+    Accesses have `width` elements, wherever a row starts; elements before the first and after the last access are
+    processed one by one. If `whole` is 0, the arrays have different alignments and all elements are processed one by
+    one. Rows that share a block have at least one access; `sure` elements of each are in complete accesses.
     """
     width, runs, inputs, sign, reverse = spec.width, spec.runs, spec.inputs, io.sign, spec.reverse
     slots, group, rows = BUFFERS * runs * len(spec.parts), spec.near, spec.threads // spec.near
@@ -180,7 +191,7 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     load_carry, store_carry, nothing = io.load_carry, io.store_carry, start(1)
     cell = io.cell
     itemsize = TABLE[spec.reads[0]].itemsize
-    # Of several parts the last is the result, unless a formula makes it of them.
+    # With several partial results, the last is the result, unless `finish` computes it from them.
     results = len(spec.parts) - 1 if spec.formula.finish is None and spec.stage in ("whole", "last") else 0
     carries, stores = spec.stage == "last", spec.stage != "first"
 
@@ -201,10 +212,10 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         if carries and number > 0:
             at = offsets(here + unravel(0, inner) + (number - 1,), in_steps)
             carry = load_carry(ins[inputs:], (at[inputs:],), 0)
-        # Where accesses begin, and what lies behind them.
+        # Start and end of the aligned accesses.
         body = left
         if width > 1 and whole:
-            # The address in elements says how many are missing to the next access.
+            # The address in elements tells how many elements precede the next access boundary.
             at = offsets(here + unravel(left, inner) + (number,), in_steps)
             body = min(left + -(np.int64(ins[0]) // itemsize + at[0]) % width, right)
         behind = body + (right - body) // width * width
@@ -214,13 +225,14 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
             if count > 0:
                 found, carry = edge(carry, ins, here, ahead, count, inner, number, in_steps)
             if stores:
-                # All have read what is written: in place it would be read again.
+                # Wait until all threads have read: in place, these elements are about to be overwritten.
                 cuda.syncthreads()
                 if rank == 0 and inside and count > 0:
                     at = offsets(here + unravel(ahead, inner) + (number,), out_steps)
                     store_some(outs, at, sign, found[results:], count)
         begin, last = behind - width if reverse else body, behind - body - width
-        # Rows that share a block take as many tiles as the longest could, and as many full ones as all have.
+        # Rows that share a block run as many tiles as the longest could have, and as many full ones as all of them
+        # have.
         base, end, full, slot = 0, behind - body, behind - body, 0
         if rows > 1:
             end, full = columns, sure
@@ -256,7 +268,10 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
 
 
 def _column_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
-    """The device function (cells, slot, carry, ...) -> what lies before the next tile: as `_row_tile`, of columns."""
+    """Return the device function (cells, slot, carry, ...) -> the total before the next tile, for columns.
+
+    It is the counterpart of `_row_tile`.
+    """
     width, runs = spec.width, spec.runs if is_full else 1
     chains = tuple(tuple(run * width + j for run in range(runs)) for j in range(width))
     lanes = sweeping(io, chains)
@@ -294,10 +309,11 @@ def _column_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
 
 
 def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
-    """x accesses of neighbouring columns for a block of x times y threads; each takes `runs` elements of a column.
+    """Return the kernel for columns: a block of x times y threads scans x accesses of adjacent columns.
 
-    The last of the `outer` dimensions counts accesses; there are `positions` of them in all. A block has `piece` of all
-    `items` of its columns. Where `whole` is 0, arrays need not be aligned: elements are then moved one by one.
+    Each thread processes `runs` elements of a column at a time. The last of the `outer` dimensions counts accesses,
+    `positions` in total. A block processes `piece` of all `items` of its columns. If `whole` is 0, arrays need not be
+    aligned: elements are then moved one by one.
     """
     width, runs, inputs, stride = spec.width, spec.runs, spec.inputs, spec.near
     slots, threads = BUFFERS * width * len(spec.parts), spec.threads
@@ -347,13 +363,15 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
 
 
 def _kept(spec: ScanSpec) -> SimpleNamespace:
-    """The intrinsics that keep the kernel's inputs."""
+    """Return the intrinsics that keep the kernel's inputs in shared memory."""
     return keeping(spec.reads, spec.compute, spec.width, spec.threads)
 
 
 def _bringing(spec: ScanSpec, io: SimpleNamespace) -> Any:
-    """The device function (tile, count, thread, ins, here, item, inner, steps, whole): the `count` accesses from `item`
-    on are in shared memory."""
+    """Return the device function that copies `count` accesses, starting at `item`, to shared memory and waits for them.
+
+    Its arguments are (tile, count, thread, ins, here, item, inner, steps, whole).
+    """
     kept, offsets, unravel, is_aligned = _kept(spec), io.offsets, io.unravel, spec.width == 1
     bring, bring_loose, arrived = kept.bring, kept.bring_loose, kept.arrived
 
@@ -370,7 +388,7 @@ def _bringing(spec: ScanSpec, io: SimpleNamespace) -> Any:
 
 
 def _adding(spec: ScanSpec, io: SimpleNamespace) -> Any:
-    """The device function (tile, count, thread) -> the parts of the `count` accesses that a thread has kept."""
+    """Return the device function (tile, count, thread) -> the total of the `count` accesses that a thread keeps."""
     take, nothing, join = _kept(spec).take, io.start(spec.width), io.join
     first, function, merge = io.first, io.function, io.merge
 
@@ -384,13 +402,16 @@ def _adding(spec: ScanSpec, io: SimpleNamespace) -> Any:
 
 
 def _storing(spec: ScanSpec, io: SimpleNamespace, lanes: SimpleNamespace, put: Any) -> Any:
-    """The device function (tile, count, thread, ahead, outs, here, item, inner, steps): the results of the `count`
-    accesses from `item` on that a thread has kept, given what lies ahead of them, are `put` where they belong."""
+    """Return the device function that stores (with `put`) the results of the `count` accesses that a thread keeps.
+
+    Its arguments are (tile, count, thread, ahead, outs, here, item, inner, steps). The accesses start at `item`, and
+    `ahead` is the total before them.
+    """
     take, nothing, join, finish = _kept(spec).take, io.start(spec.width), io.join, finishing(io, lanes, spec)
     first, function, merge, offsets, unravel = io.first, io.function, io.merge, io.offsets, io.unravel
 
     def store(tile, count, thread, ahead, outs, here, item, inner, steps):
-        # A thread's own are added up by themselves: what lies ahead may be far larger than they are.
+        # A thread's own elements are summed separately, because the total before them may be much larger.
         own, before = nothing(), ahead
         for k in range(count):
             values = take(tile, k, thread)
@@ -404,16 +425,16 @@ def _storing(spec: ScanSpec, io: SimpleNamespace, lanes: SimpleNamespace, put: A
 
 
 def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
-    """x accesses of neighbouring columns for a block of x times y threads; each takes `runs` elements of a column.
+    """Return the kernel for columns that several blocks share; x times y threads scan x accesses of adjacent columns.
 
-    The last of the `outer` dimensions counts accesses; there are `positions` of them in all. A block has `piece` of all
-    `items` of its columns; `fan` is 2 to the `bits`. Where `whole` is 0, arrays need not be aligned: elements are then
-    moved one by one. The last of `outs` are words of `decoupled_look_back`: for each access a row of parts of each
-    piece, then of each group, then of each unit.
+    Each thread processes `runs` elements of a column. The last of the `outer` dimensions counts accesses, `positions`
+    in total. A block processes `piece` of all `items` of its columns; `fan` is 2 to the `bits`. If `whole` is 0, arrays
+    need not be aligned: elements are then moved one by one. The last of `outs` are words of `decoupled_look_back`: for
+    each access, rows of partial results of each piece, then of each group, then of each unit.
     """
     width, runs, stride, threads = spec.width, spec.runs, spec.near, spec.threads
     ranks = threads // stride
-    # One buffer, and in the simulator another one: a barrier lies between all uses.
+    # One buffer is enough (plus one in the simulator), as there is a barrier between all uses.
     slots = (BUFFERS - 1) * width * len(spec.parts)
     lanes = sweeping(io, tuple((lane,) for lane in range(width)))
     io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
@@ -432,7 +453,7 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         if thread == 0:
             begun[0] = take_ticket(words)
         cuda.syncthreads()
-        # Strips of columns begin their pieces of one number one after the other.
+        # All strips of columns start their pieces of one number before any starts the next.
         strips = -(-positions // stride)
         number = begun[0] // strips
         position = (begun[0] - number * strips) * stride + cuda.threadIdx.x
@@ -452,9 +473,9 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         group = number >> bits
         unit = group >> bits
         place, rest = number & last, group & last
-        # What each thread of a column looks at.
+        # Number of published results that each thread of a column reads.
         share = (last + ranks) // ranks
-        # The pieces before it in its group.
+        # The earlier pieces in its group.
         near, most = nothing(), place if inside else 0
         for k in range(rank * share, min(rank * share + share, most)):
             near = join(merge, near, look(words, number - place + k, positions, position))
@@ -462,7 +483,7 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         _, near = settle(cells, 0, thread, rank, near)
         if tells and place == last:
             tell(words, pieces + group, positions, position, join(merge, near, own))
-        # All units before, and the groups before it in its unit.
+        # All earlier units, and the earlier groups in its unit.
         far, most = nothing(), rest + 1 if inside else 0
         for k in range(rank * share, min(rank * share + share, most)):
             row = pieces + group - rest + k - 1
@@ -487,17 +508,17 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
 # ---------------------------------------------------------------- all
 
 _MAKERS = {f.__name__: f for f in (scan_rows, scan_columns, scan_chained)}
-#: Integers behind `outer` and `inner`.
+#: Number of integers after `outer` and `inner`.
 _SCALARS = 5
 
 
 def make(spec: ScanSpec) -> Kernel:
-    """See `kernel_code.make`."""
+    """Build the kernel, as `kernel_code.make` describes."""
     formula = spec.formula
     starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(formula.start, spec.parts, strict=True))
-    # What passes exchange is one number a row, or one of each of the columns next to each other.
+    # Passes exchange one value per row, or one for each of several adjacent columns.
     carried = runs_of(spec.parts, "", 1 if spec.algorithm == "scan_rows" else spec.width, 1)
-    # What the first pass has made is scanned as it is.
+    # The second pass scans the results of the first unchanged.
     compute = "" if spec.stage == "second" else spec.compute
     loads, one_load = (runs_of(spec.reads[: spec.inputs], compute, spec.width, runs) for runs in (spec.runs, 1))
     stores = one_store = carried
@@ -527,7 +548,7 @@ def make(spec: ScanSpec) -> Kernel:
 
 
 def parameters(spec: ScanSpec) -> Sequence[tuple[str, Any]]:
-    """See `kernel_code.parameters`."""
+    """Return the kernel's parameters, in the form of `kernel_code.parameters`."""
     integer, counts = "int64" if spec.wide else "int32", (len(spec.reads), len(spec.writes))
     return [
         *(("uint64", n) for n in counts),

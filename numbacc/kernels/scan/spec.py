@@ -1,11 +1,11 @@
-"""The scans that numbacc brings, as scalar formulas, and the description of the kernels that scan: see `specs`.
+"""The scans that numbacc provides, as scalar functions, and the spec of the kernels that scan.
 
-What the scans mean in NumPy is in `reference.scans`. The first parts that are merged lie before the second. Sums start
-with -0, which leaves a zero's sign as it is.
+`reference.scans` defines their meaning in NumPy. A merge's first argument holds the earlier elements. Sums start with
+-0, which preserves the sign of a zero.
 
-The gradient of y = cumprod(x) is dx[j] = Σ over i >= j of dy[i] times all x up to i but x[j]: what lies before j, times
-dy[j] + u[j + 1], where u[j] = x[j] (dy[j] + u[j + 1]) is a recurrence from the last element to the first. Nothing is
-divided by x, which may be 0.
+The gradient of y = cumprod(x) is dx[j] = Σ over i >= j of dy[i] times all x up to i except x[j]. This is the product of
+all x before j, times dy[j] + u[j + 1], where u[j] = x[j] (dy[j] + u[j + 1]) is a recurrence from the last element to
+the first. Nothing is divided by x, which may be 0.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ..reduce.functions import add, multiply, part
 
 
 def alone(before, x):
-    """(what all before make,)."""
+    """Return (before,), the total of all earlier elements."""
     return (before,)
 
 
 def affine(x, dy, before):
-    """(x, x dy): the function u -> x u + x dy."""
+    """Return (x, x dy), which represents the function u -> x u + x dy."""
     return x, x * dy
 
 
 def chained(a, b, c, d):
-    """u -> c (a u + b) + d."""
+    """Return the function u -> c (a u + b) + d, as (a c, b c + d)."""
     return a * c, b * c + d
 
 
 def gradient(a, b, x, dy, before):
-    """(before (dy + u),), where u is what the functions of all behind make of 0."""
+    """Return (before (dy + u),), where u is the value of all later functions at 0."""
     return (before * (dy + b),)
 
 
@@ -52,7 +52,7 @@ SCANS = {scan.name: scan for scan in _ALL}
 
 
 def named(name: str) -> Scan:
-    """The scan of a name, as pickles have it."""
+    """Return a scan by name, for unpickling."""
     return SCANS[name]
 
 
@@ -63,7 +63,7 @@ copyreg.pickle(Scan, attrgetter("origin"))
 
 # ---------------------------------------------------------------- kernels
 
-#: Threads of `scan_chained` that a multiprocessor has together: what they keep fills its shared memory.
+#: Threads of `scan_chained` that fit on a multiprocessor: their data fills its shared memory.
 CHAINED_THREADS = 768
 
 
@@ -86,22 +86,24 @@ class _ScanFields(NamedTuple):
 
 
 class ScanSpec(_ScanFields, Spec):
-    """All that decides the code of a kernel of `scan`.
+    """Everything that determines the code of a kernel of `scan`.
 
     Attributes:
         algorithm: "scan_rows", "scan_columns" or "scan_chained".
-        formula: what is merged, and what is made of it.
-        reads, writes: names of the inputs' and outputs' dtypes. Where `stage` is "last", the parts of the pieces before
+        formula: the scan: how elements are merged, and how results follow.
+        reads, writes: names of the inputs' and outputs' dtypes. If `stage` is "last", the totals of the earlier pieces
             follow the inputs.
-        parts: names of the parts' dtypes.
-        outer, inner: dimensions of the rows, and of what is scanned.
+        parts: names of the partial results' dtypes.
+        outer, inner: number of row dimensions, and of scanned dimensions.
         wide, compute: as in `KernelSpec`.
-        width: elements next to each other that are loaded or stored together.
-        runs: how many times so many a thread takes at once.
-        near, threads: threads of a block along x, of a row or of neighbouring columns; all its threads. Powers of two.
-        reverse: True where a row is scanned from its end; of columns the steps say so.
-        stage: "whole"; or of three passes "first", what each piece of a row makes; "second", the scan of these; "last",
-            the scan of each piece behind those before it. "chained" of `scan_chained`: its words follow the outputs.
+        width: consecutive elements that are loaded or stored together.
+        runs: number of such accesses that a thread processes at once.
+        near, threads: threads of a block along x, for a row or for adjacent columns; all threads of a block. Both are
+            powers of two.
+        reverse: True if a row is scanned from its end; for columns the strides express this.
+        stage: "whole"; if there are three passes: "first", the total of each piece of a row; "second", the scan of
+            these; "last", the scan of each piece starting from the earlier ones. "chained" for `scan_chained`, where
+            words follow the outputs.
     """
 
     __slots__ = ()
@@ -109,32 +111,32 @@ class ScanSpec(_ScanFields, Spec):
 
     @property
     def inputs(self) -> int:
-        """How many arrays are scanned."""
+        """Number of arrays that are scanned."""
         return len(self.reads) - (len(self.parts) if self.stage == "last" else 0)
 
     @property
     def outputs(self) -> int:
-        """How many arrays are results."""
+        """Number of arrays that are results."""
         return len(self.writes) - (self.stage == "chained")
 
     @property
     def is_dynamic(self) -> bool:
-        """True where each launch says how much shared memory it has."""
+        """True if each launch sets the size of its shared memory."""
         return self.stage == "chained"
 
     @property
     def access_bytes(self) -> int:
-        """Width of the widest load of what is scanned."""
+        """Width of the widest load of the scanned arrays."""
         return max(self.width * TABLE[name].itemsize for name in self.reads[: self.inputs])
 
     @property
     def needs_alignment(self) -> bool:
-        """True if the launch's last constant says whether the arrays are aligned as this kernel's accesses are."""
+        """True if the launch's last constant says whether the arrays are aligned to this kernel's accesses."""
         return self.width > 1
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
-        """As `specs.LAUNCH_BOUNDS`: as many threads of a multiprocessor, in blocks of so many."""
+        """As many threads per multiprocessor as `specs.LAUNCH_BOUNDS`, in blocks of `threads`."""
         if self.stage == "chained":
             return self.threads, max(CHAINED_THREADS // self.threads, 1)
         most, blocks = LAUNCH_BOUNDS
