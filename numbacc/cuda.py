@@ -95,14 +95,20 @@ _FOR_KERNELS = """
 activemask all_sync any_sync atomic ballot_sync blockDim blockIdx brev cbrt cg clz const eq_sync ffs fma grid gridDim
 gridsize laneid lanemask_lt libdevice local match_all_sync match_any_sync nanosleep popc selp shared shfl_down_sync
 shfl_sync shfl_up_sync shfl_xor_sync syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp threadIdx
-threadfence threadfence_block threadfence_system warpsize
+threadfence threadfence_block threadfence_system warpsize fp16 bf16 ldca ldcg ldcs ldlu ldcv stcg stcs stwb stwt
 """
+#: The elements of vectors: float32x4 and, as in CUDA C, float4.
+_ELEMENTS = {
+    "int8": "char", "int16": "short", "int32": "int", "int64": "longlong", "uint8": "uchar", "uint16": "ushort",
+    "uint32": "uint", "uint64": "ulonglong", "float32": "float", "float64": "double",
+}  # fmt: skip
+_VECTORS = [f"{name}{n}" for long, short in _ELEMENTS.items() for name in (f"{long}x", short) for n in range(1, 5)]
 _KINDS = """
 b1 bool_ boolean byte c16 c8 char complex128 complex64 double f4 f8 float32 float64 i1 i2 i4 i8 int16 int32 int64 int8
 int_ intc intp long_ longlong none short size_t ssize_t u1 u2 u4 u8 uchar uint uint16 uint32 uint64 uint8 uintc uintp
 ulong ulonglong ushort void
 """
-_NAMES, _TYPES = frozenset(_FOR_KERNELS.split()), frozenset(_KINDS.split())
+_NAMES, _TYPES = frozenset([*_FOR_KERNELS.split(), *_VECTORS]), frozenset(_KINDS.split())
 
 
 class Stub:

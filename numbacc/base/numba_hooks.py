@@ -106,6 +106,7 @@ _DISPATCHERS = {
     "MLIRDispatcher": ("configure", "forall", "specialize"),
     "_LaunchConfiguration": ("__call__",),
     "ForAll": ("__call__",),
+    "_ArgMarshaller": ("__call__",),
 }
 
 _AROUND: dict[str, Callable[[ModuleType], AbstractContextManager[None]]] = {

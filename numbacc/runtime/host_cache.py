@@ -85,6 +85,10 @@ class _Entry(CompileResultCacheImpl):  # type: ignore[misc]
         self._locator = _Locator(getattr(function, "kept_in", None) or folder())
         self._filename_base = function.__qualname__
 
+    def check_cachable(self, cres: Any) -> bool:
+        """Return whether code can be kept: not if it has the address of an array of more than a megabyte."""
+        return not (cres.library.has_dynamic_globals or any(not each.can_cache for each in cres.lifted))
+
 
 class Cache(FunctionCache):  # type: ignore[misc]
     """Numba's cache for one function. A faulty disk or a damaged entry only makes it compile the function again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiled_constructs import CASES
+from compiled_language import CASES
 from compiled_launch import three
 from numba import cuda
 

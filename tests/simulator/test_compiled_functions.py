@@ -115,6 +115,27 @@ def test_directions_of_rounding(letter, dtype):
             assert mode != "ru" or square >= abs(a)
 
 
+@pytest.mark.parametrize("name, dtype", (("fmaf", np.float32), ("fma", np.float64)))
+def test_directions_of_fused_products(name, dtype):
+    rng, count = np.random.default_rng(3), 120
+    x, y, z = ((rng.standard_normal(count) * 2.0 ** rng.integers(-30, 30, count)).astype(dtype) for _ in range(3))
+    z[:40] = -(x[:40] * y[:40])  # only the product's error is left
+    z[40:60] = np.nextafter(z[:20], dtype(1))
+    z[60:70] *= dtype(2.0**-100)
+    if dtype is np.float64:
+        x[70:80] *= 2.0**-520
+        y[70:80] *= 2.0**-500
+        z[70:80] *= 2.0**-1050
+    trios = [tuple(Fraction(float(v)) for v in trio) for trio in zip(x, y, z, strict=True)]
+    for mode, found in zip(MODES, called([f"libdevice.{name}_{m}" for m in MODES], x, y, z), strict=True):
+        assert list(found) == [directed(a * b + c, dtype, mode) for a, b, c in trios], mode
+    large, three = np.array([np.finfo(dtype).max] * 2), np.array([3, -3], dtype)
+    beyond = called([f"libdevice.{name}_{m}" for m in MODES], large, three, three)
+    most = float(np.finfo(dtype).max)
+    wanted = {"rn": [math.inf, -math.inf], "rd": [most, -math.inf], "ru": [math.inf, -most], "rz": [most, -most]}
+    assert {mode: list(map(float, found)) for mode, found in zip(MODES, beyond, strict=True)} == wanted
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_conversions(mode):
     rounded = {"rn": round, "rd": math.floor, "ru": math.ceil, "rz": math.trunc}[mode]
@@ -353,7 +374,7 @@ def test_each_name_of_libdevice_has_a_function():
     libdevice = needed("numba.cuda.libdevicefuncs", "library")
     known = {path.removeprefix("cuda.libdevice.") for path in FUNCTIONS if path.startswith("cuda.libdevice.")}
     missing = {name.removeprefix("__nv_") for name in libdevice.functions} - known
-    assert missing == {"fma_rd", "fma_ru", "fma_rz"}
+    assert not missing
 
 
 def test_each_function_compiles():

@@ -446,6 +446,26 @@ def test_the_interpreter_is_the_default_of_numbas_simulator(options):
     np.testing.assert_array_equal(numbacc.asnumpy(x), np.full(4, 3))
 
 
+class ArgMarshaller:
+    """A configuration of Numba's successor."""
+
+    def __init__(self, kernel, grid, block):
+        self._dispatcher, self._launch_stream = kernel, None
+        self._available_launch_config = {"grid": grid, "block": block, "sharedmem": None}
+
+
+@skip_if(SIMULATED, "not simulated")
+def test_configurations_of_numbas_successor_that_were_made_outside():
+    launched = []
+    call = launches._called_marshaller("numba_cuda_mlir.numba_cuda", lambda made, *args: launched.append(args))
+    x, made = np.zeros(4, np.float32), ArgMarshaller(add_one, (1, 1, 1), (4, 1, 1))
+    call(made, x)
+    assert len(launched) == 1 and not x.any()
+    with numbacc.simulate():
+        call(made, x)
+    assert len(launched) == 1 and x.tolist() == [1, 1, 1, 1]
+
+
 # ---------------------------------------------------------------- processes without a GPU
 
 WITHOUT_GPU = """

@@ -59,7 +59,7 @@ def kernels():
 
     @cuda.jit
     def shape_that_is_not_constant(x):
-        n = 5
+        n = x.size
         s = cuda.shared.array(n, float32)
         x[0] = s[0]
 

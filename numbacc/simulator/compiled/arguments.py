@@ -35,7 +35,7 @@ def _number(value: Any, kind: str) -> Any:
     if not isinstance(value, _NUMBERS) or isinstance(value, np.void):
         return value
     try:
-        return np.dtype(kind).type(value)
+        return np.asarray(value).astype(kind)[()]  # an integer beyond the type's range loses its upper bits
     except TypeError:  # not the name of a number's type
         return value
 

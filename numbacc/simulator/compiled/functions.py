@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic, overload, overload_method, register_jitable
 
 from . import half
 
@@ -275,6 +275,27 @@ def _product(a, b, mode):  # type: ignore[no-untyped-def]
             mode,
         )
     return _directed(r, _fused(a, b, -r), mode)
+
+
+@register_jitable
+def _fused_to(a, b, c, mode):  # type: ignore[no-untyped-def]
+    """Return a * b + c rounded once. Boldo and Muller, "Exact and approximated error of the FMA" (2011)."""
+    r = _fused(a, b, c)
+    if math.isinf(r) and math.isfinite(a) and math.isfinite(b) and math.isfinite(c):
+        return _directed(r, _beyond(r), mode)
+    if not math.isfinite(r):
+        return r
+    scale = 1.2676506002282294e30 if math.fabs(r) < 1e-260 and math.fabs(c) < 1e-200 else 1.0
+    a, c, near = a * scale, c * scale, r * scale
+    product = a * b
+    low = _fused(a, b, -product)
+    part = c + low
+    t = part - c
+    tail = (c - (part - t)) + (low - t)
+    total = product + part
+    t = total - product
+    rest = (product - (total - t)) + (part - t)
+    return _directed(r, ((total - near) + rest) + tail, mode)
 
 
 @register_jitable
@@ -636,7 +657,7 @@ def _rounded() -> Iterator[tuple[str, tuple[str, str, str]]]:
                 expression = f"_to_integer({_ROUND[end]}(float64(x)), {kind}({low}), {kind}({high}), {kind}({missing}))"
                 result = {(32, True): "i", (32, False): "U", (64, True): "l", (64, False): "L"}[bits, signed]
                 yield f"{source}2{target}_{end}", (result, letter, expression)
-    yield "fma_rn", ("d", "ddd", "_fused(x, y, z)")
+        yield f"fma_{end}", ("d", "ddd", f"_fused_to(x, y, z, {m})" if m else "_fused(x, y, z)")
 
 
 def _specifications() -> dict[str, tuple[str, str, str]]:
@@ -715,6 +736,12 @@ def _made(name: str) -> Any:
     space |= {f"_{n}": _library(n) for n in ("j0", "j1", "y0", "y1", "jn", "yn") if f"_{n}(" in expression}
     exec(compile(text, f"<cuda.libdevice.{name}>", "exec"), space)
     return register_jitable(space[inner])
+
+
+@overload_method(types.Integer, "bit_count")
+def _bit_count_of(x):  # type: ignore[no-untyped-def]
+    """int.bit_count, which numba-cuda has and Numba for the CPU has not."""
+    return lambda x: _popc(x)
 
 
 @overload(math.fmod)

@@ -31,6 +31,7 @@ from numba.core.extending import (
     typeof_impl,
     unbox,
 )
+from numba.core.imputils import lower_constant
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.np.numpy_support import as_dtype as _numba_as_dtype
@@ -134,6 +135,9 @@ class _Scalar:
     def __init__(self, kind: SmallFloat, bits: int):
         self.kind, self.bits = kind, bits
 
+    def __repr__(self) -> str:
+        return f"{self.kind.short}({self.bits:#06x})"
+
 
 _ARRAYS: dict[Any, Any] = {FLOAT16: _Float16Array, BFLOAT16: _BFloat16Array}
 
@@ -201,6 +205,11 @@ def _typeof_array(kind: SmallFloat) -> Callable[[Any, Any], Any]:
 
 for _kind, _class in _ARRAYS.items():
     typeof_impl.register(_class)(_typeof_array(_kind))
+
+
+@lower_constant(SmallFloat)
+def _constant(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    return _I16(value.bits)
 
 
 @unbox(SmallFloat)

@@ -33,6 +33,15 @@ def _public(thing: _Thing) -> _Thing:
     return thing
 
 
+@functools.cache
+def cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows
+        return os.cpu_count() or 1
+
+
 # ---------------------------------------------------------------- arrays
 
 
@@ -250,7 +259,7 @@ class Device:
     MAX_GRID_DIM_X, MAX_GRID_DIM_Y, MAX_GRID_DIM_Z = 2**31 - 1, 65_535, 65_535
     MAX_SHARED_MEMORY_PER_BLOCK = 49_152
     MAX_THREADS_PER_MULTI_PROCESSOR = 2048
-    MULTIPROCESSOR_COUNT = os.cpu_count() or 1
+    MULTIPROCESSOR_COUNT = cores()
     supports_float16 = supports_bfloat16 = True
     supports_fp8 = False
 

@@ -11,20 +11,23 @@ from numba.core import typed_passes
 from numba.core.compiler import run_frontend
 from numba.core.registry import cpu_target
 
-from .normalize import Normalize
-from .syntax import CONTEXT, EXCHANGE, called, expression, function, meets, statements
+from .normalize import BLOCK_VOTES, Normalize
+from .syntax import CONTEXT, EXCHANGE, RAISE, called, expression, function, meets, statements
 
 
 class _Alone(ast.NodeTransformer):
     """A kernel as one thread alone would run it: without barriers, and a shuffle gives the thread's own value."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
-        return ast.copy_location(ast.Pass(), node) if meets(node) else node
+        return ast.copy_location(ast.Pass(), node) if meets(node) or called(node.value) == RAISE else node
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         if called(node.value) == EXCHANGE:
             kind, *given = node.value.args  # type: ignore[attr-defined]
-            node.value = given[1] if kind.value.startswith("shfl") else _vote(kind.value, node)
+            if kind.value in BLOCK_VOTES:
+                node.value = expression("_nb_predicate(VALUE)", node.lineno, VALUE=given[0])
+            else:
+                node.value = given[1] if kind.value.startswith("shfl") else _vote(kind.value, node)
         return node
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import llvmlite
@@ -26,18 +27,18 @@ from numba.core.errors import NumbaError
 
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
-from . import half
+from . import arithmetic, half
 from .accesses import Accesses
 from .analysis import Facts
 from .checks import ERRORS, Checks, explain
+from .host import cores
 from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .meter import Meter
 from .normalize import Normalize, constants
-from .passes import Compiler
-from .phases import Masks, Phases
-from .source import Source
-from .syntax import SHAPE, assignment, expression, function, meets, named, returns, statements, walk
+from .phases import RAISED, Masks, Phases
+from .source import GIVEN, Source
+from .syntax import SHAPE, assignment, expression, function, meets, named, pruned, returns, statements, walk
 
 #: Launches of fewer threads than this run on the calling thread.
 _SMALL = 1 << 14
@@ -82,7 +83,7 @@ class Kernel:
         self._options: dict[str, Any] = {
             "nogil": True,
             "error_model": "numpy",
-            "pipeline_class": Compiler,
+            "pipeline_class": arithmetic.Compiler,
             "no_cfunc_wrapper": True,
         }
         self._options["fastmath"] = {"contract"} if contract else False
@@ -90,6 +91,9 @@ class Kernel:
         self._lock = threading.Lock()
         self._normal: Normalize | None = None
         self._body: list[ast.stmt] = []
+        self._typed = sorted(self.source.typed())
+        self._special = False
+        self._specials: dict[Any, Kernel] = {}
 
     def launch(
         self,
@@ -114,6 +118,9 @@ class Kernel:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
+        if not self._special and (self._typed or any(each is None for each in arguments)):
+            self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers, observe)
+            return
         axes = 3 if block[2] > 1 else 2 if block[1] > 1 else 1
         key = axes, *map(_fingerprint, arguments)
         arguments = tuple(map(half.argument, arguments))
@@ -131,7 +138,7 @@ class Kernel:
         elif self.checked:
             shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
-        workers = workers or _cores()
+        workers = workers or cores()
         if compiled.serial or workers == 1 or blocks == 1 or blocks * math.prod(block) < _SMALL:
             run = functools.partial(compiled.run, 0, blocks, *tail)
         else:
@@ -144,16 +151,35 @@ class Kernel:
         except IndexError:  # an empty array
             if not error[0]:
                 raise
+        if error[0] == RAISED:
+            raise raised(error, self._normalized().raised, block, grid)
         if error[0]:
             with self._lock:
                 checks = compiled.checks()
             if isinstance(checks, Accesses):
                 checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
+            names = [each.removeprefix(GIVEN) for each in names]
             found = explain(error, names, lines, self.source, block, grid)
             raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
+
+    def _specialized(self, arguments: tuple[Any, ...]) -> Kernel:
+        """Return the kernel for arguments that are None, or whose dtypes decide the types of shared or local arrays."""
+        given = dict(zip(self.source.parameters, arguments, strict=False))
+        dtypes = {n: getattr(given.get(n), "dtype", None) for n in self._typed}
+        missing = tuple(n for n, value in given.items() if value is None)
+        key = missing, tuple(dtypes.values())
+        with self._lock:
+            if key not in self._specials:
+                made = copy.copy(self)
+                made._lock, made._compiled, made._normal, made._special = threading.Lock(), {}, None, True
+                made.source = Source(self.source.function)
+                made.source.constants.update({n: SimpleNamespace(dtype=d) for n, d in dtypes.items()})
+                made.source.body = pruned(made.source.body, missing)
+                self._specials[key] = made
+            return self._specials[key]
 
     def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
         with self._lock:
@@ -173,7 +199,7 @@ class Kernel:
     def _function(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
         """Return the function of a tree. It has the line numbers of the kernel, so that errors name them."""
         # Numba imports the module of a cached function by name; a generated function has no module, so name this one.
-        names = {"_nb_np": np, **space, "__name__": __name__}
+        names = {**arithmetic.NAMES, "_nb_np": np, **space, "__name__": __name__}
         exec(compile(tree, source.file, "exec"), names)
         return names[name]
 
@@ -329,6 +355,31 @@ class Kernel:
         return statements(frame, line, AXES=axes, HEAD=head, START=start, BODY=body, END=end, STOP=stop)
 
 
+def raised(error: Any, exceptions: list[Any], block: tuple[int, ...], grid: tuple[int, ...]) -> KernelError:
+    """Return the error for an exception that a thread of a kernel raised: a KernelError, and of the exception's class.
+
+    Args:
+        error: the array of errors.
+        exceptions: as in `Normalize.raised`.
+    """
+    kind, given, file, line = exceptions[error[2]]
+    thread, at = (
+        (k % sizes[0], k // sizes[0] % sizes[1], k // (sizes[0] * sizes[1]))
+        for k, sizes in ((int(error[3]), block), (int(error[4]), grid))
+    )
+    said = ": " + ", ".join(map(str, given)) if given else ""
+    text = f"{os.path.basename(file)}:{line}: thread {thread} of block {at} raised {kind.__name__}{said}"
+    try:
+        names = {"__module__": kind.__module__, "__reduce__": KernelError.__reduce__}
+        both = type(kind.__name__, (KernelError, kind), names)
+        made: KernelError = both(text, file=file, line=line, thread=thread, block=at)
+        if str(made) == text:
+            return made
+    except TypeError:  # a class that cannot be mixed
+        pass
+    return KernelError(text, file=file, line=line, thread=thread, block=at)
+
+
 @functools.cache
 def _versions() -> str:
     """Return a digest of the simulator's own sources, of Python, Numba and NumPy."""
@@ -369,14 +420,6 @@ def _share(run: Callable[..., None], blocks: int, workers: int, tail: tuple[Any,
     finally:
         for each in others:
             each.result()
-
-
-@functools.cache
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS and Windows
-        return os.cpu_count() or 1
 
 
 @functools.cache

@@ -112,8 +112,10 @@ class Simulation:
         _entered.set(_entered.get()[:-1])
 
     def __repr__(self) -> str:
-        how = "checked" if self._options.checks() else "unchecked"
-        return f"kernels run on the CPU, {how}, on {self._options.workers or os.cpu_count()} cores"
+        from .host import cores
+
+        how, count = "checked" if self._options.checks() else "unchecked", self._options.workers or cores()
+        return f"kernels run on the CPU, {how}, on {count} core{'s' * (count != 1)}"
 
 
 def simulate(*, checked: bool | None = None, workers: int | None = None, contract: bool = True) -> Simulation:
@@ -393,6 +395,20 @@ def _called(package: str, own: Any) -> Any:
     return call
 
 
+def _called_marshaller(package: str, own: Any) -> Any:
+    """A configuration of Numba's successor, which keeps them for later launches."""
+
+    @wraps(own)
+    def call(made: Any, *args: Any) -> Any:
+        known = getattr(made, "_available_launch_config", None)
+        if entered() is None or known is None:
+            return own(made, *args)
+        rest = known["grid"], known["block"], made._launch_stream, known.get("sharedmem") or 0
+        return Configured(made._dispatcher, package, lambda: own, *rest)(*args)
+
+    return call
+
+
 def _called_for_all(package: str, own: Any) -> Any:
     @wraps(own)
     def call(made: Any, *args: Any) -> Any:
@@ -444,6 +460,7 @@ _REPLACED = {
     "forall": _forall,
     "_LaunchConfiguration": _called,
     "ForAll": _called_for_all,
+    "_ArgMarshaller": _called_marshaller,
     "compile": _compile,
     "compile_device": _compile,
     "disable_compile": _disable_compile,

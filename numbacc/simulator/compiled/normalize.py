@@ -26,6 +26,7 @@ from .syntax import (
     CONTEXT,
     EXCHANGE,
     GRID_BARRIER,
+    RAISE,
     WARP_BARRIER,
     assignment,
     called,
@@ -45,7 +46,9 @@ BLOCK_VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
 _MEETING = {*BLOCK_VOTES, "syncthreads", "syncwarp", "sync"}
 _INDICES = {"threadIdx": "t", "blockIdx": "b", "blockDim": "D", "gridDim": "G"}
 _IGNORED = ("threadfence", "threadfence_block", "threadfence_system", "nanosleep")
-
+#: Loads and stores that name a cache.
+_LOADS = {f"cuda.{name}" for name in ("ldca", "ldcg", "ldcs", "ldlu", "ldcv")}
+_STORES = {f"cuda.{name}" for name in ("stcg", "stcs", "stwb", "stwt")}
 
 _SIMPLE = (
     ast.Assign,
@@ -56,9 +59,12 @@ _SIMPLE = (
     ast.Break,
     ast.Continue,
     ast.Pass,
-    ast.Assert,
-    ast.Raise,
 )
+
+
+def element(array: ast.expr, index: ast.expr, context: ast.expr_context) -> ast.Subscript:
+    """Return `array[index]`."""
+    return ast.fix_missing_locations(ast.copy_location(ast.Subscript(array, index, context), array))
 
 
 class Normalize(ast.NodeTransformer):
@@ -69,6 +75,7 @@ class Normalize(ast.NodeTransformer):
         shared, local: shape and dtype of arrays by name; a shape with a zero is dynamic shared memory.
         pure: names of functions that read no memory.
         texts: the text of device functions, for the key of the disk cache.
+        raised: the exceptions that the kernel raises: the class, its arguments, the file and the line.
         grid: whether the kernel synchronizes the grid.
         inlines: whether all device functions are inlined, so that their accesses can be checked.
     """
@@ -86,6 +93,7 @@ class Normalize(ast.NodeTransformer):
         self.local: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         self.pure: set[str] = set()
         self.texts: list[str] = []
+        self.raised: list[tuple[type[Exception], tuple[Any, ...], str, int]] = []
         self.grid = False
         self.hoisted: list[ast.stmt] = []
         self.grids: set[str] = set()
@@ -120,6 +128,12 @@ class Normalize(ast.NodeTransformer):
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
         if isinstance(s, (ast.If, ast.While, ast.For)):
             return self.compound(s)
+        if isinstance(s, ast.Assert):
+            error = expression("AssertionError(MESSAGE)" if s.msg else "AssertionError()", s.lineno, MESSAGE=s.msg)
+            body: list[ast.stmt] = [ast.copy_location(ast.Raise(error), s)]
+            return self.block(statements("if not TEST:\n BODY", s.lineno, TEST=s.test, BODY=body))
+        if isinstance(s, ast.Raise):
+            return self.raising(s)
         if not isinstance(s, _SIMPLE):
             raise self.source.unsupported(s.lineno, f"`{ast.unparse(s).splitlines()[0][:60]}`")
         if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and isinstance(s.targets[0], ast.Name):
@@ -130,6 +144,9 @@ class Normalize(ast.NodeTransformer):
             if path == "cuda.cg.this_grid":
                 self.grids.add(s.targets[0].id)
                 return []
+        if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and self.source.path(s.value.func) in _STORES:
+            array, index, value = self.positional(s.value, "array", "i", "value")
+            s = ast.copy_location(ast.Assign([element(array, index, ast.Store())], value), s)
         if isinstance(s, ast.AnnAssign) and s.value is not None:
             s = ast.copy_location(ast.Assign([s.target], s.value), s)
         if isinstance(s, ast.AnnAssign) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)):
@@ -142,6 +159,23 @@ class Normalize(ast.NodeTransformer):
         if isinstance(s, ast.Assign) and isinstance(s.targets[0], (ast.Tuple, ast.List)):
             return self.unpacked(s, s.targets[0].elts, s.value)
         return [s]
+
+    def raising(self, s: ast.Raise) -> list[ast.stmt]:
+        """`raise`: the thread notes which exception it raises, and ends."""
+        call = s.exc.func if isinstance(s.exc, ast.Call) else s.exc
+        kind = self.source.value(call) if call is not None else None
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise self.source.unsupported(s.lineno, f"`{ast.unparse(s)[:60]}`", "raise an exception by its class")
+        given = tuple(self.source.value(a) for a in s.exc.args) if isinstance(s.exc, ast.Call) else ()
+        self.raised.append((kind, given, self.source.file, s.lineno))
+        return statements(f"{RAISE}({len(self.raised) - 1})\nreturn", s.lineno)
+
+    def positional(self, call: ast.Call, *names: str) -> list[ast.expr]:
+        """Return the arguments of a call of CUDA's function with these parameters."""
+        given = dict(zip(names, call.args, strict=False)) | {k.arg or "**": k.value for k in call.keywords}
+        if given.keys() != {*names} or len(call.args) > len(names):
+            raise self.source.unsupported(call.lineno, f"`{ast.unparse(call)}`", f"give it ({', '.join(names)})")
+        return [given[n] for n in names]
 
     def compound(self, s: ast.If | ast.While | ast.For) -> list[ast.stmt]:
         if isinstance(s, ast.For):
@@ -307,6 +341,11 @@ class Normalize(ast.NodeTransformer):
             return expression(made, line)
         if path == "cuda.const.array_like":
             return self.constant(node)
+        if path in _LOADS:
+            array, index = self.positional(node, "array", "i")
+            return self.visit(element(array, index, ast.Load()))
+        if path == "cuda.clz" and len(node.args) == 1 and self.source.is_index(node.args[0]):  # it has 32 bits
+            node.args = [expression("_nb_np.int32(INDEX)", line, INDEX=node.args[0])]
         arguments = [self.visit(a) for a in node.args]
         if path == "cuda.syncthreads" or path == "cuda.syncwarp":
             self.hoisted += statements(f"{BARRIER if name == 'syncthreads' else WARP_BARRIER}()", line)
@@ -364,7 +403,7 @@ class Normalize(ast.NodeTransformer):
 
     def constant(self, node: ast.Call) -> Any:
         """`cuda.const.array_like(array)`: the array as a constant."""
-        value = np.ascontiguousarray(self.source.value(node.args[0]))
+        value = np.asanyarray(self.source.value(node.args[0]), order="C")
         return expression(self.global_(value, "constant"), node.lineno)
 
     def atomic(self, name: str, arguments: list[ast.expr], node: ast.Call) -> Any:
@@ -411,7 +450,7 @@ class Normalize(ast.NodeTransformer):
     def must_inline(self, inner: Source, stack: list[Any]) -> bool:
         """Whether threads meet in a device function, or it has arrays of its block or thread."""
         for n in walk(inner.body):
-            if isinstance(n, ast.Attribute) and n.attr == "sync":
+            if isinstance(n, (ast.Assert, ast.Raise)) or (isinstance(n, ast.Attribute) and n.attr == "sync"):
                 return True
             path = inner.path(n) if isinstance(n, (ast.Attribute, ast.Name)) else ""
             last = path.split(".")[-1]
@@ -434,6 +473,7 @@ class Normalize(ast.NodeTransformer):
             normal = Normalize(inner, self.compile)
             normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts
             normal._inside = [*self._inside, inner.function]
+            normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
             body = normal.block(copy.deepcopy(inner.body))
             hide_trips(body, normal.space)
             used = named(body)
@@ -444,7 +484,6 @@ class Normalize(ast.NodeTransformer):
             # The name is unique, because the machine code of several kernels is linked together.
             name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
             tree.body[0].name = name  # type: ignore[attr-defined]
-            normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
             self.space.update({n: v for n, v in normal.space.items() if n.startswith("_nb_")})
             self.space[name] = self.compile(tree, name, normal.space, inner)
             self._devices[id(inner.function)] = (name, context)
@@ -471,6 +510,7 @@ class Normalize(ast.NodeTransformer):
         for each in walk(statements_):
             each.nb_file = inner.file  # type: ignore[attr-defined]
         source = _Inlined(inner)
+        source.names.update({local[n]: value for n, value in inner.constants.items()})
         for n in sorted(named(statements_) & inner.names.keys() - local.keys()):
             if n in self._locals or (n in self.space and self.space[n] is not inner.names[n]):
                 # The kernel has a variable or another global of this name.
@@ -510,7 +550,7 @@ class _Inlined(Source):
 
     def __init__(self, inner: Source):
         self.__dict__.update(inner.__dict__)
-        self.names = dict(inner.names)
+        self.names, self.constants = dict(inner.names), {}
 
 
 class _Rename(ast.NodeTransformer):

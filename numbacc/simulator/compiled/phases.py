@@ -23,6 +23,7 @@ from .syntax import (
     BLOCK,
     EXCHANGE,
     MEETINGS,
+    RAISE,
     SHAPE,
     THREAD,
     WARP_BARRIER,
@@ -36,8 +37,12 @@ from .syntax import (
     returns,
     statements,
     stored,
+    walk,
 )
 from .variables import Carried
+
+#: The kind of error, in the first element of the array of errors, that a thread raised itself.
+RAISED = 5
 
 
 class Checker(Protocol):
@@ -249,7 +254,8 @@ class Phases:
                 if not self.facts.uniform(value):
                     again.insert(0, assignment(name, copy.deepcopy(value)))
         body = [s for s in body if not self.repeated(s)] or [*self.make("pass")]
-        limit, few = (None, body) if first else self.limited(body)
+        raises = any(called(n) == RAISE for n in walk(body))
+        limit, few = (None, body) if first or raises else self.limited(body)
         loads: list[ast.stmt] = []
         stores: list[ast.stmt] = []
         before: list[ast.stmt] = []
@@ -281,12 +287,16 @@ class Phases:
         guards = [f"{m}[{self.slot}] == 0" for m in [*(["_nb_alive"] if self.returning else []), *masks.names]]
         guard = self.make(f"if {' or '.join(guards)}: continue") if guards else []
         inner = [*(first or []), *guard, *again, *loads, *body, *stores]
+        inner = [_Raise(self.make).visit(s) for s in inner] if raises else inner
         run = self.threads_one_by_one(inner) if clean else self.threads(inner, None if self.checker else limit)
         if clean:
             inner = copy.deepcopy([*(first or []), *guard, *again, *loads, *unchecked, *stores])
+            inner = [_Raise(self.make).visit(s) for s in inner] if raises else inner
             parts = {"CLEAN": self.threads(inner, limit), "CHECKED": run}
             run = [*clean[0], *self.make("if TEST:\n CLEAN\nelse:\n CHECKED", TEST=clean[1], **parts)]
         out = [*before, *run, *after]
+        if raises:
+            out += self.make("if _nb_error[0] != 0: return")
         if dies and self.returning:
             out += self.make(f"if _nb_living == 0: {self.out_of_here}")
         return out
@@ -671,6 +681,24 @@ class Phases:
             for n in ast.walk(node)
         )
         return ast.fix_missing_locations(_Whole(zero).visit(copy.deepcopy(node))) if grows else None
+
+
+class _Raise(ast.NodeTransformer):
+    """Note the first exception that a thread raises in the array of errors."""
+
+    def __init__(self, make: Any):
+        self.make = make
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if called(node.value) != RAISE:
+            return node
+        number = node.value.args[0].value  # type: ignore[attr-defined]
+        return self.make(
+            f"""
+            if _nb_error[0] == 0:
+                _nb_error[0], _nb_error[2], _nb_error[3], _nb_error[4] = {RAISED}, {number}, _nb_t, _nb_block
+            """
+        )
 
 
 class _Whole(ast.NodeTransformer):

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import os
 import re
 import textwrap
+from collections import Counter
+from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
 
 from ...errors import UnsupportedError
-from .syntax import PREFIX, named
+from . import half
+from .syntax import PREFIX, assignment, expression, named, stored, walk
 
 #: Names that a kernel may have imported from numba.cuda one by one.
 DIRECT = {
@@ -23,14 +28,30 @@ DIRECT = {
     "activemask", "lanemask_lt", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "all_sync",
     "any_sync", "eq_sync", "ballot_sync", "match_any_sync", "match_all_sync", "syncthreads_count", "syncthreads_and",
     "syncthreads_or", "threadfence", "threadfence_block", "threadfence_system", "fp16", "nanosleep", "cbrt",
+    "ldca", "ldcg", "ldcs", "ldlu", "ldcv", "stcg", "stcs", "stwb", "stwt",
 }  # fmt: skip
 
+#: Names of vector types.
+_VECTOR = re.compile("(u?int(8|16|32|64)|float(32|64))x[1-4]|(u?(char|short|int|long|longlong)|float|double)[1-4]")
+#: The prefix of a parameter whose name is a variable.
+GIVEN = f"{PREFIX}given_"
 #: The classes of dispatchers of device functions.
 _DISPATCHERS = ("CUDADispatcher", "Dispatcher", "FakeCUDAKernel", "DeviceFunction")
 
 
 def own(value: Any) -> Any:
-    """Return Numba's type for a type of numba.cuda's or numba_cuda_mlir's own copy; any other value unchanged."""
+    """Return a value of a kernel's global name as Numba for the CPU knows it.
+
+    A type of numba.cuda's or numba_cuda_mlir's own copy becomes Numba's. Numbers and arrays of float16 and bfloat16
+    become types of `half`.
+    """
+    if isinstance(value, (np.generic, np.ndarray)) or type(value).__module__ == "ml_dtypes":
+        return half.argument(value)
+    if isinstance(value, tuple) and not isinstance(value, type):
+        parts = [own(each) for each in value]
+        if all(a is b for a, b in zip(parts, value, strict=True)):
+            return value
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, (types.Type, type)):
         return value
     if any(base.__name__ == "Type" and ".types" in base.__module__ for base in type(value).__mro__):
@@ -64,7 +85,7 @@ class Source:
     Attributes:
         file: the file's path as Python knows it; for a notebook's cell the name that IPython gave it.
         names: globals and closure variables by name.
-        parameters: the names of the parameters.
+        parameters: the names of the parameters; of those that are assigned, with the prefix `GIVEN`.
         body: the statements, without the docstring.
     """
 
@@ -98,6 +119,53 @@ class Source:
             self.body = self.body[1:] or [ast.copy_location(ast.Pass(), self.body[0])]
         if wrong := sorted(n for n in (*named(self.body), *self.parameters) if n.startswith(PREFIX)):
             raise self.unsupported(self.line, f"the name {wrong[0]}", f"choose one that does not begin with {PREFIX}")
+        # Threads of a block share the parameters. A parameter that is assigned becomes a variable.
+        assigned = stored(self.body) & {*self.parameters}
+        self.body = [assignment(n, expression(GIVEN + n), self.body[0].lineno) for n in sorted(assigned)] + self.body
+        self.parameters = [GIVEN + n if n in assigned else n for n in self.parameters]
+
+    @functools.cached_property
+    def constants(self) -> dict[str, Any]:
+        """The variables that are assigned only once, in the function's outermost block, to constants: name -> value."""
+        counts = Counter(n.id for n in walk(self.body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        found: dict[str, Any] = {}
+        for s in self.body:
+            target = s.targets[0] if isinstance(s, ast.Assign) else None
+            if isinstance(target, ast.Name) and counts[target.id] == 1:
+                value = s.value  # type: ignore[attr-defined]
+                free = named(value)
+                if any(isinstance(n, ast.Call) for n in ast.walk(value)):
+                    continue
+                if free <= self.names.keys() | found.keys() and not free & (counts.keys() - found.keys()):
+                    with suppress(Exception):  # it is not constant
+                        made = eval(compile(ast.Expression(value), "<constant>", "eval"), {**self.names, **found})
+                        if isinstance(made, (int, float, tuple, np.generic)):
+                            found[target.id] = made
+        return found
+
+    def typed(self) -> set[str]:
+        """Return the parameters whose `x.dtype` decides the type of a shared or local array."""
+        arrays = ("cuda.shared.array", "cuda.local.array")
+        calls = [n for n in walk(self.body) if isinstance(n, ast.Call) and self.path(n.func) in arrays]
+        dtypes = [n.value for n in walk(calls) if isinstance(n, ast.Attribute) and n.attr == "dtype"]
+        return {n.id for n in dtypes if isinstance(n, ast.Name) and n.id in self.parameters}
+
+    def is_index(self, node: ast.expr) -> bool:
+        """Return whether an expression is a thread's or block's index, or a variable that is assigned one only."""
+        if isinstance(node, ast.Name) and node.id not in self.names:
+            values = []
+            for s in walk(self.body):
+                if isinstance(s, ast.Assign):
+                    for target in s.targets:
+                        pairs = [(target, s.value)]
+                        if isinstance(target, ast.Tuple) and isinstance(s.value, ast.Tuple):
+                            pairs = [*zip(target.elts, s.value.elts, strict=False)]
+                        values += [v for t, v in pairs if isinstance(t, ast.Name) and t.id == node.id]
+            stores = [n for n in walk(self.body) if isinstance(n, ast.Name) and n.id == node.id and n.id in stored(n)]
+            return len(values) == len(stores) == 1 and isinstance(values[0], ast.Attribute) and self.is_index(values[0])
+        path = self.path(node).split(".")
+        index = len(path) == 3 and path[1] in ("threadIdx", "blockIdx", "blockDim", "gridDim")
+        return index or path[1:] == ["laneid"]
 
     def place(self, line: int) -> str:
         """Return "file.py:line"."""
@@ -120,6 +188,8 @@ class Source:
         line = here[-1] if here else getattr(loc, "line", None) or self.line
         text = re.sub(r"^Failed in nopython mode pipeline .*\n", "", text)
         words = re.sub(r"\s+", " ", re.split(r"There are |During: |\n\s*File ", text)[0]).strip()
+        if told := re.search(r"TypingError: (cuda\..*)", text):  # by a function of the simulator
+            words = told[1]
         return UnsupportedError(
             f"{self.place(line)}: {self.name} cannot be compiled: {words[:400]}\nCorrect this line, or set "
             "NUMBA_ENABLE_CUDASIM=1 before Python starts to run the kernel in Numba's simulator"
@@ -137,13 +207,18 @@ class Source:
             return "cuda"
         if isinstance(path := getattr(value, "numbacc_path", None), str):
             return path
-        if isinstance(value, type(ast)) and value.__name__.split(".")[-1] in ("libdevice", "cg", "fp16"):
+        if isinstance(value, type(ast)) and value.__name__.split(".")[-1] in ("libdevice", "cg", "fp16", "bf16"):
             return f"cuda.{value.__name__.split('.')[-1]}"
         module = getattr(value, "__module__", "") or type(value).__module__
         if ".libdevice" in module:
             return f"cuda.libdevice.{value.__name__}"
+        if kind := re.search(r"cuda\..*(fp16|bf16)$", module):
+            path = f"cuda.{kind[1]}.{getattr(value, '__name__', '').lstrip('_')}"
+            return path if path in half.FUNCTIONS else ""
         named_so = node.id if node.id in DIRECT else getattr(value, "__name__", "")
-        return f"cuda.{named_so}" if "cuda" in module.split(".") and named_so in DIRECT else ""
+        if "cuda" not in module.split("."):
+            return ""
+        return f"cuda.{named_so}" if named_so in DIRECT or _VECTOR.fullmatch(named_so) else ""
 
     def _is_module(self, node: ast.Attribute) -> bool:
         """Return whether an expression is a module of CUDA's names, as `numba.cuda` after `import numba`."""
@@ -157,7 +232,7 @@ class Source:
             UnsupportedError: it is not constant.
         """
         try:
-            return own(eval(compile(ast.Expression(node), "<constant>", "eval"), dict(self.names)))
+            return own(eval(compile(ast.Expression(node), "<constant>", "eval"), {**self.names, **self.constants}))
         except Exception as error:
             raise self.unsupported(
                 node.lineno, f"`{ast.unparse(node)}`, which is not a constant ({type(error).__name__}: {error}),"

@@ -26,6 +26,8 @@ CONTEXT = (*THREAD, *BLOCK, *SHAPE)
 
 #: Calls that stand for a barrier of the grid, the block or the warp, and for an exchange between threads.
 GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE = "_nb_syncgrid", "_nb_syncthreads", "_nb_syncwarp", "_nb_exchange"
+#: The call that notes an exception.
+RAISE = "_nb_raise"
 MEETINGS = (GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE)
 
 
@@ -115,6 +117,54 @@ def jumps(nodes: Nodes) -> Iterator[ast.AST]:
             yield node
         elif not isinstance(node, (ast.For, ast.While, ast.expr)):
             yield from jumps(list(ast.iter_child_nodes(node)))
+
+
+class _Pruned(ast.NodeTransformer):
+    """Decide the tests `x is None` and `x is not None`, and keep the branches that run."""
+
+    def __init__(self, names: set[str]):
+        self.names = names
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        with_none = isinstance(node.comparators[-1], ast.Constant) and node.comparators[-1].value is None
+        mine = isinstance(node.left, ast.Name) and node.left.id in self.names
+        if with_none and mine and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            return ast.copy_location(ast.Constant(isinstance(node.ops[0], ast.Is)), node)
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not) and isinstance(node.operand, ast.Constant):
+            return ast.copy_location(ast.Constant(not node.operand.value), node)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        first = node.values[0]
+        if not isinstance(first, ast.Constant):
+            return node
+        if bool(first.value) != isinstance(node.op, ast.And):
+            return first  # it decides
+        rest = node.values[1:]
+        return rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(node.op, rest), node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        return (node.body if node.test.value else node.orelse) if isinstance(node.test, ast.Constant) else node
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.test, ast.Constant):
+            return node
+        return (node.body if node.test.value else node.orelse) or ast.copy_location(ast.Pass(), node)
+
+
+def pruned(body: list[ast.stmt], names: Iterable[str]) -> list[ast.stmt]:
+    """Return the statements of a function whose parameters of these names are None."""
+    tree = _Pruned({*names}).visit(ast.Module(copy.deepcopy(body), []))
+    kept: list[ast.stmt] = tree.body
+    return kept
 
 
 def returns(nodes: Nodes) -> bool:

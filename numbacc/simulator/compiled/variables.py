@@ -101,7 +101,10 @@ class Carried:
     def _whole(self, kind: types.Type, parts: Iterator[str]) -> str:
         """Return the expression of the variable, made of its numbers."""
         if isinstance(kind, types.BaseTuple):
-            return f"({', '.join(self._whole(inner, parts) for inner in kind)},)" if len(kind) else "()"
+            made = ", ".join(self._whole(inner, parts) for inner in kind)
+            if isinstance(kind, types.BaseNamedTuple):
+                return f"{self.rebuild_name(kind)}({made})"
+            return f"({made},)" if len(kind) else "()"
         if isinstance(kind, (types.Array, types.Record)):
             numbers = [next(parts) for _ in range(1 + 2 * getattr(kind, "ndim", 0))]
             return f"{self.rebuild_name(kind)}(({', '.join(numbers)},))"
@@ -119,6 +122,8 @@ class Carried:
         def look(kind: types.Type) -> None:
             for inner in kind if isinstance(kind, types.BaseTuple) else ():
                 look(inner)
+            if isinstance(kind, types.BaseNamedTuple):
+                found[self.rebuild_name(kind)] = kind.instance_class
             if isinstance(kind, (types.Array, types.Record)):
                 found[self.rebuild_name(kind)] = rebuilder(kind)
 
