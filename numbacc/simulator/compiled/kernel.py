@@ -158,7 +158,9 @@ class Kernel:
         return names[name]
 
     def _device(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
-        return njit(forceinline=True, **self._options)(self._function(tree, name, space, source))
+        return njit(forceinline=True, no_cpython_wrapper=True, **self._options)(
+            self._function(tree, name, space, source)
+        )
 
     def _normalized(self) -> Normalize:
         if self._normal is None:
