@@ -204,7 +204,9 @@ class Kernel:
         return names[name]
 
     def _device(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
-        return njit(forceinline=True, **self._options)(self._function(tree, name, space, source))
+        return njit(forceinline=True, no_cpython_wrapper=True, **self._options)(
+            self._function(tree, name, space, source)
+        )
 
     @property
     def _checks(self) -> type[Checks]:

@@ -17,7 +17,11 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+from .passes import Compiler
+
+#: Functions that only compiled code calls need no wrappers.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+OPTIONS["pipeline_class"] = Compiler
 
 #: Exchanges whose board holds truth values, as bytes.
 VOTES = ("ballot", "any", "all", "eq", "activemask")
