@@ -147,7 +147,7 @@ class JoinPlan(SeveralPlan):
             # An array that overlaps out could be overwritten before it is read.
             for array, own, name in zip(arrays, self.inputs, self.names, strict=True):
                 if overlap(_address(out), made, _address(array), own):
-                    raise LayoutError(f"out overlaps {name}: pass memory that shares nothing with it")
+                    raise LayoutError(f"out overlaps {name}: pass memory that does not overlap it")
         start = 0
         for plan, array, own, end in zip(self.plans, arrays, self.inputs, self._ends, strict=True):
             # Remove the new axis from the slice. A result of rank 0 stays a view, too.

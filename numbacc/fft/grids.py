@@ -160,4 +160,4 @@ def _check_out(array: Any, made: Layout, result: Any, wanted: Layout) -> None:
         raise read_only("out")
     starts = [a.ctypes.data if host else a._address for a in (array, result)]
     if overlap(starts[0], made, starts[1], found):
-        raise LayoutError("out overlaps x: pass memory that shares nothing with it")
+        raise LayoutError("out overlaps x: pass memory that does not overlap it")
