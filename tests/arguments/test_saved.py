@@ -243,7 +243,7 @@ def test_what_norms_refuse(place):
         refused(LayoutError, "out shares memory with x", run=lambda norm=norm: norm(x, out=x, return_saved=True))
     _, saved = ew.rms_norm(x, weight, return_saved=True)
     refused(OptionError, "weight is given", run=lambda: ew.rms_norm_backward(dy, saved, dy[0]))
-    refused(DTypeError, "this function needs", run=lambda: ew.layer_norm_backward(dy, saved))
+    refused(DTypeError, "pass the object that", run=lambda: ew.layer_norm_backward(dy, saved))
     refused(OptionError, "axis is given", run=lambda: ew.softmax_backward(dy, softmax_of(dy), axis=0))
     # Softmax keeps its result alone: x may be overwritten.
     y, saved = ew.softmax(x, out=x, return_saved=True)
@@ -292,7 +292,7 @@ def test_what_cross_entropy_refuses(place):
     refused(ArgumentsError, "target is missing", run=lambda: ew.cross_entropy_backward(1.0, x))
     refused(OptionError, "return_saved", run=lambda: ew.cross_entropy(x, target, return_saved=1))
     refused(OptionError, "return_stats", run=lambda: ew.cross_entropy(x, target, return_stats=1, return_saved=True))
-    refused(DTypeError, "this function needs", run=lambda: ew.softmax_backward(x, saved))
+    refused(DTypeError, "pass the object that", run=lambda: ew.softmax_backward(x, saved))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -629,7 +629,7 @@ def test_gathers_forget_nothing(place):
     refused(OptionError, "indices is given", run=lambda: ew.take_along_axis_backward(dy, saved, dy))
     refused(ArgumentsError, "indices is missing", run=lambda: ew.take_along_axis_backward(dy, dy))
     refused(OptionError, "return_saved=1", run=lambda: ew.take_along_axis(dy, chosen, return_saved=1))
-    refused(DTypeError, "this function needs", run=lambda: ew.cumsum_backward(dy, saved))
+    refused(DTypeError, "pass the object that", run=lambda: ew.cumsum_backward(dy, saved))
 
 
 # ---------------------------------------------------------------- custom kernels and reductions
