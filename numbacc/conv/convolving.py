@@ -198,9 +198,9 @@ def backward_data(
 
         dx[n, c, i] = alpha Σ_k Σ_(p, r) dy[n, k, p] w[k, c, r] + beta out,  over p stride + r dilation - padding = i
 
-    This is also the transposed convolution of dy. A saved object holds the options stride to alpha, and compute.
-    Without one, pass the same options as to `forward`. If you forget one and the shapes fit nevertheless, the gradient
-    is wrong and no error is raised.
+    This is also the transposed convolution of dy. A saved object holds the options stride to alpha, and compute. If
+    you do not use a saved object, pass the same options as to `forward`. If you forget one and the shapes fit
+    nevertheless, the gradient is wrong and no error is raised.
 
     Args:
         dy: array with the shape of the output; float32, float64, float16 or bfloat16.
@@ -265,9 +265,9 @@ def backward_filter(
 
         dw[k, c, r] = alpha Σ_n Σ_p dy[n, k, p] x[n, c, p stride + r dilation - padding] + beta out
 
-    With beta=1, gradients accumulate in `out`. A saved object holds the options stride to alpha, and compute. Without
-    one, pass the same options as to `forward`. If you forget one and the shapes fit nevertheless, the gradient is wrong
-    and no error is raised.
+    With beta=1, gradients accumulate in `out`. A saved object holds the options stride to alpha, and compute. If
+    you do not use a saved object, pass the same options as to `forward`. If you forget one and the shapes fit
+    nevertheless, the gradient is wrong and no error is raised.
 
     Args:
         x: the saved object of `forward(..., return_saved=True)`, as in `backward_filter(saved, dy)`. Or the input;

@@ -153,8 +153,8 @@ def irfft(
     precision, float16 for float16, else float64.
 
     Args:
-        n: number of points of the result; 2 (a's length - 1) if None. Of a, the first n//2 + 1 elements are used; a
-            shorter a is padded with zeros.
+        n: number of points of the result; 2 (a's length - 1) if None. The first n//2 + 1 elements of a are used;
+            a shorter a is padded with zeros.
 
     Returns:
         real array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is one;
@@ -178,8 +178,8 @@ def hfft(
     The result is float32 for single precision, float16 for float16, else float64.
 
     Args:
-        n: number of points of the spectrum; 2 (a's length - 1) if None. Of a, the first n//2 + 1 elements are used; a
-            shorter a is padded with zeros.
+        n: number of points of the spectrum; 2 (a's length - 1) if None. The first n//2 + 1 elements of a are used;
+            a shorter a is padded with zeros.
 
     Returns:
         real array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is one;
