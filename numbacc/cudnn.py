@@ -1,4 +1,4 @@
-"""cuDNN's answers for any GPU: whether it has a plan for a request, and which, without that GPU, or without any.
+"""Ask whether cuDNN has a plan for a request on a GPU, and which plan, on a machine without that GPU or any GPU.
 
 ```
 from numbacc import cudnn

@@ -90,7 +90,8 @@ def forward(
     Args:
         x: array of float32, float64, float16 or bfloat16, of rank 1 to 8, with any strides, and with even length along
             `axis`; or a pair (a, b) of arrays of equal shape and dtype.
-        kind: "glu", "reglu", "swiglu", "geglu" or "geglu_tanh".
+        kind: "glu", "reglu", "swiglu", "geglu" or "geglu_tanh", or a kind that `register` defined. The docstring of
+            `numbacc.gated` shows their formulas of g.
         axis: the axis that is split; ignored for a pair.
         gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, the order in which Liger and
             Hugging Face pack their weights.
@@ -143,7 +144,7 @@ def backward(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """Compute dx, the gradient of a loss with respect to x, given dy, its gradient with respect to y = forward(x).
+    """Compute the gradient of a loss with respect to x, given dy, its gradient with respect to y = forward(x).
 
     With (a, b) the halves of x, the halves of dx are da = dy * g(b) and db = dy * a * g'(b).
 
@@ -152,22 +153,24 @@ def backward(
     | glu | dy σ(b) | dy a σ(b)(1 - σ(b)) |
     | reglu | b > 0 ? dy b : 0 | b > 0 ? dy a : 0 |
     | swiglu | dy b σ(b) | dy a σ(b)(1 + b(1 - σ(b))) |
-    | geglu | dy b Φ(b) | dy a (Φ(b) + b φ(b)) |
+    | geglu | dy b Φ(b) | dy a (Φ(b) + b φ(b)), with the normal density φ |
     | geglu_tanh | by the product rule | by the product rule |
 
     Args:
         dy: array of y's shape, and x's dtype and device.
         x: the saved object of `forward(..., return_saved=True)`, as in `backward(dy, saved)`. It holds x, kind, axis
-            and gate. Or x itself, with
-        kind, axis, gate: the same as in `forward`. If one is forgotten, the gradient is wrong and nothing reports it.
+            and gate. Or x itself, or the pair (a, b).
+        kind, axis, gate: the same values as in `forward`, if no saved object is given. If you forget one, the gradient
+            is wrong and no error is raised.
         out: array for dx, of x's shape, dtype and device; for a pair x, a pair. It may be x itself, in place.
-        stream: as in `forward`.
 
     Returns:
         dx; for a pair x = (a, b), the pair (da, db); `out` if given.
 
     Raises:
-        the errors of `forward`; also ShapeError if dy does not have y's shape.
+        ShapeError: the rank, axis or length is unsupported, the halves are unequal, or dy does not have y's shape.
+        DTypeError: an array has an unsupported dtype or is not an array, or the dtypes differ.
+        OptionError: kind, gate or stream is unknown, or an argument differs from the saved one.
 
     Example:
         >>> y, saved = gated.forward(np.array([3.0, -2.0, 1.0, 2.0]), "reglu", return_saved=True)

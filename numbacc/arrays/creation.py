@@ -89,11 +89,15 @@ def array(obj: Any, dtype: Any = None, *, device: int | str | None = None, strea
     The result never shares obj's memory, so you can write to it.
 
     Args:
-        dtype: the result's dtype; an array on a GPU is converted there.
-        obj, device, stream: as in `asarray`.
+        obj: anything that NumPy accepts, or a GPU array of any library.
+        dtype: the result's dtype; obj's dtype if None. An array on a GPU is converted there.
+        device: a GPU's number or "cuda:0", or "cpu" for NumPy. None means the current GPU, or NumPy without one; an
+            array that is on a GPU stays there.
+        stream: the stream that the copy is queued on; the default stream if None.
 
     Raises:
-        DTypeError, DeviceError: as in `asarray`.
+        DTypeError: the dtype is unknown, or numbacc cannot make an array of obj.
+        DeviceError: the GPU does not exist or has too little memory, or obj is on another GPU.
 
     Example:
         >>> first = np.zeros(2)
@@ -218,7 +222,8 @@ def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, 
 
     Args:
         obj: array of any library.
-        dtype, device: as in `empty`, but by default obj's.
+        dtype: the result's dtype; by default obj's.
+        device: a GPU's number or "cuda:0", or "cpu"; by default obj's.
 
     Example:
         >>> x = numbacc.empty_like(np.ones((2, 3)), dtype="float16")
@@ -272,10 +277,12 @@ def full(
             NumPy: 300 and NaN do not fit int8. An array on a GPU must have the same dtype.
 
     Raises:
-        OptionError: a scalar does not fit the dtype; or as in `empty`.
-        ShapeError: the array does not broadcast to `shape`; or as in `empty`.
-        DTypeError: fill_value is not a number, or is complex while dtype is real; or as in `empty`.
-        DeviceError: the array is on another device; or as in `empty`.
+        OptionError: a scalar does not fit the dtype, or stream is not a stream.
+        ShapeError: fill_value does not broadcast to `shape`, a length is negative, or the array has more bytes than can
+            be addressed.
+        DTypeError: fill_value is not a number, or is complex while dtype is real; or the dtype is unknown.
+        DeviceError: fill_value is on another device; or the GPU does not exist, or has too little memory, even after
+            waiting for queued work and freeing its memory.
 
     Example:
         >>> numbacc.asnumpy(numbacc.full((2, 2), [1, 2], "int8"))

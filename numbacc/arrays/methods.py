@@ -161,7 +161,7 @@ class Methods:
         return own._seen(*views.diagonal(own._numbacc_layout, offset, axis1, axis2))
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-        """Return the sum of `diagonal`."""
+        """Return the sum of the elements on a diagonal of two axes; see `diagonal`."""
         return self.diagonal(offset, axis1, axis2).sum(-1, dtype, out)
 
     def take(self, indices: Any, axis: int | None = None, out: Any = None) -> Any:
@@ -198,7 +198,10 @@ def _add_reductions() -> None:
             return found(self)
 
         method.__name__ = name
-        method.__doc__ = f"Call `numbacc.elementwise.{name}`. {', '.join(order)} may be positional, in NumPy's order."
+        method.__doc__ = (
+            f"Return `numbacc.elementwise.{name}(x)` of this array x.\n\n"
+            f"The arguments {', '.join(order)} may be positional, in NumPy's order. Others are passed by keyword."
+        )
         setattr(Methods, name, method)
 
 

@@ -212,28 +212,31 @@ def backward(
         dq[i] = scale Σ_j dS[i, j] k[j]        dk[j] = scale Σ_i dS[i, j] q[i]        dbias = dS
 
     dk and dv are summed over the query heads that share a key head, and dbias over the scores that share an element of
-    the bias. seed and offset generate M again.
+    the bias. seed and offset generate M again. Without a saved object, pass the same options as to `forward`. If you
+    forget one, the gradients are wrong and no error is raised. Pages are not supported.
+
+    Sources: Vaswani et al. 2017 (arXiv:1706.03762); Dao et al. 2022 (arXiv:2205.14135).
 
     Args:
-        do: of o's shape and dtype.
+        do: array of o's shape and dtype: the gradient of the loss with respect to o.
         q: the saved object of `forward(..., return_saved=True)`, as in `backward(do, saved)`. It holds all arguments
             that follow, up to max_len_kv. Or the queries; then k, v, o and stats are required.
-        k, v: the same as in `forward`.
-        o, stats: the results of `forward(..., return_stats=True)`.
-        The others: the same as in `forward`. If you forget one, the gradients are wrong and nothing reports it.
-            Pages are not supported.
+        k, v: the same arrays as in `forward`, if no saved object is given.
+        o, stats: the results of `forward(..., return_stats=True)`, if no saved object is given.
         bias_grad: whether to also return the bias's gradient. cuDNN's kernel then needs memory that is quadratic in
             the sequence length: see deterministic.
-        deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs 2 batch
-            heads queries keys bytes, which `backward.plan(...).info.workspace_bytes` reports. If that exceeds
-            workspace_limit, heads are processed in slices; with dropout, the call raises UnsupportedError instead.
-        out: (dq, dk, dv), or (dq, dk, dv, dbias): where to write the results.
+        deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs
+            2 · batch · heads · queries · keys bytes, which `backward.plan(...).info.workspace_bytes` reports. If that
+            exceeds workspace_limit, heads are processed in slices; with dropout, the call raises UnsupportedError
+            instead.
+        out: (dq, dk, dv), or (dq, dk, dv, dbias): arrays to write the results to, with their shapes and dtypes.
 
     Returns:
         (dq, dk, dv), or (dq, dk, dv, dbias), each with the shape and dtype of the array that it belongs to.
 
     Raises:
-        ShapeError: as in `forward`; or do, o or stats does not have the shape that `forward` returns.
+        ShapeError: ranks, heads, lengths or widths do not fit; the bias does not broadcast; or do, o or stats does not
+            have the shape that `forward` returns.
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))

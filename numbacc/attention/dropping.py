@@ -49,10 +49,10 @@ def dropout_mask(
     """Return which weights dropout keeps in a call of `forward` with these arguments, and in its `backward`.
 
     The result takes memory for all scores. The mask depends on seed, offset and the position of a score, and on the
-    backend: cuDNN's fused kernels, the unfused path and NumPy each generate their own mask.
+    backend: cuDNN's fused kernels, the unfused path and NumPy each generate their own mask. Pass the arguments of that
+    call; the values in arrays do not matter.
 
     Args:
-        The others: as in `forward`; the values in arrays do not matter.
         out: where to write the result; it must not share memory with the other arrays.
 
     Returns:
@@ -60,7 +60,7 @@ def dropout_mask(
         the weight is 0 anyway and the result is arbitrary: fused kernels do not compute the mask there.
 
     Raises:
-        OptionError: as in `forward`; or dropout is 0.
+        OptionError: an option is invalid (see `forward`), or dropout is 0.
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))

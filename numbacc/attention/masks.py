@@ -43,7 +43,13 @@ class SlidingWindow:
 class CausalSlidingWindow(SlidingWindow):
     """A mask: query i sees the key at its own position and the `length` - 1 before it, 0 <= i - j < length.
 
-    Attributes and errors are the same as in `SlidingWindow`.
+    Attributes:
+        length: 1 or more; with 1, a query sees only the key at its own position.
+        bottom_right: whether the last query is aligned with the last key, as when the queries are the end of a longer
+            sequence; by default the first query is aligned with the first key.
+
+    Raises:
+        OptionError: length is not a positive integer; bottom_right is neither True nor False.
 
     Example:
         >>> q = np.ones((1, 1, 4, 8))

@@ -81,9 +81,8 @@ class AttentionPlan(Plan):
             arrays, extras = (arrays[0], *kept), {**own, **extras}
             seed, offset = extras.pop("seed"), extras.pop("offset")
         if (out is not None) != self.out_given:
-            raise LayoutError(
-                f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"
-            )
+            how = "with" if self.out_given else "without"
+            raise LayoutError(f"this plan of {self.op} was made {how} out: call it {how} out, too")
         if "offset" in self.names or not (offset is None or is_number(offset)):
             extras["offset"] = offset
         first = len(OPERANDS[self.problem.call.direction])

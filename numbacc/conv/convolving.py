@@ -134,7 +134,8 @@ def forward(
         y, in the order of `layout`, contiguous; `out` if given. With return_saved (y, saved).
 
     Raises:
-        ShapeError: as in `output_shape`; bias or out has the wrong shape.
+        ShapeError: a rank, a length, the channels or the groups do not fit (see `output_shape`), or bias or out has the
+            wrong shape.
         DTypeError: a dtype is not supported, or the dtypes differ.
         OptionError: an option has an invalid value, or does not support this dtype.
         LayoutError: out shares memory with an argument, or its elements share memory.
@@ -197,23 +198,24 @@ def backward_data(
 
         dx[n, c, i] = alpha Σ_k Σ_(p, r) dy[n, k, p] w[k, c, r] + beta out,  over p stride + r dilation - padding = i
 
-    This is also the transposed convolution of dy.
+    This is also the transposed convolution of dy. A saved object holds the options stride to alpha, and compute. If
+    you do not use a saved object, pass the same options as to `forward`. If you forget one and the shapes fit
+    nevertheless, the gradient is wrong and no error is raised.
 
     Args:
-        dy: array with the shape of the output; floats as in `forward`.
-        w: the saved object of `forward(..., return_saved=True)`, as in `backward_data(dy, saved)`. Or the kernels; then
-            x_shape is required.
+        dy: array with the shape of the output; float32, float64, float16 or bfloat16.
+        w: the saved object of `forward(..., return_saved=True)`, as in `backward_data(dy, saved)`. Or the kernels, of
+            dy's dtype; then x_shape is required.
         x_shape: the shape of x. If stride is not 1, the shapes of dy and w do not determine it.
-        The others: the same as in `forward`; a saved object holds stride to alpha, and compute. If you forget one and
-            the shapes fit nevertheless, the gradient is wrong and nothing reports it.
 
     Returns:
         dx, with the shape x_shape, contiguous; `out` if given.
 
     Raises:
-        ShapeError: as in `output_shape`; or dy does not have the shape of the output.
+        ShapeError: a rank, a length, the channels or the groups do not fit (see `output_shape`), or dy does not have
+            the shape of the output.
         ArgumentsError: neither saved nor x_shape is given.
-        DTypeError: as in `forward`; gradients do not support int8.
+        DTypeError: a dtype is not supported, or the dtypes differ; gradients do not support int8.
 
     Example:
         >>> x, w = np.ones((1, 1, 5)), np.array([[[1.0, 0.0, -1.0]]])
@@ -263,20 +265,24 @@ def backward_filter(
 
         dw[k, c, r] = alpha Σ_n Σ_p dy[n, k, p] x[n, c, p stride + r dilation - padding] + beta out
 
+    With beta=1, gradients accumulate in `out`. A saved object holds the options stride to alpha, and compute. If
+    you do not use a saved object, pass the same options as to `forward`. If you forget one and the shapes fit
+    nevertheless, the gradient is wrong and no error is raised.
+
     Args:
-        x: the saved object of `forward(..., return_saved=True)`, as in `backward_filter(saved, dy)`. Or the input,
-            floats as in `forward`.
-        dy: array with the shape of the output.
-        w_shape: the shape of w, which a saved object holds.
-        The others: as in `backward_data`. Gradients accumulate in out with beta=1.
+        x: the saved object of `forward(..., return_saved=True)`, as in `backward_filter(saved, dy)`. Or the input;
+            float32, float64, float16 or bfloat16.
+        dy: array with the shape of the output, of x's dtype.
+        w_shape: the shape of w; a saved object holds it.
 
     Returns:
         dw, with the shape w_shape, contiguous; `out` if given.
 
     Raises:
-        ShapeError: as in `output_shape`; or dy does not have the shape of the output.
+        ShapeError: a rank, a length, the channels or the groups do not fit (see `output_shape`), or dy does not have
+            the shape of the output.
         ArgumentsError: neither saved nor w_shape is given.
-        DTypeError: as in `forward`; gradients do not support int8.
+        DTypeError: a dtype is not supported, or the dtypes differ; gradients do not support int8.
 
     Example:
         >>> x = np.arange(5.0).reshape(1, 1, 5)

@@ -168,7 +168,6 @@ def output_shape(
         ShapeError: wrong ranks; lengths of 0; channels that differ from those of w, or cannot be divided into groups; a
             kernel that is larger than the padded input; a result that is too large.
         OptionError: an unknown layout or padding; numbers that are out of range, or not one for each spatial dimension.
-            dimensions.
 
     Example:
         >>> conv.output_shape((8, 3, 224, 224), (64, 3, 7, 7), stride=2, padding=3)

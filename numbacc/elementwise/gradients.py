@@ -182,7 +182,10 @@ Returns:
     {returned}
 
 Raises:
-    the same errors as `{name}`.
+    ShapeError: the shapes do not broadcast, dy does not have the shape of the result, or out has the wrong shape.
+    DTypeError: dy is not an array, no argument is an array of floats, or `{name}` does not support a dtype.
+{raises}    LayoutError: out overlaps an argument partly, or is read-only.
+    DeviceError: the arrays are on different devices.
 
 Example:
 {example}
@@ -219,6 +222,7 @@ def _text(name: str, entry: Entry) -> str:
         told=told,
         out=_OUTS if is_tuple else _OUT,
         returned=_RETURNED_TUPLE if is_tuple else _RETURNED.format(x=by[0]),
+        raises="    OptionError: an argument differs from the saved one.\n" if options else "",
         stream=docstrings.entry("stream", docstrings.COMMON["stream"]),
         example=_example(name, entry),
     )

@@ -177,15 +177,19 @@ def take_along_axis(
         axis: the axis to index.
         return_saved: whether to return a second object for `take_along_axis_backward(dy, saved)`. It holds x's shape,
             the indices and axis. Do not change the indices before that call.
-        out, stream: the same as in `take`.
+        out: array that receives the result. It has the result's shape and x's dtype and device. It must not share
+            memory with x or the indices.
 
     Returns:
-        an array with the shape of `indices`, broadcast with x along the other axes. Indices beyond the axis give the
-        same as in `take`. With return_saved, (y, saved).
+        an array with the shape of `indices`, broadcast with x along the other axes. Indices beyond the axis give
+        NaN, or 0 if the dtype has no NaN. With return_saved, (y, saved).
 
     Raises:
-        the same errors as `take`, and the following.
-        ShapeError: the ranks differ, or the shapes do not broadcast.
+        DTypeError: the indices are not integers, or x is float8.
+        ShapeError: the ranks differ, the shapes do not broadcast, the axis is wrong or has no elements, or out has the
+            wrong shape.
+        LayoutError: out overlaps an argument, or is read-only.
+        DeviceError: the arrays are on different devices.
         OptionError: return_saved is invalid.
 
     Example:
@@ -270,14 +274,17 @@ def take_along_axis_backward(
             nothing.
         axis: the same as in `take_along_axis`, if no saved object is given. If you forget it, the gradient can be wrong
             and no error is raised.
-        out, stream: the same as in `take_backward`.
+        out: array that receives the result. It has x's shape and dy's dtype and device. It must not share memory with
+            dy or the indices.
 
     Returns:
-        dx, as `take_backward` returns it. If x was broadcast, dx is summed to its shape.
+        dx, with x's shape in C order, and 0 where no index points: a device array if dy is one, a NumPy array if dy is
+        one; `out` if given. If x was broadcast, dx is summed to its shape.
 
     Raises:
-        the same errors as `take_backward`, and the following.
-        ShapeError: the ranks differ, or the shapes do not broadcast.
+        ShapeError: the ranks differ, the shapes do not broadcast, the axis is wrong or has no elements, or dy or out
+            has the wrong shape.
+        DTypeError: a dtype is not named above, dtypes differ, or the indices are not integers.
         OptionError: an argument differs from the saved one.
         ArgumentsError: neither a saved object nor indices are given.
 

@@ -79,13 +79,17 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any 
     Args:
         arrays: arrays with one shape of up to 7 dimensions and any strides, on one device.
         axis: the position of the new axis in the result.
-        out, stream: the same as in `concatenate`.
+        out: array that receives the result. It has the result's shape and device, and its dtype or one of a wider kind.
+            It must not overlap the arrays.
 
     Returns:
-        a new array, as in `concatenate`.
+        a new C-contiguous array; `out` if given.
 
     Raises:
-        the same errors as `concatenate`.
+        ShapeError: there are no arrays, their shapes differ, or the axis is wrong.
+        DTypeError: the dtypes do not promote.
+        DeviceError: the arrays are on different devices.
+        LayoutError: out overlaps an array, or is read-only.
 
     Example:
         >>> elementwise.stack([np.array([1, 2]), np.array([3, 4])], axis=1)
@@ -147,7 +151,7 @@ class JoinPlan(SeveralPlan):
             # An array that overlaps out could be overwritten before it is read.
             for array, own, name in zip(arrays, self.inputs, self.names, strict=True):
                 if overlap(_address(out), made, _address(array), own):
-                    raise LayoutError(f"out overlaps {name}: pass memory that shares nothing with it")
+                    raise LayoutError(f"out overlaps {name}: pass memory that does not overlap it")
         start = 0
         for plan, array, own, end in zip(self.plans, arrays, self.inputs, self._ends, strict=True):
             # Remove the new axis from the slice. A result of rank 0 stays a view, too.

@@ -167,9 +167,10 @@ def cross_entropy_backward(
         dx, an array with x's shape and dtype; `out` if given.
 
     Raises:
-        the same errors as `cross_entropy`, and the following.
-        ShapeError, DTypeError: dy or stats does not fit.
-        OptionError: an argument differs from the saved one.
+        ShapeError: the rank or the axis is wrong, or the shape of target, dy or stats.
+        DTypeError: x does not hold floats, target does not hold integers, or the dtype of dy or stats does not fit.
+        IndexRangeError: NumPy arrays only: a target is out of range and not ignored.
+        OptionError: an option is invalid, or an argument differs from the saved one.
         LayoutError: out overlaps an argument, or is read-only.
 
     Example:

@@ -208,6 +208,8 @@ def rms_norm(
 ) -> Array:
     """Normalize by the root mean square along the last axis: x w / √(mean of x² + eps), RMSNorm.
 
+    Source: Zhang and Sennrich 2019 (arXiv:1910.07467).
+
     Args:
         x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
         weight: w, an array of any of these dtypes with the last axis's length; None for 1.
@@ -244,9 +246,12 @@ def layer_norm(
 ) -> Array:
     """Normalize by mean and variance along the last axis: (x - mean) w / √(variance + eps) + b, LayerNorm.
 
+    Source: Ba, Kiros and Hinton 2016 (arXiv:1607.06450).
+
     Args:
         x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
         bias: b, an array like weight; None for 0.
+        eps: a number that is added to the variance, so that its root is not 0.
         return_saved: whether to return a second object for `layer_norm_backward(dy, saved)`. It holds x, weight, eps
             and whether there is a bias. Do not change x and weight before that call.
 
@@ -271,6 +276,8 @@ def rms_norm_backward(
     dy: Any, x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None, stream: Any = None
 ) -> Array | tuple[Array, ...]:
     """Return the gradients of rms_norm(x, weight) with respect to x and weight, multiplied by dy.
+
+    Source: Zhang and Sennrich 2019 (arXiv:1910.07467).
 
     Args:
         dy: array with x's shape, dtype and device.
@@ -301,6 +308,8 @@ def layer_norm_backward(
     dy: Any, x: Any, weight: Any = None, *, bias: bool = False, eps: float = 1e-5, out: Any = None, stream: Any = None
 ) -> Array | tuple[Array, ...]:
     """Return the gradients of layer_norm(x, weight, bias) with respect to all three, multiplied by dy.
+
+    Source: Ba, Kiros and Hinton 2016 (arXiv:1607.06450).
 
     Args:
         dy: array with x's shape, dtype and device.

@@ -306,10 +306,8 @@ class ElementwisePlan(WithNumbers, MapPlan):
         """
         handle = handle_of(stream)
         if (out is not None, where is not None) != (self.out_given, self.masked):
-            raise LayoutError(
-                f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out and "
-                f"{'with' if self.masked else 'without'} where, and must be called so"
-            )
+            how = f"{'with' if self.out_given else 'without'} out and {'with' if self.masked else 'without'} where"
+            raise LayoutError(f"this plan of {self.op} was made {how}: call it in the same way")
         arrays, scalars = self._split(arguments)
         outs = outs_of(without_none(out, self._lacks), handle)
         if where is not None:

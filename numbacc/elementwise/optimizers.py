@@ -203,6 +203,7 @@ class StepPlan(NotCopied):
 
     Attributes:
         used, cache, library_bytes: the same as in every plan.
+
     Example:
         >>> p, g, m, v = ([np.ones(3)] for _ in range(4))
         >>> elementwise.adamw_step.plan(p, [np.ones(3)], [np.zeros(3)], [np.zeros(3)], 1).info.backend

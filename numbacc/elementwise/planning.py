@@ -359,9 +359,8 @@ class SeveralPlan(NotCopied):
         """Return the results for arrays that may have other layouts or come from other libraries."""
         handle = handle_of(stream)
         if (out is not None) != self.out_given:
-            raise LayoutError(
-                f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"
-            )
+            how = "with" if self.out_given else "without"
+            raise LayoutError(f"this plan of {self.op} was made {how} out: call it {how} out, too")
         if len(arrays) != len(self.inputs):
             raise LayoutError(
                 f"this plan of {self.op} was made for {', '.join(self.names)}; it was called with {len(arrays)} arrays"

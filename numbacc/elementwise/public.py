@@ -241,9 +241,9 @@ def _example(row: Row, options: Mapping[str, Any]) -> str:
     return f"elementwise.{row.name}.plan({dy}{arguments})"
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], word: str = "and") -> str:
     """Return names as a sentence lists them: "x", "x and y", "x, y and z"."""
-    return " and ".join([each for each in (", ".join(names[:-1]), names[-1]) if each])
+    return f" {word} ".join([each for each in (", ".join(names[:-1]), names[-1]) if each])
 
 
 #: Argument or error -> its lines in the docstrings of all functions.
@@ -281,8 +281,8 @@ def _text(name: str, entry: Entry) -> str:
         kinds |= {"b", "u", "i"}  # integers and bool are converted to floats first
     unsupported = [words for kind, words in KINDS.items() if kind not in kinds]
     no_array = "no argument is an array." if len(arrays) > 1 else "x is not an array."
-    reason = f"the function does not support {' or '.join(unsupported)}, or {no_array}" if unsupported else no_array
-    errors = {**errors, "DTypeError": f"    DTypeError: {reason}"}
+    reason = f"the function does not support {listed(unsupported, 'or')}; or {no_array}" if unsupported else no_array
+    errors = {**errors, "DTypeError": docstrings.entry("DTypeError", reason)}
     what, _, more = entry.says.partition(". ")
     arguments, printed = entry.function.example
     return _DOC.format(

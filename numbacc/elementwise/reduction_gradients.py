@@ -231,7 +231,7 @@ def _text(name: str, option: str) -> str:
     x, printed = gradient.example
     told = f"axis, {option}, keepdims" if option else "axis, keepdims"
     array = "array of floats (16 bits or wider) with rank 0 to 8 and any strides"
-    operands = f"    x: {array}.\n    {told}: the same as in `{name}`.\n"
+    operands = f"    x: {array}.\n    {told}: the same values as in `{name}`.\n"
     example = f"    >>> elementwise.{name}_backward(np.array(1.0), np.array({x}))\n"
     if name in _SAVING:
         danger = f" If you forget {option},\n        the gradient is wrong and no error is raised." if option else ""
@@ -252,8 +252,11 @@ def _text(name: str, option: str) -> str:
         "    out: array that receives the result. It has x's shape, dtype and device, and may be x.\n\n"
         "Returns:\n    dx, an array with x's shape and dtype; `out` if given. 16-bit floats are computed in float32\n"
         "    and rounded once.\n\n"
-        f"Raises:\n    DTypeError: x holds integers or complex numbers.\n    ShapeError: dy has the wrong shape.\n"
-        f"    The other errors are the same as in `{name}`.\n\n"
+        "Raises:\n    DTypeError: x is not an array, or holds integers or complex numbers.\n"
+        "    ShapeError: the rank or the axis is wrong, or dy or out has the wrong shape.\n"
+        "    OptionError: an option is invalid, or differs from the saved one.\n"
+        "    LayoutError: out is read-only, overlaps an argument partly, or has elements that share memory.\n"
+        "    DeviceError: the arrays are on different devices.\n\n"
         f"Example:\n{example}    {printed}\n"
     )
 

@@ -202,13 +202,13 @@ class Own:
             DTypeError, OptionError: the object was saved by another function. OptionError: an argument differs.
         """
         if saved.maker is None:
-            raise DTypeError(f"saved is what {saved.op} returned; {self.__name__}.backward needs {self._needed()}")
+            raise DTypeError(f"saved comes from {saved.op}; {self.__name__}.backward needs {self._needed()}")
         maker, gradient = saved.maker
         if maker is not self:
             other = maker.__name__
             if other == self.__name__:
-                other = f"another {other}, or one from before its definition ran again,"
-            raise OptionError(f"saved is what {other} returned; {self.__name__}.backward needs {self._needed()}")
+                other = f"another {other}, or from {other} before its definition ran again"
+            raise OptionError(f"saved comes from {other}; {self.__name__}.backward needs {self._needed()}")
         try:
             bound = self._signature.bind_partial(saved, *arguments, **options).arguments
         except TypeError as error:
@@ -219,7 +219,7 @@ class Own:
         return tuple([kept[name] for name in self._signature.parameters]), gradient
 
     def _needed(self) -> str:
-        return f"what {self.__name__}(..., return_saved=True) returned"
+        return f"the object that {self.__name__}(..., return_saved=True) returned"
 
     # ------------------------------------------------------------ the compiled functions
 

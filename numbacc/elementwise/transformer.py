@@ -109,8 +109,11 @@ def bias_activation_backward(
         (dx, dbias), like x and the bias. dbias is the sum of the rounded dx along all other axes.
 
     Raises:
-        the same errors as `bias_activation`, and the following.
-        ShapeError: dy has the wrong shape, or `out` is not a pair.
+        OptionError: the activation is unknown, or an argument differs from the saved one.
+        ShapeError: the axis, or the shape of dy or the bias is wrong, or `out` is not a pair.
+        DTypeError: a dtype is not supported, or an argument is not an array.
+        LayoutError: out overlaps an argument partly, or is read-only.
+        DeviceError: the arrays are on different devices.
 
     Example:
         >>> x, bias = np.array([[1.0, -3.0], [2.0, 4.0]]), np.array([0.5, 1.0])
@@ -184,7 +187,11 @@ def residual_activation_backward(
         out: array that receives the result, like x. It may be dy itself (in place).
 
     Raises:
-        the same errors as `residual_activation`.
+        OptionError: the activation is unknown, or an argument differs from the saved one.
+        ShapeError: the shapes do not fit.
+        DTypeError: a dtype is not supported, or an argument is not an array.
+        LayoutError: out overlaps an argument partly, or is read-only.
+        DeviceError: the arrays are on different devices.
 
     Example:
         >>> y, saved = elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), return_saved=True)
@@ -387,7 +394,17 @@ def rope_backward(
         cos: the object saved by `rope(..., return_saved=True)`. It holds cos, sin and interleaved. Or cos itself.
         sin, interleaved: the same values as in `rope`, if no saved object is given. If you forget interleaved, the
             gradient is wrong and no error is raised.
-        out, stream: the same as in `rope`. The errors are the same, too.
+        out: array that receives the result, like dy. It may be dy itself (in place).
+
+    Returns:
+        dx, an array like dy; `out` if given.
+
+    Raises:
+        ShapeError: the rank is wrong, rows have odd length, or shapes do not broadcast.
+        DTypeError: an array does not hold floats.
+        LayoutError: out overlaps an input partly, or is read-only.
+        OptionError: interleaved or stream is invalid, or an argument differs from the saved one.
+        DeviceError: the arrays are on different devices.
 
     Example:
         >>> y, saved = elementwise.rope(np.ones(2), np.array([0.0]), np.array([1.0]), return_saved=True)
@@ -539,7 +556,7 @@ def dropout(
 ) -> Array:
     """Set elements of x to 0 with probability p, and divide the others by 1 - p.
 
-    Source: Srivastava et al. 2014, "Dropout".
+    Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from overfitting".
 
     Element i, in C order, is dropped depending on word offset + i of the philox generator with this seed. The mask is
     the same as that of `numbacc.random.Generator("philox", seed).dropout_mask(p, x.shape)`, started at `offset`. The
@@ -580,7 +597,17 @@ def dropout_backward(
         p: the object saved by `dropout(..., return_saved=True)`. It holds p, seed and offset. Or p itself.
         seed, offset: the same values as in `dropout`, if no saved object is given. If you forget p or offset, the
             gradient is wrong and no error is raised.
-        out, stream: the same as in `dropout`. The errors are the same, too.
+        out: array that receives the result, like dy. It may be dy itself (in place).
+
+    Returns:
+        dx, an array like dy; `out` if given.
+
+    Raises:
+        OptionError: p, seed or offset is invalid, or differs from the saved one.
+        DTypeError: dy does not hold floats, or offset is an array that is not int64.
+        ShapeError: the rank is wrong, or offset does not have one element.
+        LayoutError: out overlaps dy partly, or is read-only.
+        DeviceError: the arrays are on different devices.
 
     Example:
         >>> y, saved = elementwise.dropout(np.ones(8), 0.5, seed=3, return_saved=True)

@@ -53,7 +53,21 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -
 
 
 def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:
-    """Return the frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n). Arguments are as in `fftfreq`.
+    """Return the frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n).
+
+    Args:
+        n: number of points of the signal.
+        d: distance between samples; the frequencies are in cycles per unit of d.
+        device: a GPU's number or "cuda:0", or "cpu"; by default the current GPU, or NumPy without one.
+        stream: the stream that the copy to the GPU is queued on.
+
+    Returns:
+        float64 array of n//2 + 1 elements.
+
+    Raises:
+        ShapeError: n is not an integer, is below 1, or gives more bytes than can be addressed.
+        OptionError: d is 0 or not a number, or stream is not a stream.
+        DeviceError: the GPU does not exist, or memory is too small.
 
     Example:
         >>> fft.rfftfreq(4, d=0.5, device="cpu")
@@ -88,7 +102,22 @@ def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -
 
 
 def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Array:
-    """Undo `fftshift`. Arguments are as in that function.
+    """Undo `fftshift`: move frequency 0 from the middle of each axis back to index 0.
+
+    Args:
+        x: array of any dtype that numbacc supports, rank 1 to 8.
+        axes: an axis or several; None for all.
+        out: array for the result, of x's shape, dtype and device, that shares no memory with x.
+        stream: the stream that the copies are queued on; the default stream if None.
+
+    Returns:
+        array of x's shape and dtype; `out` if given.
+
+    Raises:
+        ShapeError: the rank or axes are invalid, or out has another shape.
+        DTypeError: x has an unsupported dtype, or out has another one.
+        LayoutError: out overlaps x or cannot be written.
+        DeviceError: arrays on different devices.
 
     Example:
         >>> fft.ifftshift(np.array([-2, -1, 0, 1, 2]))
@@ -160,4 +189,4 @@ def _check_out(array: Any, made: Layout, result: Any, wanted: Layout) -> None:
         raise read_only("out")
     starts = [a.ctypes.data if host else a._address for a in (array, result)]
     if overlap(starts[0], made, starts[1], found):
-        raise LayoutError("out overlaps x: pass memory that shares nothing with it")
+        raise LayoutError("out overlaps x: pass memory that does not overlap it")

@@ -153,7 +153,7 @@ class FftPlan(Plan):
     def _shares(self, i: int, j: int) -> str:
         return (
             "out overlaps a: pass a itself, if the result has its shape and dtype (in place), or memory "
-            "that shares nothing with it"
+            "that does not overlap it"
         )
 
     def _refused_overwriting(self, name: str) -> LayoutError:

@@ -103,7 +103,11 @@ def ifft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute the inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors are as in `fft`.
+    """Compute the inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n), scaled by `norm`.
+
+    Returns:
+        complex array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.ifft(np.array([4.0, 0.0, 0.0, 0.0])).real
@@ -118,9 +122,17 @@ def rfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute the first n//2 + 1 elements of the `fft` of a real array. The others are their conjugates.
+    """Compute the Fourier transform of a real array: the first n//2 + 1 elements of its `fft`.
 
-    Arguments and errors are as in `fft`. A complex `a` also raises DTypeError.
+    The other elements of the `fft` are the conjugates of these.
+
+    Args:
+        a: real array of rank 1 to 8 with any strides. float16, bfloat16 and float32 are computed in single precision;
+            float64, integer types and bool in double precision. A complex array raises DTypeError.
+
+    Returns:
+        complex array of a's shape, but n//2 + 1 along `axis`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.rfft(np.ones(4)).real
@@ -135,10 +147,18 @@ def irfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute the inverse of `rfft`: n real numbers from n//2 + 1 complex ones. By default n is 2 (a's length - 1).
+    """Compute the inverse of `rfft`: n real numbers from n//2 + 1 complex ones.
 
     Imaginary parts that the spectrum of a real signal cannot have are ignored. The result is float32 for single
-    precision, float16 for float16, else float64. Other arguments and errors are as in `fft`.
+    precision, float16 for float16, else float64.
+
+    Args:
+        n: number of points of the result; 2 (a's length - 1) if None. The first n//2 + 1 elements of a are used;
+            a shorter a is padded with zeros.
+
+    Returns:
+        real array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.irfft(np.array([4.0, 0.0, 0.0]))
@@ -155,8 +175,15 @@ def hfft(
 ) -> Array:  # fmt: skip
     """Compute the real `fft` of a signal that equals its own mirrored conjugate, given the signal's first half, a.
 
-    n, the number of points of the spectrum, is by default 2 (a's length - 1). Other arguments and errors are as in
-    `irfft`.
+    The result is float32 for single precision, float16 for float16, else float64.
+
+    Args:
+        n: number of points of the spectrum; 2 (a's length - 1) if None. The first n//2 + 1 elements of a are used;
+            a shorter a is padded with zeros.
+
+    Returns:
+        real array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.hfft(np.array([1.0, 1.0, 1.0]))
@@ -173,7 +200,13 @@ def ihfft(
 ) -> Array:  # fmt: skip
     """Compute the inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array.
 
-    Arguments and errors are as in `rfft`.
+    Args:
+        a: real array of rank 1 to 8 with any strides. float16, bfloat16 and float32 are computed in single precision;
+            float64, integer types and bool in double precision. A complex array raises DTypeError.
+
+    Returns:
+        complex array of a's shape, but n//2 + 1 along `axis`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0])).real
@@ -188,14 +221,18 @@ def fftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute the `fft` along several axes.
+    """Compute the discrete Fourier transform along several axes.
 
     Args:
         s: number of points along each of `axes`; -1 keeps a's length. None keeps all lengths.
         axes: the transformed axes; an axis that is named twice is transformed twice. None means all axes, or if s is
             given, as many of the last axes as s has lengths.
+        norm: "backward" (the default, as None): the inverse divides by n, the product of all lengths. "forward": the
+            forward transform divides by n. "ortho": both divide by √n.
 
-    Other arguments and errors are as in `fft`; `norm` refers to the product of all lengths.
+    Returns:
+        complex array of a's shape, but s along `axes`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.fftn(np.ones((2, 3)), s=(2, 4)).shape
@@ -210,7 +247,11 @@ def fft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute `fftn` over the last two axes.
+    """Compute the discrete Fourier transform along two axes, by default the last two.
+
+    Returns:
+        complex array of a's shape, but s along `axes`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.fft2(np.ones((2, 2))).real.tolist()
@@ -225,7 +266,11 @@ def ifft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute `ifftn` over the last two axes.
+    """Compute the inverse of `fft2`, by default along the last two axes.
+
+    Returns:
+        complex array of a's shape, but s along `axes`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.ifft2(np.ones((2, 2))).real.tolist()
@@ -240,7 +285,15 @@ def rfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute `rfftn` over the last two axes.
+    """Compute the Fourier transform of a real array along two axes, by default the last two.
+
+    Args:
+        a: real array of rank 1 to 8 with any strides. float16, bfloat16 and float32 are computed in single precision;
+            float64, integer types and bool in double precision. A complex array raises DTypeError.
+
+    Returns:
+        complex array of a's shape, but s along `axes`, and s[-1]//2 + 1 along the last of them: a device
+        array if a is one, a NumPy array if a is one; `out` if given.
 
     Example:
         >>> fft.rfft2(np.ones((2, 4))).shape
@@ -255,7 +308,15 @@ def irfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute `irfftn` over the last two axes.
+    """Compute the inverse of `rfft2`, by default along the last two axes.
+
+    Args:
+        s: number of points of the result along each of `axes`; -1 keeps a's length. None keeps all lengths, except that
+            the last of `axes` gets 2 (a's length - 1) points.
+
+    Returns:
+        real array of a's shape, but s along `axes`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.irfft2(np.ones((2, 3))).shape
@@ -270,7 +331,11 @@ def ifftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute the inverse of `fftn`. Arguments and errors are as in `fftn`.
+    """Compute the inverse of `fftn`, the discrete Fourier transform along several axes.
+
+    Returns:
+        complex array of a's shape, but s along `axes`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.ifftn(fft.fftn(np.eye(2))).real.tolist()
@@ -285,7 +350,15 @@ def rfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute `rfft` along the last of `axes`, then `fft` along the others. Arguments are as in `fftn` and `rfft`.
+    """Compute the Fourier transform of a real array along several axes: `rfft` along the last, `fft` along the others.
+
+    Args:
+        a: real array of rank 1 to 8 with any strides. float16, bfloat16 and float32 are computed in single precision;
+            float64, integer types and bool in double precision. A complex array raises DTypeError.
+
+    Returns:
+        complex array of a's shape, but s along `axes`, and s[-1]//2 + 1 along the last of them: a device
+        array if a is one, a NumPy array if a is one; `out` if given.
 
     Example:
         >>> fft.rfftn(np.ones((2, 3, 4))).shape
@@ -300,9 +373,17 @@ def irfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """Compute the inverse of `rfftn`. Without `s`, the last of `axes` gets 2 (a's length - 1) points.
+    """Compute the inverse of `rfftn`: a real array from the first half of its spectrum.
 
-    Arguments and errors are as in `fftn` and `irfft`.
+    The result is float32 for single precision, float16 for float16, else float64.
+
+    Args:
+        s: number of points of the result along each of `axes`; -1 keeps a's length. None keeps all lengths, except that
+            the last of `axes` gets 2 (a's length - 1) points.
+
+    Returns:
+        real array of a's shape, but s along `axes`: a device array if a is one, a NumPy array if a is one;
+        `out` if given.
 
     Example:
         >>> fft.irfftn(np.ones((2, 3, 3))).shape

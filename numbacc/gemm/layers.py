@@ -69,7 +69,8 @@ def linear(
         w: (in, out), of x's dtype. Pass a weight (out, in), as in torch's Linear, as w.T.
         bias: (out,), of x's dtype, or None.
         activation: None, "relu" or "gelu" (the tanh form).
-        tune: as in `matmul`.
+        tune: whether to measure the library's algorithms for each new kind of product, and keep the fastest, also on
+            disk; see `matmul`.
         out: array for y, (..., out), of x's dtype.
 
     Returns:
@@ -77,8 +78,10 @@ def linear(
         then.
 
     Raises:
-        ShapeError, DTypeError, LayoutError, DeviceError, UnsupportedError: as in `matmul`.
-        OptionError: as in `matmul`; or an unknown activation.
+        ShapeError: the shapes do not fit.
+        DTypeError: a dtype is not supported, or the dtypes differ.
+        OptionError: activation or stream is unknown, or tune is neither True nor False.
+        LayoutError, DeviceError, UnsupportedError: a product raises it; see `matmul`.
 
     Example:
         >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
@@ -110,7 +113,8 @@ def linear_backward(
     Args:
         dy: array of y's shape and dtype.
         saved: the saved object that `linear` returned.
-        tune: as in `matmul`.
+        tune: whether to measure the library's algorithms for each new kind of product, and keep the fastest, also on
+            disk; see `matmul`.
 
     Returns:
         dx, dw, dbias, with the shapes of x, w and bias; dbias is None without a bias.
@@ -160,15 +164,18 @@ def mlp(
         w1, b1: (in, hidden) and (hidden,), of x's dtype.
         w2, b2: (hidden, out) and (out,), of x's dtype.
         activation: "gelu" (the tanh form) or "relu".
-        tune: as in `matmul`.
-        out: array for y, (..., out).
+        tune: whether to measure the library's algorithms for each new kind of product, and keep the fastest, also on
+            disk; see `matmul`.
+        out: array for y, (..., out), of x's dtype.
 
     Returns:
         y of shape (..., out), and a saved object for `mlp_backward`. It holds arrays that must not change until then.
 
     Raises:
-        ShapeError, DTypeError, LayoutError, DeviceError, UnsupportedError: as in `matmul`.
-        OptionError: as in `matmul`; or an unknown activation.
+        ShapeError: the shapes do not fit.
+        DTypeError: a dtype is not supported, or the dtypes differ.
+        OptionError: activation or stream is unknown, or tune is neither True nor False.
+        LayoutError, DeviceError, UnsupportedError: a product raises it; see `matmul`.
 
     Example:
         >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
@@ -203,7 +210,8 @@ def mlp_backward(
     Args:
         dy: array of y's shape and dtype.
         saved: the saved object that `mlp` returned.
-        tune: as in `matmul`.
+        tune: whether to measure the library's algorithms for each new kind of product, and keep the fastest, also on
+            disk; see `matmul`.
 
     Returns:
         dx, dw1, db1, dw2, db2, each with the shape of its argument.

@@ -72,8 +72,8 @@ def supports(
         that are not met, then cuDNN's reasons for each engine; or that numbacc computes it without cuDNN.
 
     Raises:
-        OptionError: the name of the GPU is unknown; deterministic or workspace_limit.
-        DTypeError: request is not a request.
+        OptionError: the name of the GPU is unknown, or deterministic or workspace_limit is invalid.
+        DTypeError: request is neither a request nor graphs.
         DeviceError: the number of the GPU is out of range.
         UnsupportedError: this is not Linux, the only system where cuDNN plans without a GPU; or there is neither
             NVIDIA's driver nor a C compiler, which builds a stand-in for it.

@@ -144,9 +144,8 @@ class Plan(Operation):
         """
         handle = handle_of(stream)
         if (out is not None) != self.out_given:
-            raise LayoutError(
-                f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"
-            )
+            how = "with" if self.out_given else "without"
+            raise LayoutError(f"this plan of {self.op} was made {how} out: call it {how} out, too")
         arrays, scalars = self._split(arguments)
         outs: Sequence[Any] | None = out if out is None or type(out) is tuple else (out,)
         if not self._are_own(arrays, outs):

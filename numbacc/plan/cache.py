@@ -142,7 +142,12 @@ def functions_of(
     family = module.split(".")[1]
 
     def cache_info() -> CacheInfo:
-        """Return hits, misses, limit and number of plans, named as in `functools.lru_cache`, and bytes.
+        """Return how often calls found a plan in the cache, and how many plans and bytes it holds.
+
+        Returns:
+            a named tuple. Its first fields are named as in `functools.lru_cache`: hits and misses (calls that found a
+            plan, and calls that did not), maxsize (the limit of plans), currsize (their number). maxbytes (None without
+            a limit) and currbytes count the bytes that libraries hold or request for the plans.
 
         Example:
             >>> FAMILY.cache_clear()
@@ -153,7 +158,9 @@ def functions_of(
         return cache.info()
 
     def cache_clear() -> None:
-        """Drop all plans and the resources that libraries hold for them. Compiled kernels and files on disk stay.
+        """Remove all plans from the cache, and free the resources that libraries hold for them.
+
+        Compiled kernels and files on disk stay.
 
         Example:
             >>> FAMILY.cache_clear()
@@ -163,13 +170,15 @@ def functions_of(
         cache.clear()
 
     def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]:
-        """Set or return the cache's limits of plans and bytes. The least recently used plans are dropped first.
+        """Set or return the limits of the plan cache: how many plans it keeps, and how many bytes they use.
 
-        Plans hold no scratch memory: calls borrow it and share it. A library's plan counts with the bytes of scratch
-        memory that it requests. If the family's libraries hold nothing that counts, the limit in bytes is None.
+        The least recently used plans are dropped first. Plans hold no scratch memory: calls borrow it and share it. A
+        library's plan counts with the bytes of scratch memory that it requests. If the family's libraries hold nothing
+        that counts, the limit in bytes is None.
 
         Args:
-            count, nbytes: the new limits; None leaves a limit unchanged.
+            count: the new limit of plans, an integer of at least 0; None leaves it unchanged.
+            nbytes: the new limit in bytes, an integer of at least 0; None leaves it unchanged.
 
         Returns:
             the current limits (count, nbytes).

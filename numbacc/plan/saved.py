@@ -45,7 +45,7 @@ class Saved(NamedTuple):
             DTypeError: another function made the object. OptionError: an argument differs.
         """
         if self.op != op:
-            raise DTypeError(f"saved is what {self.op} returned; this function needs what {op} returned")
+            raise DTypeError(f"saved comes from {self.op}; pass the object that {op}(..., return_saved=True) returned")
         for name, value in given.items():
             default = defaults[name]
             if value is default or _is(value, default):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..base import checks
+from ..base.docstrings import like
 from ..base.layout import CPU, lengths_of, name_of
 from ..errors import OptionError, UnsupportedError, shown
 from ..libraries import curand
@@ -24,6 +25,20 @@ KINDS = tuple(curand.KINDS)
 _MOST_CHILDREN = 2**20
 
 Shape = int | Sequence[int] | None
+
+
+#: Argument or error -> its description in the docstrings of all methods that draw.
+_DRAW = {
+    "size": "the shape of the result, an integer or several; by default that of `out`, else one number is drawn.",
+    "out": "array to write, with any strides; `size` and `dtype`, if given, must match it.",
+    "ShapeError": "size is not a shape, or is not the shape of out.",
+    "DTypeError": "the method does not support dtype, or out has another one.",
+    "OptionError": "an argument is invalid, or the sequence ends before the draw does.",
+    "LayoutError": "out cannot be written.",
+    "DeviceError": "out is on another device, or there is too little memory.",
+    "UnsupportedError": "the kind cannot draw this, or not inside a graph's capture.",
+    "LibraryError": "cuRAND failed, or is needed and not installed.",
+}
 
 
 class Generator:
@@ -154,6 +169,9 @@ class Generator:
         interleaves 65536 subsequences of one key into a generator's numbers, so no subsequence is left for another
         generator.)
 
+        Args:
+            n: how many generators to make, 0 to 2^20.
+
         Raises:
             OptionError: n is not an integer from 0 to 2^20.
             UnsupportedError: the kind is quasi-random.
@@ -198,6 +216,7 @@ class Generator:
         """
         return self._draw("bits", (), size, dtype, out, stream)
 
+    @like(_DRAW)
     def random(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
         """Return uniform numbers in [0, 1), never 1, made of the upper bits of `bits`.
 
@@ -205,10 +224,11 @@ class Generator:
         2^-8 in bfloat16. cuRAND's own uniforms, in (0, 1], are made of the same bits.
 
         Args:
-            dtype: float32, float64, float16 or bfloat16. Other arguments and errors are as in `bits`.
+            dtype: float32, float64, float16 or bfloat16; by default that of `out`, else float32.
         """
         return self._draw("random", (), size, dtype, out, stream)
 
+    @like(_DRAW)
     def uniform(
         self,
         low: float = 0.0,
@@ -224,12 +244,14 @@ class Generator:
         In float64 u has 53 random bits. As in NumPy, rounding can give `high` itself. In 16 bits this happens often.
 
         Args:
-            low, high: finite numbers, low < high. Other arguments and errors are as in `random`.
+            low, high: finite numbers, low < high.
+            dtype: float32, float64, float16 or bfloat16; by default that of `out`, else float32.
         """
         if type(low) is not float or type(high) is not float:
             low, high = _number(low, "low"), _number(high, "high")
         return self._draw("uniform", (low, high), size, dtype, out, stream)
 
+    @like(_DRAW)
     def integers(
         self,
         low: int,
@@ -248,8 +270,10 @@ class Generator:
         difference. No output is rejected, so the number of outputs used does not depend on their values.
 
         Args:
+            low: the smallest integer; without `high`, the end of the range, which then starts at 0.
+            high: the end of the range, which is not drawn; an integer above low, or None.
             dtype: int8 to int64 or uint8 to uint64, by default int64; it must hold low and high - 1.
-            endpoint: True to include high. Other arguments and errors are as in `bits`.
+            endpoint: True to include high.
         """
         if high is None:
             low, high = 0, low
@@ -258,6 +282,7 @@ class Generator:
         first, last = checks.integer(low, "low"), checks.integer(high, "high")
         return self._draw("integers", (first, last, endpoint), size, dtype, out, stream)
 
+    @like(_DRAW)
     def dropout_mask(
         self, p: float, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
     ) -> Any:
@@ -265,13 +290,13 @@ class Generator:
 
         Args:
             p: the probability to drop, 0 to 1, rounded to a multiple of 2^-32. With p = 1 all elements are 0.
-            dtype: a float as in `random`, or bool: False with probability p, else True. Other arguments and errors are
-                as in `bits`.
+            dtype: float32 (the default), float64, float16, bfloat16, or bool: False with probability p, else True.
         """
         return self._draw("dropout_mask", (_number(p, "p"),), size, dtype, out, stream)
 
     # ------------------------------------------------------------ other distributions
 
+    @like(_DRAW)
     def normal(
         self,
         loc: float = 0.0,
@@ -298,16 +323,23 @@ class Generator:
         "default"; and 1 for the other kinds.
 
         Args:
-            loc, scale: finite numbers, scale >= 0. Other arguments and errors are as in `random`.
+            loc, scale: finite numbers, scale >= 0.
+            dtype: float32, float64, float16 or bfloat16; by default that of `out`, else float32.
         """
         if type(loc) is not float or type(scale) is not float:
             loc, scale = _number(loc, "loc"), _number(scale, "scale")
         return self._draw("normal", (loc, scale), size, dtype, out, stream)
 
+    @like(_DRAW)
     def standard_normal(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
-        """Return `normal` numbers with mean 0 and standard deviation 1. Errors are as in `random`."""
+        """Return normal numbers with mean 0 and standard deviation 1, like `normal(0, 1, size)`.
+
+        Args:
+            dtype: float32, float64, float16 or bfloat16; by default that of `out`, else float32.
+        """
         return self.normal(0.0, 1.0, size, dtype=dtype, out=out, stream=stream)
 
+    @like(_DRAW)
     def lognormal(
         self,
         mean: float = 0.0,
@@ -318,11 +350,19 @@ class Generator:
         out: Any = None,
         stream: Any = None,
     ) -> Any:
-        """Return exp of `normal(mean, sigma)`, as cuRAND's `curandGenerateLogNormal` does; see `normal`."""
+        """Return e to the power of `normal(mean, sigma)`, as cuRAND's `curandGenerateLogNormal` does.
+
+        `normal` describes the accuracy and how far a call advances the generator.
+
+        Args:
+            mean, sigma: finite numbers, sigma >= 0: mean and standard deviation of the logarithm.
+            dtype: float32, float64, float16 or bfloat16; by default that of `out`, else float32.
+        """
         if type(mean) is not float or type(sigma) is not float:
             mean, sigma = _number(mean, "mean"), _number(sigma, "sigma")
         return self._draw("lognormal", (mean, sigma), size, dtype, out, stream)
 
+    @like(_DRAW)
     def poisson(
         self, lam: float = 1.0, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
     ) -> Any:
@@ -333,7 +373,7 @@ class Generator:
 
         Args:
             lam: 0 < lam <= 400000, cuRAND's limit.
-            dtype: int64, int32, uint64 or uint32, by default int64. Other arguments and errors are as in `bits`.
+            dtype: int64, int32, uint64 or uint32, by default int64.
         """
         return self._draw("poisson", (_number(lam, "lam"),), size, dtype, out, stream)
 

@@ -144,7 +144,7 @@ def release_memory(device: int | None = None) -> None:
         UnsupportedError: a graph is being captured, and waiting for the GPU would break the capture.
     """
     if captures.any_active():
-        raise UnsupportedError("release_memory waits for the GPU, which would break the capture that is going on")
+        raise UnsupportedError("release_memory waits for the GPU, which would break the graph capture in progress")
     for each in list(_gpus) if device is None else [device]:
         with on_device(each):
             _make_way(each)

@@ -157,7 +157,7 @@ class Operation(NotCopied):
         """Return the message for arrays i and j (j is an output) that share bytes."""
         if i >= len(self.inputs):
             return "the arrays of out overlap each other; pass separate arrays"
-        return f"{self.names[j]} overlaps {self.names[i]}: pass memory that shares nothing with it"
+        return f"{self.names[j]} overlaps {self.names[i]}: pass memory that does not overlap it"
 
     def _refused_overwriting(self, name: str) -> LayoutError:
         """Return the error for an input that would be written but is read-only."""

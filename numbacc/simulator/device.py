@@ -274,7 +274,7 @@ def check_launch(status: int) -> None:
 def release_memory(device: int | None = None) -> None:
     """Nothing is held back."""
     if _captures:
-        raise UnsupportedError("release_memory waits for the GPU, which would break the capture that is going on")
+        raise UnsupportedError("release_memory waits for the GPU, which would break the graph capture in progress")
 
 
 def memory_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:

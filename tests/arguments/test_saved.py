@@ -97,9 +97,9 @@ def test_what_attention_refuses(place):
     refused(OptionError, "page_table_k", run=lambda: attention.forward(*arrays, page_table_k=do, return_saved=True))
     refused(OptionError, "return_amax", run=lambda: attention.forward(*arrays, return_amax=True, return_saved=True))
     _, other = gated.forward(do, return_saved=True)
-    refused(DTypeError, "saved is what gated.forward returned", run=lambda: attention.backward(do, other))
-    refused(DTypeError, "saved is what attention.forward returned", run=lambda: gated.backward(do, saved))
-    refused(DTypeError, "saved is what gated.forward returned", run=lambda: plan_of(do, saved)(do, other))
+    refused(DTypeError, "saved comes from gated.forward", run=lambda: attention.backward(do, other))
+    refused(DTypeError, "saved comes from attention.forward", run=lambda: gated.backward(do, saved))
+    refused(DTypeError, "saved comes from gated.forward", run=lambda: plan_of(do, saved)(do, other))
     refused(DTypeError, "saved is a Saved", run=lambda: gemm.linear_backward(do, other))
 
 
@@ -176,7 +176,7 @@ def test_elementwise_forgets_nothing(place, name):
     }[name]
     refused(OptionError, f"{option} is given", run=lambda: backward(dy, saved, **{option: wrong}))
     refused(OptionError, "return_saved", run=lambda: forward(x, *more, **options, return_saved=1))
-    refused(DTypeError, "saved is what elementwise", run=lambda: gated.backward(dy, saved))
+    refused(DTypeError, "saved comes from elementwise", run=lambda: gated.backward(dy, saved))
 
 
 def test_what_elementwise_refuses(place):
@@ -230,7 +230,7 @@ def test_norms_forget_nothing(place, name, weights, options):
     assert not np.allclose(several(place, backward(dy, first, *more[:1]))[0], wanted[0])
     refused(OptionError, f"{option} is given", run=lambda: backward(dy, saved, **{option: value + 0.5}))
     refused(OptionError, "return_saved", run=lambda: forward(x, *more, return_saved=1))
-    refused(DTypeError, f"saved is what elementwise.{name} returned", run=lambda: gated.backward(dy, saved))
+    refused(DTypeError, f"saved comes from elementwise.{name}", run=lambda: gated.backward(dy, saved))
 
 
 def several(place, found):
@@ -243,7 +243,7 @@ def test_what_norms_refuse(place):
         refused(LayoutError, "out shares memory with x", run=lambda norm=norm: norm(x, out=x, return_saved=True))
     _, saved = ew.rms_norm(x, weight, return_saved=True)
     refused(OptionError, "weight is given", run=lambda: ew.rms_norm_backward(dy, saved, dy[0]))
-    refused(DTypeError, "this function needs", run=lambda: ew.layer_norm_backward(dy, saved))
+    refused(DTypeError, "pass the object that", run=lambda: ew.layer_norm_backward(dy, saved))
     refused(OptionError, "axis is given", run=lambda: ew.softmax_backward(dy, softmax_of(dy), axis=0))
     # Softmax keeps its result alone: x may be overwritten.
     y, saved = ew.softmax(x, out=x, return_saved=True)
@@ -292,7 +292,7 @@ def test_what_cross_entropy_refuses(place):
     refused(ArgumentsError, "target is missing", run=lambda: ew.cross_entropy_backward(1.0, x))
     refused(OptionError, "return_saved", run=lambda: ew.cross_entropy(x, target, return_saved=1))
     refused(OptionError, "return_stats", run=lambda: ew.cross_entropy(x, target, return_stats=1, return_saved=True))
-    refused(DTypeError, "this function needs", run=lambda: ew.softmax_backward(x, saved))
+    refused(DTypeError, "pass the object that", run=lambda: ew.softmax_backward(x, saved))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -341,7 +341,7 @@ def test_what_convolutions_refuse(place):
         run=lambda: conv.forward(x, w, layout="NCW", activation="relu", return_saved=True),
     )
     refused(OptionError, "return_saved", run=lambda: conv.forward(x, w, layout="NCW", return_saved=None))
-    refused(DTypeError, "saved is what conv.forward returned", run=lambda: attention.backward(y, saved))
+    refused(DTypeError, "saved comes from conv.forward", run=lambda: attention.backward(y, saved))
     plan = conv.backward_data.plan(
         y, conv.forward(x, w, layout="NCW", padding=1, deterministic=True, return_saved=True)[1]
     )
@@ -439,7 +439,7 @@ def test_parameters_are_not_forgotten(place, name, count, options, wrong):
     (option,) = wrong
     refused(OptionError, f"{option} is given", run=lambda: backward(dy, saved, **wrong))
     refused(OptionError, "return_saved=1", run=lambda: forward(*arrays, return_saved=1))
-    refused(DTypeError, f"saved is what elementwise.{name} returned", run=lambda: gated.backward(dy, saved))
+    refused(DTypeError, f"saved comes from elementwise.{name}", run=lambda: gated.backward(dy, saved))
     # A saved array is not overwritten. Gradients have no `where`.
     for array, called in zip(arrays, ("x", "x1", "x2"), strict=False):
         kept = place.get(array).copy()
@@ -522,7 +522,7 @@ def test_reductions_forget_nothing(place, name, options, silent):
         refused(ShapeError, "dy has shape", run=lambda forgotten=forgotten: backward(dy, x, **forgotten))
         refused(OptionError, f"{option} is given", run=lambda option=option: backward(dy, saved, **{option: 7}))
     refused(OptionError, "return_saved=1", run=lambda: forward(x, return_saved=1))
-    refused(DTypeError, f"saved is what elementwise.{name} returned", run=lambda: gated.backward(dy, saved))
+    refused(DTypeError, f"saved comes from elementwise.{name}", run=lambda: gated.backward(dy, saved))
     assert backward(dy, saved, out=x) is x
     assert np.array_equal(place.get(x), found)
 
@@ -576,7 +576,7 @@ def test_scans_forget_nothing(place, name, axis, reverse):
     refused(OptionError, "axis is given", run=lambda: backward(dy, saved, axis=1))
     refused(OptionError, "return_saved=1", run=lambda: forward(x, return_saved=1))
     refused(ArgumentsError, f"axis is missing: call {name}_backward(dy, saved)", run=lambda: backward(dy, *operands))
-    refused(DTypeError, f"saved is what elementwise.{name} returned", run=lambda: gated.backward(dy, saved))
+    refused(DTypeError, f"saved comes from elementwise.{name}", run=lambda: gated.backward(dy, saved))
     if axis is None:
         refused(ShapeError, "out has shape (12,)", run=lambda: backward(dy, saved, out=out.reshape(-1)))
         refused(LayoutError, "not C-contiguous", run=lambda: backward(dy, saved, out=place.put(np.ones((4, 3))).T))
@@ -629,7 +629,7 @@ def test_gathers_forget_nothing(place):
     refused(OptionError, "indices is given", run=lambda: ew.take_along_axis_backward(dy, saved, dy))
     refused(ArgumentsError, "indices is missing", run=lambda: ew.take_along_axis_backward(dy, dy))
     refused(OptionError, "return_saved=1", run=lambda: ew.take_along_axis(dy, chosen, return_saved=1))
-    refused(DTypeError, "this function needs", run=lambda: ew.cumsum_backward(dy, saved))
+    refused(DTypeError, "pass the object that", run=lambda: ew.cumsum_backward(dy, saved))
 
 
 # ---------------------------------------------------------------- custom kernels and reductions
@@ -763,18 +763,18 @@ def test_saved_objects_belong_to_their_kernel(place):
     x = place.put(np.ones((2, 4)))
     _, saved = scaled_tanh(x, 1.0, return_saved=True)
     _, total = scaled_rms(x, axis=0, keepdims=True, return_saved=True)
-    words = "saved is what scaled_tanh returned", "product_and_sum.backward"
+    words = "saved comes from scaled_tanh", "product_and_sum.backward"
     refused(OptionError, *words, run=lambda: product_and_sum.backward((x, x), saved))
-    words = "saved is what scaled_rms returned", "scaled_tanh.backward"
+    words = "saved comes from scaled_rms", "scaled_tanh.backward"
     refused(OptionError, *words, run=lambda: scaled_tanh.backward(x, total))
-    words = "saved is what scaled_tanh returned", "scaled_rms.backward"
+    words = "saved comes from scaled_tanh", "scaled_rms.backward"
     refused(OptionError, *words, run=lambda: scaled_rms.backward(x, saved))
     # A cell of a notebook that ran again made another kernel.
     again = ew.kernel(scaled_tanh.py_func)
     refused(OptionError, "another scaled_tanh", "definition", run=lambda: again.backward(x, saved))
     # And the built-in functions.
     _, other = ew.softmax(x, return_saved=True)
-    words = "saved is what elementwise.softmax returned", "what scaled_tanh(..., return_saved=True) returned"
+    words = "saved comes from elementwise.softmax", "object that scaled_tanh(..., return_saved=True) returned"
     refused(DTypeError, *words, run=lambda: scaled_tanh.backward(x, other))
     refused(DTypeError, "elementwise.scaled_tanh", "elementwise.softmax", run=lambda: ew.softmax_backward(x, saved))
     refused(DTypeError, "elementwise.scaled_tanh", run=lambda: ew.elu_backward(x, saved))

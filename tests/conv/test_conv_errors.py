@@ -275,7 +275,7 @@ def test_out_that_overlaps(place, direction):
             length = int(np.prod(call.case.result_shape))
             out = base.view[start : start + length].reshape(call.case.result_shape)
             run = getattr(conv, direction)
-            words = (f"out overlaps {name}", "shares nothing")
+            words = (f"out overlaps {name}", "does not overlap it")
             refused(LayoutError, *words, run=lambda g=given, o=out, r=run, s=shape, k=options: r(*g, *s, **k, out=o))
         base.assert_untouched()
         apart = base.view[size : size + length].reshape(call.case.result_shape)

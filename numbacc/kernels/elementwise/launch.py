@@ -318,6 +318,6 @@ class MapExecutable(Launches):
             return super()._shares(i, j)
         name = self.names[i]
         return (
-            f"out overlaps {name} in part: pass {name} itself (in place), its halves, or memory that shares nothing "
-            "with it"
+            f"out overlaps {name} in part: pass {name} itself (in place), its halves, or memory that does not "
+            "overlap it"
         )

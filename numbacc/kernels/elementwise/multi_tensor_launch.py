@@ -114,7 +114,7 @@ class Apart:
 
 
 def _shared(one: str, other: str) -> LayoutError:
-    return LayoutError(f"{one} overlaps {other}: pass memory that shares nothing with it")
+    return LayoutError(f"{one} overlaps {other}: pass memory that does not overlap it")
 
 
 class ListExecutable(NotCopied):

@@ -506,7 +506,8 @@ class RowExecutable(TaskOperation):
 
     def _shares(self, i: int, j: int) -> str:
         if i < self.task.kept:
-            return f"out overlaps {self.names[i]} in part: pass {self.names[i]} itself, or memory that shares nothing"
+            name = self.names[i]
+            return f"out overlaps {name} in part: pass {name} itself, or memory that does not overlap it"
         return super()._shares(i, j)
 
 

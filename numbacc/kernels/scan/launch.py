@@ -431,7 +431,7 @@ class ScanExecutable(Passes):
 
     def _shares(self, i: int, j: int) -> str:
         name = self.names[i]
-        return f"out overlaps {name} in part: pass {name} itself, or memory that shares nothing"
+        return f"out overlaps {name} in part: pass {name} itself, or memory that does not overlap it"
 
 
 def _walk(task: ScanTask) -> tuple[Walk, list[int]]:
