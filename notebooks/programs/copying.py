@@ -21,7 +21,7 @@ SCALE = WIDTH**-0.5
 
 
 def parameters(rng):
-    """Return the weights of embedding, attention (queries, keys, values, output), MLP and digits; and the MLP's bias."""
+    """Return the weights of embedding, attention (queries, keys, values, output), MLP and digits; the MLP's bias."""
     shapes = [(DIGITS, WIDTH), *[(WIDTH, WIDTH)] * 4, (WIDTH, INNER), (INNER, WIDTH), (WIDTH, DIGITS)]
     weights = [rng.normal(0, shape[0] ** -0.5, shape).astype(np.float32) for shape in shapes]
     return [*map(numbacc.asarray, weights), numbacc.zeros(INNER)]
