@@ -1,9 +1,10 @@
-"""Train a transformer of one layer to write again what it has read: forward and backward by numbacc alone.
+"""Train a transformer with one layer to copy its input. numbacc computes the forward pass and the gradients.
 
     python notebooks/programs/copying.py
 
-It reads eight digits and writes the same eight: attention has to look eight digits back, which rotary embedding
-(arXiv:2104.09864) tells by angles. The loop copies nothing to the host; without a GPU the same lines run in NumPy.
+The model reads eight digits and writes the same eight, so attention has to look eight digits back. Rotary embedding
+(arXiv:2104.09864) encodes this distance as angles. The training loop copies nothing to the host. Without a GPU, the
+same code runs in NumPy.
 """
 
 import time
@@ -20,7 +21,7 @@ SCALE = WIDTH**-0.5
 
 
 def parameters(rng):
-    """Of the embedding, of attention (queries, keys, values, result), of an MLP, of the digits; the MLP's bias."""
+    """Return the weights of embedding, attention (queries, keys, values, output), MLP and digits; the MLP's bias."""
     shapes = [(DIGITS, WIDTH), *[(WIDTH, WIDTH)] * 4, (WIDTH, INNER), (INNER, WIDTH), (WIDTH, DIGITS)]
     weights = [rng.normal(0, shape[0] ** -0.5, shape).astype(np.float32) for shape in shapes]
     return [*map(numbacc.asarray, weights), numbacc.zeros(INNER)]
@@ -30,7 +31,7 @@ def loss_and_gradients(p, tokens, target, cos, sin, mask):
     embedding, wq, wk, wv, wo, w1, w2, digits, bias = p
     flat, rows, turned = (-1, WIDTH), (*tokens.shape, WIDTH), (0, 2, 1)
     code = ew.one_hot(tokens, DIGITS).reshape((-1, DIGITS))
-    x = matmul(code, embedding)  # ew.take(embedding, tokens, axis=0), with a product for its gradient
+    x = matmul(code, embedding)  # as ew.take(embedding, tokens, axis=0); the gradient is then a product
     h = ew.rms_norm(x)
     q, k = (ew.rope(matmul(h, w).reshape(rows), cos, sin) for w in (wq, wk))
     v = matmul(h, wv).reshape(rows)
@@ -58,7 +59,7 @@ def loss_and_gradients(p, tokens, target, cos, sin, mask):
 
 
 def train(steps=60, seed=0):
-    """The loss of each step, on sequences drawn anew."""
+    """Return the loss of each step. Every step draws new sequences."""
     p, draws, losses = parameters(np.random.default_rng(seed)), Generator("philox", seed=seed), []
     m, v = ([numbacc.zeros(each.shape) for each in p] for _ in range(2))
     cos, sin = ew.rope_tables(2 * LENGTH - 1, WIDTH)
@@ -66,7 +67,7 @@ def train(steps=60, seed=0):
     for step in range(1, steps + 1):
         tokens = ew.concatenate([draws.integers(DIGITS, size=(BATCH, LENGTH))] * 2, axis=1)
         target = ew.copy(tokens[:, 1:])
-        ew.fill(target[:, : LENGTH - 1], -100)  # what comes anew cannot be known, and does not count
+        ew.fill(target[:, : LENGTH - 1], -100)  # nobody can predict the first digits, so the loss ignores them
         loss, gradients = loss_and_gradients(p, tokens[:, :-1], target.reshape(-1), cos, sin, mask)
         ew.adamw_step(p, gradients, m, v, step, rate=1e-2)
         losses.append(loss)

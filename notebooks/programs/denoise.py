@@ -1,9 +1,9 @@
-"""Take noise out of a signal: what is weak in its spectrum is set to 0 (Donoho and Johnstone 1994).
+"""Remove noise from signals: set the weak elements of the spectrum to 0 (Donoho and Johnstone 1994).
 
     python notebooks/programs/denoise.py
 
-The signals, 64 of them, are sums of three sines in white noise. What a frequency must have to be kept follows from the
-noise itself, whose size is estimated from the spectrum; nothing is copied to the host between.
+Each of the 64 signals is a sum of three sines, with white noise added. The program estimates the noise from the
+spectrum, and keeps the frequencies that are clearly stronger. It copies nothing to the host in between.
 """
 
 import math
@@ -19,7 +19,7 @@ SIGNALS, LENGTH = 64, 2**14
 
 
 def clean_signals():
-    """Three sines of each signal's own frequencies."""
+    """Return signals that are sums of three sines. Each signal has different frequencies."""
     t = numbacc.asarray(np.arange(LENGTH, dtype=np.float32) * np.float32(2 * math.pi / LENGTH))
     first = numbacc.asarray(np.arange(5, 5 + SIGNALS, dtype=np.float32)[:, None])
     angle = first * t
@@ -27,10 +27,10 @@ def clean_signals():
 
 
 def denoise(noisy):
-    """The signals without what lies below a threshold in their spectra."""
+    """Return the signals after setting all elements of their spectra below a threshold to 0."""
     spectrum = fft.rfft(noisy)
     power = elementwise.square(abs(spectrum))
-    # The mean power of the noise, of what is not far above the mean of all: the few strong frequencies are.
+    # Estimate the noise: the mean power without the few strong frequencies, which are far above the mean.
     mean = power.mean(axis=1, keepdims=True)
     weak = elementwise.where(elementwise.less(power, 3 * mean), power, 0.0)
     noise = weak.mean(axis=1, keepdims=True)
@@ -39,7 +39,7 @@ def denoise(noisy):
 
 
 def error(found, wanted):
-    """The root of the mean square of what they differ by."""
+    """Return the root mean square of the difference."""
     return elementwise.square(found - wanted).mean() ** 0.5
 
 
@@ -49,7 +49,7 @@ def main():
     start = time.perf_counter()
     found = denoise(noisy)
     before, after = float(error(noisy, wanted)), float(error(found, wanted))
-    print(f"{SIGNALS} signals of {LENGTH}: error {before:.3f} -> {after:.3f}, {time.perf_counter() - start:.3f} s")
+    print(f"{SIGNALS} signals of {LENGTH}: RMS error {before:.3f} -> {after:.3f}, {time.perf_counter() - start:.3f} s")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Price European call options: in closed form, and by Monte Carlo; and how prices answer to the market (the Greeks).
+"""Price European call options in closed form and by Monte Carlo, and compute their sensitivities (the Greeks).
 
     python notebooks/programs/options.py
 
-Black and Scholes 1973. The closed form is a scalar formula that becomes a kernel; its derivative with respect to the
-share's price and the volatility, delta and vega, is derived from it.
+The model is from Black and Scholes 1973. The closed form is a scalar function that numbacc compiles to a kernel.
+numbacc also derives its gradient. The derivatives with respect to the share's price and the volatility are called delta
+and vega.
 """
 
 import math
@@ -24,7 +25,7 @@ def normal_cdf(x):
 
 @elementwise.kernel
 def call_price(share, strike, volatility):
-    """The price of the right to buy a share for `strike` in a year."""
+    """Return the price of the right to buy a share for `strike` in a year."""
     spread = volatility * math.sqrt(YEARS)
     d1 = (math.log(share / strike) + (RATE + 0.5 * volatility * volatility) * YEARS) / spread
     return share * normal_cdf(d1) - strike * math.exp(-RATE * YEARS) * normal_cdf(d1 - spread)
@@ -32,14 +33,14 @@ def call_price(share, strike, volatility):
 
 @elementwise.kernel
 def payoff(normal, share, strike, volatility):
-    """What the right is worth in a year, today, on one path that the share's price may take."""
+    """Return the payoff in a year for one possible path of the share's price, discounted to today."""
     drift = (RATE - 0.5 * volatility * volatility) * YEARS
     then = share * math.exp(drift + volatility * math.sqrt(YEARS) * normal)
     return max(then - strike, 0.0) * math.exp(-RATE * YEARS)
 
 
 def simulated(share, strike, volatility, paths=2**18, seed=5):
-    """Prices as the mean payoff of many paths, the same for all options, each with its mirror image."""
+    """Return the mean payoff over many paths and their mirror images. All options use the same paths."""
     normal = Generator(seed=seed).normal(size=(1, paths), dtype="float32")
     worth = payoff(normal, share[:, None], strike[:, None], volatility) + payoff(
         -normal, share[:, None], strike[:, None], volatility
@@ -55,7 +56,7 @@ def main():
     found = simulated(share, strike, 0.2)
     delta, _ = call_price.backward(numbacc.full(16, 1.0), share, strike, 0.2)
     off = abs(found - exact).max()
-    print(f"at the money {float(exact[8]):.3f}, delta {float(delta[8]):.3f}; paths are off by {float(off):.3f} at most")
+    print(f"at the money {float(exact[8]):.3f}, delta {float(delta[8]):.3f}; error of Monte Carlo <= {float(off):.3f}")
     print(f"{time.perf_counter() - start:.3f} s")
 
 

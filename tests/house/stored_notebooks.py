@@ -23,6 +23,7 @@ EXACT = {"06-your-own-kernel", "08-puzzles"}
 _SPEED = re.compile(r".* GB/s .*")
 _NUMBER = re.compile(r"[-+±]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?|\b(nan|inf)\b")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")  # what a progress bar draws over
 
 
 def read(path):
@@ -58,7 +59,8 @@ def shown(notebook, exact):
             pictures += is_picture
             if not is_picture:
                 texts.append(output.get("text", data.get("text/plain", "")))
-        text = _SPEED.sub(lambda line: _NUMBER.sub("#", line[0]), _ADDRESS.sub("0x", "".join(texts)))
+        text = _ADDRESS.sub("0x", _OVERWRITTEN.sub("", "".join(texts)))
+        text = _SPEED.sub(lambda line: _NUMBER.sub("#", line[0]), text)
         if not exact:
             text = re.sub(r"[ \-#█▏▎▍▌▋▊▉|\r]+", " ", _NUMBER.sub("#", text))
         found.append((text.strip(), pictures))
@@ -66,14 +68,17 @@ def shown(notebook, exact):
 
 
 def joined(outputs):
-    """Outputs with texts that came in pieces put together."""
+    """Join the texts that came in pieces, and keep what a progress bar showed last."""
     found = []
     for output in outputs:
         if found and output.output_type == "stream" == found[-1].output_type and output.name == found[-1].name:
             found[-1].text += output.text
         else:
             found.append(output)
-    return found
+    for output in found:
+        if output.output_type == "stream":
+            output.text = _OVERWRITTEN.sub("", output.text)
+    return [output for output in found if output.output_type != "stream" or output.text]
 
 
 def store(path):

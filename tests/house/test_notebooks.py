@@ -8,7 +8,7 @@ import re
 import nbformat
 import pytest
 from skips import skip_if
-from stored_notebooks import EXACT, NOTEBOOKS, digest, read, run, shown
+from stored_notebooks import EXACT, NOTEBOOKS, digest, joined, read, run, shown
 
 from numbacc.base.dispatch import has_gpu, simulated
 
@@ -46,6 +46,25 @@ def test_another_output_is_seen():
     assert shown(other, False) != shown(notebook, False)
     other.cells[1].source += "\npass"
     assert digest(other) != digest(notebook)
+
+
+def test_of_a_progress_bar_only_the_end_is_kept():
+    """How often a bar is drawn depends on the machine."""
+    cells = []
+    for drawn in (3, 30):
+        texts = [
+            "before\n",
+            *(f"\repochs: {100 * k // drawn}%|██  | {k}/{drawn}" for k in range(drawn)),
+            "\r   \r",
+            "after\n",
+        ]
+        outputs = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in texts]
+        cells.append(nbformat.v4.new_code_cell("", outputs=outputs))
+    seen = [shown(nbformat.v4.new_notebook(cells=[cell]), True) for cell in cells]
+    assert seen[0] == seen[1] == [("before\nafter", 0)]
+    for cell in cells:
+        (output,) = joined(cell.outputs)
+        assert output.text == "before\nafter\n"
 
 
 def kernels_of_notebook_06():
