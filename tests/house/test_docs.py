@@ -9,7 +9,7 @@ from doc_blocks import blocks_of
 from paths import ROOT
 from skips import skip
 
-from numbacc.base.dispatch import simulated
+from numbacc.base.dispatch import has_gpu, simulated
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 
@@ -35,6 +35,18 @@ def test_the_tracers_table_is_what_it_prints(capsys):
     code = blocks_of(path)[0][1]
     exec(compile(code, path, "exec"), {"__name__": "tracer"})
     assert f"<!-- table -->\n```\n{capsys.readouterr().out}```" in path.read_text()
+
+
+def test_names_that_other_libraries_users_look_up_exist():
+    """The middle column of each table is code, which runs after the page's first block."""
+    (path,) = [path for path in DOCS if path.stem == "coming-from"]
+    namespace = {"__name__": path.stem}
+    exec(blocks_of(path)[0][1], namespace)
+    rows = re.findall(r"^\| .+? \| `([^`\n]+)` \| .*\|$", path.read_text(), re.MULTILINE)
+    assert len(rows) >= 60
+    for code in rows:
+        if has_gpu() or "numbacc.graph(" not in code:
+            exec(compile(code, code, "exec"), namespace)
 
 
 def test_every_block_of_python_is_run():
