@@ -49,6 +49,20 @@ def test_names_that_other_libraries_users_look_up_exist():
             exec(compile(code, code, "exec"), namespace)
 
 
+@pytest.mark.parametrize("name", ["start", "coming-from"])
+def test_blocks_print_what_follows_them_and_run_alone(name, capsys):
+    if has_gpu() or simulated():
+        skip("no gpu")
+    path = ROOT / "docs" / f"{name}.md"
+    text = path.read_text()
+    shown = dict(re.findall(r"```python\n([^`]*?)```\n\nprints.*?```\n(.*?)```", text, re.DOTALL))
+    assert shown
+    for line, code in blocks_of(path):
+        exec(compile("\n" * line + code, path, "exec"), {"__name__": name})
+        printed = capsys.readouterr().out
+        assert printed == shown.get(code, printed)
+
+
 def test_every_block_of_python_is_run():
     for path in DOCS:
         assert len(blocks_of(path)) == len(re.findall(r"^ *``` *(?:python|py)\b", path.read_text(), re.MULTILINE))
