@@ -31,6 +31,10 @@ def setup():
     return parser
 
 
+def test_the_citation_names_the_version():
+    assert f"\nversion: {numbacc.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def lines(text):
     return text.strip().splitlines()
 

@@ -101,7 +101,7 @@ def test_the_example_prints_what_it_says(capsys):
 
 
 def test_the_readme_is_short_and_speaks_of_no_contracts():
-    assert len(README.splitlines()) <= 130
+    assert len(README.splitlines()) <= 120
     for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         assert "promised" not in path.read_text(), path.name
 
