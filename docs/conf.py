@@ -1,0 +1,76 @@
+"""Settings of the documentation's site: `python -m sphinx -W -c docs . build/site` in a checkout.
+
+The root of the checkout is the source folder, so that links from pages to notebooks and to CONTRIBUTING.md are links of
+the site, too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "bindings")]
+
+from numbacc._version import __version__  # noqa: E402
+
+project = "numbacc"
+author = "the numbacc authors"
+copyright = "the numbacc authors"
+release = version = __version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+root_doc = "docs/index"
+include_patterns = ["notebooks/data/README.md", "docs/*.md", "docs/reference/*.md", "notebooks/*.ipynb", "CONTRIBUTING.md", "benchmarks/README.md"]
+exclude_patterns = ["docs/interface.md", "docs/reference/README.md"]
+
+# Notebooks are shown with their stored outputs.
+nb_execution_mode = "off"
+myst_enable_extensions = ["dollarmath", "attrs_inline"]
+myst_heading_anchors = 4
+suppress_warnings = ["mystnb.unknown_mime_type"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_use_rtype = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "numbacc"
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "secondary_sidebar_items": ["page-toc"]}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+# Docstrings write code between single backticks.
+default_role = "code"
+
+_CODE = re.compile(r"(`[^`]+`)")
+
+
+def _escaped(line: str) -> str:
+    """Return a line of a docstring, with what reStructuredText takes for markup escaped outside code."""
+    parts = _CODE.split(line)
+    parts[::2] = [re.sub(r"([|*_](?=\w)|\||(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _from_markdown(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Turn a docstring's Markdown into reStructuredText: fenced code, and characters that have a meaning there."""
+    made: list[str] = []
+    is_code = is_example = False
+    for line in lines:
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+            made += [".. code-block:: python", ""] if is_code else [""]
+        elif is_code:
+            made.append(f"    {line}" if line else line)
+        else:
+            is_example = is_example and line[:1] in ("", " ") or line.startswith("Example")
+            made.append(line if is_example else _escaped(line))
+    lines[:] = made
+
+
+def setup(app: object) -> None:
+    """Register the hook. It runs before napoleon's."""
+    app.connect("autodoc-process-docstring", _from_markdown, priority=400)  # type: ignore[attr-defined]
