@@ -4,13 +4,13 @@
 from numbacc import elementwise as ew
 
 y = ew.exp(x)                               # in x's dtype; integers as in NumPy
-z = ew.add(y, 2.0, out=y)                   # in place; arrays and numbers broadcast
-ew.multiply(z, w, out=z, where=mask)        # z stays where the mask is False
+z = ew.add(y, 2.0, out=y)                   # in place; arrays and scalars broadcast
+ew.multiply(z, w, out=z, where=mask)        # z keeps its values where the mask is False
 ```
 
-Each function makes its plan, too: `exp.plan(x)`. Arguments meet in a dtype as in NumPy 2: int32 beside
-float32 is float64, and of Python's numbers only the kind counts. Where NumPy has no answer, for bfloat16 beside float16
-or wide integers, torch's holds. Names and edge cases are NumPy's, of activations torch's.
+Each function also returns plans: `exp.plan(x)`. Mixed dtypes follow NumPy 2's promotion rules: int32 with float32 gives
+float64, and Python scalars never widen an array's dtype. Where NumPy has no rule, for bfloat16 with float16 or with
+wide integers, torch's rule applies. Names and edge cases are NumPy's; those of activations are torch's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from .where_clamp import clamp, fill, of_numbers, where
 
 _FUNCTIONS = {name: function_of(name, entry) for name, entry in TABLE.items()}
 _FUNCTIONS |= {f"{_name}_backward": gradients.function_of(_name) for _name in gradients.DIFFERENTIABLE}
-# Those that take more than their rows say.
+# These functions accept more than their rows describe.
 of_numbers()
 _FUNCTIONS |= {"where": where, "clamp": clamp}
 for _module in (reductions, norms, scans):
@@ -64,7 +64,7 @@ globals().update(_FUNCTIONS)
 
 
 def rows() -> list[Row]:
-    """What its functions are, one for each, gradients among them."""
+    """Return the rows of all functions, including gradients."""
     return [NAMED[name] for name in _FUNCTIONS if name in NAMED]
 
 

@@ -1,4 +1,4 @@
-"""The cache of the family's plans, by the function that makes a plan and its arguments; how a call finds its plan."""
+"""The cache of elementwise plans. Keys consist of the function that makes a plan and its arguments."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from ..runtime.streams import handle_of
 plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
 cache_info, cache_clear, cache_limit = functions_of(plans, "numbacc.elementwise")
 
-#: The docstrings' text on the arguments and errors that functions of the table share.
+#: Argument or error -> its description in the docstrings of the table's functions.
 SHARED = {
-    "out": "array for the result, of its shape and device, and of its dtype or a wider kind. It may be one of the\n"
-    "    arguments (in place), but must not overlap one in part.",
-    "where": "array of bool that broadcasts with the arguments; needs `out`. Where it is False, `out` keeps its\n"
-    "    elements; they are read and written again.",
+    "out": "array that receives the result. It has the result's shape and device, and its dtype or one of a wider\n"
+    "    kind. It may be one of the arguments (in place), but must not overlap an argument partly.",
+    "where": "bool array that broadcasts with the arguments; it requires `out`. Where it is False, the elements of\n"
+    "    `out` keep their values, but they are rewritten.",
     "stream": docstrings.COMMON["stream"],
-    "ShapeError": "the shapes do not broadcast, or out has another shape.",
-    "DTypeError": "a dtype that the function does not take, or no array among the arguments.",
-    "OptionError": "a number that the dtype does not hold.",
-    "LayoutError": "out overlaps an argument in part, or is read-only.",
-    "DeviceError": "arrays on several devices.",
+    "ShapeError": "the shapes do not broadcast, or out has the wrong shape.",
+    "DTypeError": "the function does not support a dtype, or no argument is an array.",
+    "OptionError": "a Python scalar is out of the dtype's range, or `where` is given without `out`.",
+    "LayoutError": "out overlaps an argument partly, or is read-only.",
+    "DeviceError": "the arrays are on different devices.",
 }
 
 
 def found(
     make: Callable[..., Plan], name: str, arrays: Mapping[str, Any], options: Sequence[Any], out: Any, stream: Any
 ) -> PlannedCall:
-    """The plan of a call, and what it runs on, for `plan.calls.planned`.
+    """Return the plan of a call and its operands, for `plan.calls.planned`.
 
     Args:
-        make: what makes the plan, of name, options, the layout of `out` or None, and those of the arrays.
-        name: the function's.
-        arrays: by name.
-        options: in one form each, so that they are found in the cache.
-        out, stream: as everywhere.
+        make: makes the plan from the name, the options, the layout of `out` or None, and the layouts of the arrays.
+        name: the function's name.
+        arrays: the arrays by name.
+        options: the options, each in a unique form, so that the cache finds them.
+        out, stream: the same as in the public functions.
 
     Raises:
-        ShapeError: several arrays to write to.
+        ShapeError: `out` is several arrays.
     """
     handle = handle_of(stream)
     inputs = [operands.as_input(array, own, handle) for own, array in arrays.items()]
@@ -56,9 +56,9 @@ def found(
 
 
 def compiled(name: str, source: str, used: dict[str, Any]) -> dict[str, Any]:
-    """What a text of public functions defines, given what it uses. Editors and tracebacks find the text."""
+    """Run generated source text and return the names that it defines. Editors and tracebacks find the text."""
     file, space = f"<numbacc.elementwise.{name}>", {"__name__": "numbacc.elementwise", "Any": Any, **used}
-    # What an editor shows are the words, as in functions that are not made.
+    # Editors then show annotations as text, as for functions that are not generated.
     source = f"from __future__ import annotations\n{source}"
     keywords.define(source, file, space)
     return space

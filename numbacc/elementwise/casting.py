@@ -1,4 +1,4 @@
-"""Copies of arrays, in another dtype or the same, gapless."""
+"""Contiguous copies of arrays, in another dtype or in the same one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAME = {"fiubc8": Meaning(same, reference.same)}
 
 
 def _copies() -> Row:
-    """The row of copies, in a process that loads its kernels."""
+    """Return the row of copies. A process that loads its kernels calls this."""
     return _COPY
 
 
@@ -33,30 +33,34 @@ _COPY = Row("copy", ("x",), "keep", _SAME, origin=(_copies, ()))
 
 
 def _run(row: Row | None, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
-    """As `operation.run`; without a row the argument itself."""
+    """Return the result of `operation.run`, or the argument itself if there is no row."""
     return arguments[0] if row is None else run(row, arguments, out, where, stream)
 
 
 @calls.planned(plans, "ElementwisePlan", "x", call="plan(x)", short=False, calls_only="copy", run=_run, prepare=find)
 @like(SHARED)
 def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any = None, stream: Any = None) -> Array:
-    """x in another dtype.
+    """Return x converted to another dtype.
 
     Args:
-        x: array of up to 8 dimensions, any strides, of any dtype.
-        dtype: any that arrays have.
-        copy: False to return x itself where it has that dtype.
+        x: array of any dtype, with up to 8 dimensions and any strides.
+        dtype: any dtype that arrays can have.
+        copy: False to return x itself if it already has that dtype.
 
     Returns:
-        an array of that dtype, in the memory order of x. Floats are rounded once, to the nearest, ties to even. Of a
-        float an integer takes what lies before the point: the nearest that it holds of what is out of range, and 0 of
-        NaN. Integers wrap. All but 0 is True, so is NaN. In float8_e4m3fn and float8_e5m2 what is beyond the range,
-        infinities too, becomes the largest finite number, 448 or 57344, with its sign, and NaN stays NaN: as quantized
-        training wants it, and NVIDIA's `cvt.satfinite` has it. torch's `to` and ml_dtypes's `astype` make NaN of it in
-        float8_e4m3fn, infinities in float8_e5m2. A copy in x's own dtype has its bits.
+        an array of that dtype, in x's memory order. A copy in x's own dtype has the same bits. Conversions follow these
+        rules:
+
+        - Float to float: rounded once, to nearest, ties to even.
+        - Float to integer: the fraction is dropped. Values out of range give the nearest integer in range; NaN gives 0.
+        - Integer to integer: wraps around.
+        - To bool: everything but 0 is True, including NaN.
+        - To float8_e4m3fn and float8_e5m2: values out of range, including infinities, become the largest finite number
+          (448 or 57344) with their sign; NaN stays NaN. Quantized training needs this, and NVIDIA's `cvt.satfinite`
+          does the same. torch's `to` and ml_dtypes's `astype` give NaN in float8_e4m3fn and infinities in float8_e5m2.
 
     Raises:
-        DTypeError: an unknown dtype; complex numbers that are to become real (see `real`).
+        DTypeError: the dtype is unknown, or x is complex and the dtype is real (see `real`).
 
     Example:
         >>> elementwise.astype(np.array([1.5, -2.7, 300.0]), "int8")
@@ -76,11 +80,11 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any
 )
 @like(SHARED)
 def copy(x: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
-    """A copy of x, gapless, in its memory order; or into `out`, in that one's.
+    """Return a contiguous copy of x in its memory order, or copy x into `out`, in the memory order of `out`.
 
     Args:
-        x: array of up to 8 dimensions, any strides, of any dtype.
-        out: array of x's shape, and its dtype or a wider kind; of the floats of 8 bits its dtype.
+        x: array of any dtype, with up to 8 dimensions and any strides.
+        out: array with x's shape, and x's dtype or one of a wider kind. An 8-bit float needs its own dtype.
 
     Example:
         >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -91,29 +95,31 @@ def copy(x: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> A
 
 
 def planned_copy(x: Layout, out: Layout) -> ElementwisePlan:
-    """The plan of a copy into an array, of arrays that need not exist, in no cache."""
+    """Return a plan to copy into an array, for arrays that need not exist, without caching it."""
     return planned(_COPY, (x,), (out,))
 
 
 def everyday_blocks(stored: Layout) -> Iterator[ElementwisePlan]:
-    """Plans of calls that copy an array of floats, and that make other floats of it; narrow ones at either end."""
+    """Yield plans of calls that copy a float array or convert it to other floats, including 8-bit floats."""
     yield planned(_COPY, (stored,))
     for target in (*dtypes.FLOATS, *NARROW):
         if target != stored.dtype.name:
             yield planned(_row(target), (stored,))
 
 
-#: Floats that are copied and converted, not computed with.
+#: Floats that can be copied and converted, but not used in arithmetic.
 NARROW = ("float8_e4m3fn", "float8_e5m2")
 
 
 @lru_cache(maxsize=64)
 def _row(target: str) -> Row:
-    """The row of conversions to a dtype."""
+    """Return the row of conversions to a dtype."""
 
     def rule(common: str) -> Types:
         if kind_of(common) == "c" and kind_of(target) not in "cb":
-            raise DTypeError(f"x is {common}, and cannot become {target}; take elementwise.real(x), or abs(x)")
+            raise DTypeError(
+                f"x is {common}, and cannot become {target}; use elementwise.real(x) or elementwise.abs(x)"
+            )
         return Types(common, target)
 
     return Row("astype", ("x",), rule, _SAME, origin=(_row, (target,)))

@@ -1,4 +1,4 @@
-"""Kernels of one's own: a scalar Python function becomes an elementwise function of arrays, with its gradients."""
+"""Custom kernels: a scalar Python function becomes an elementwise function of arrays, with gradients."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
 from .signatures import Benchmark, Own, benchmark, meaning_of
 
-#: How many numbers arrays have that need not exist.
+#: The length of the arrays that `inspect` assumes by default.
 _USUAL_LENGTH = 1 << 20
 
 
 def kernel(
     function: Callable[..., Any] | None = None, *, backward: Callable[..., Any] | None = None
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
-    """Make an elementwise function of arrays of a Python function of numbers: a decorator.
+    """Make an elementwise function of arrays from a Python function of numbers. It can be used as a decorator.
 
     Args:
-        function: of numbers; it returns one, or a tuple of several. It may do arithmetic, compare, branch, loop over
-            known ranges, call `math`, NumPy's functions of numbers, numbacc's own elementwise functions, other kernels
-            and such functions. Parameters with defaults are options. Globals and closures are compiled in; after a
-            change of one the next call compiles it again.
-        backward: (dy, arguments) -> the gradient with respect to each argument that is not an option, as a tuple; dy is
-            as many numbers as the function has results. By default it is derived from the function, by the chain rule.
+        function: takes numbers and returns a number or a tuple of numbers. It may use arithmetic, comparisons,
+            branches, loops over known ranges, `math`, NumPy's functions of numbers, numbacc's elementwise functions,
+            other kernels, and functions that use these. Parameters with defaults are options. Globals and closures are
+            compiled into the kernel; after one of them changes, the next call compiles it again.
+        backward: (dy, arguments) -> a tuple of the gradients with respect to each argument that is not an option. dy
+            stands for as many numbers as the function has results. By default, the gradients are derived from the
+            function by the chain rule.
 
     Returns:
-        a `Kernel`: call it with arrays and numbers, as numbacc's own functions. On a GPU it is compiled for each dtype,
-        layout and broadcast as they are; of NumPy arrays it is computed by NumPy. Its `backward` has the gradients,
-        `plan` its plan, `inspect` what it was compiled to, `benchmark` its speed. Integers are computed as floats, as
-        NumPy's functions do it.
+        a `Kernel`. Call it with arrays and scalars, like numbacc's own functions. On a GPU it is compiled for each
+        combination of dtypes, layouts and broadcasting; NumPy arrays are computed by NumPy. It has the methods
+        `backward` (gradients), `plan`, `inspect` (the compiled code) and `benchmark` (the speed). Integers are computed
+        as floats, as in NumPy's functions.
 
     Raises:
-        OptionError: it is not a Python function with at least one parameter without a default.
-        UnsupportedError: when it is called, not here: it does what kernels cannot; the message names the line.
+        OptionError: `function` is not a Python function with at least one parameter without a default.
+        UnsupportedError: raised by the call, not here: the function does what kernels cannot; the message names the
+            line.
 
     Example:
         >>> import math
@@ -62,7 +64,7 @@ def kernel(
 
 
 class Kernel(Own):
-    """An elementwise function of one's own: what `kernel` makes. Call it with arrays and numbers.
+    """A custom elementwise function, which `kernel` returns. Call it with arrays and scalars.
 
     Attributes:
         py_func: the Python function.
@@ -79,14 +81,14 @@ class Kernel(Own):
         super().__init__(function)
         if gradient is not None and not isinstance(gradient, FunctionType):
             raise OptionError(f"backward={shown(gradient)} is not a Python function")
-        # By this name formulas that call it find the function itself.
+        # Formulas that call the kernel find the Python function by this name.
         self.py_func, self._gradient = self._function, gradient
 
-    # ------------------------------------------------------------ what it computes
+    # ------------------------------------------------------------ the computation
 
     @cached_property
     def _functions(self) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-        """The function, and its gradient where that is given: as they are at the first call, and after each change."""
+        """Copies of the function, and of its gradient if given: as at the first call, renewed after each change."""
         function, gradient = self._frozen(self.py_func, self._gradient)
         return function, gradient
 
@@ -97,7 +99,7 @@ class Kernel(Own):
         names = tuple(self._signature.parameters)
         meeting = range(self._count)
         is_tuple = len(results) > 1
-        # Of 16 bits a call of `math` takes longer than the memory.
+        # In 16 bits, a call of `math` takes longer than memory.
         heavy = (2,) if calls_math(meaning.scalar) else ()
         return Row(
             name,
@@ -140,16 +142,17 @@ class Kernel(Own):
         )
 
     def _given(self, gradient: Callable[..., Any], seeds: int) -> Callable[..., Any]:
-        """The function given as `backward`, written down.
+        """Return the formula of the function given as `backward`.
 
         Raises:
-            OptionError: it takes or returns another number of numbers than it must.
+            OptionError: it takes or returns the wrong number of numbers.
         """
         wanted = seeds + len(self._signature.parameters)
         found = len(inspect.signature(gradient).parameters)
         if found != wanted:
             raise OptionError(
-                f"backward takes {found} numbers; it must take {wanted}: dy of each result, then {self.__name__}'s"
+                f"backward takes {found} numbers; it must take {wanted}: dy of each result, then the parameters of "
+                f"{self.__name__}"
             )
         scalar = written(gradient, f"{self.__name__}'s backward", gradient=False)
         _, ways = traced(gradient)
@@ -170,47 +173,52 @@ class Kernel(Own):
         stream: Any = None,
         **options: Any,
     ) -> Any:
-        """The function of arrays and numbers, at least one an array, that broadcast.
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array.
 
         Args:
-            arguments, options: as the Python function takes them: arrays of floats or integers, or numbers.
-            return_saved: whether to return a second object, which carries arguments and options to
-                `backward(dy, saved)`. The arrays must not change until then; globals may.
-            out, where, stream: as in `elementwise.add`; of several results `out` is a tuple.
+            arguments, options: those of the Python function: arrays of floats or integers, or scalars.
+            return_saved: whether to return a second object for `backward(dy, saved)`. It holds the arguments and
+                options. Do not change the arrays before that call; globals may change.
+            out, where, stream: the same as in `elementwise.add`. For several results, `out` is a tuple.
 
         Returns:
-            an array; a tuple where the function returns one. With return_saved, (y, saved).
+            an array, or a tuple if the function returns one. With return_saved, (y, saved).
 
         Raises:
-            UnsupportedError: the function does what kernels cannot; with return_saved, it has no derivative.
-            ArgumentsError: it has other parameters. With return_saved, LayoutError: out shares memory with an argument.
-            OptionError: `where` is given. As `elementwise.add` besides.
+            UnsupportedError: the function does what kernels cannot; or, with return_saved, it has no derivative.
+            ArgumentsError: the function has other parameters.
+            LayoutError: with return_saved, out shares memory with an argument.
+            OptionError: `where` is given together with return_saved.
+            The other errors are the same as in `elementwise.add`.
         """
         bound = self._bound(arguments, options)
         if return_saved is not False and saves(return_saved):
             if where is not None:
-                raise OptionError("return_saved=True with where=: backward has no where=. Leave one of the two out")
+                raise OptionError(
+                    "return_saved=True does not work with where=, since backward has no where=: leave one of them out"
+                )
             saved = self._kept(bound, {}, out, handle_of(stream), self._backward)
             return run(self._row, bound, out, None, stream), saved
         return run(self._row, bound, out, where, stream)
 
     def backward(self, dy: Any, *arguments: Any, out: Any = None, stream: Any = None, **options: Any) -> Any:
-        """The gradients of a loss with respect to the arguments that are arrays, given those with respect to results.
+        """Return the gradients of a loss with respect to array arguments, given those with respect to the results.
 
         Args:
-            dy: an array of the result's shape; a tuple of them where there are several results.
-            arguments, options: those of the call; or the saved object of a call with return_saved=True instead of all.
-                It has the gradient of that call: globals and closures count as they were then.
-            out: a tuple of arrays for the gradients, with None where these are.
-            stream: as everywhere.
+            dy: an array with the result's shape, or a tuple of such arrays if there are several results.
+            arguments, options: the same as in the call. Or only the object that a call with return_saved=True saved; it
+                holds the gradient for the globals and closures of that call.
+            out: a tuple of arrays that receive the gradients, with None where the gradients have None.
+            stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
         Returns:
-            a tuple: of each argument that is an array, in its shape and dtype; None of integers and bool. What was
-            repeated gets the sum.
+            a tuple with one gradient for each array argument, in its shape and dtype; None for integers and bool. If an
+            argument was broadcast, its gradient is summed to its shape.
 
         Raises:
-            UnsupportedError: no derivative is known. OptionError: another kernel returned the saved object, or an
-            argument differs from it. As `elementwise.add` besides.
+            UnsupportedError: no derivative is known.
+            OptionError: another kernel returned the saved object, or an argument differs from it.
+            The other errors are the same as in `elementwise.add`.
         """
         if arguments and type(arguments[0]) is Saved:
             bound, gradient = self._opened(arguments[0], arguments[1:], options)
@@ -224,11 +232,11 @@ class Kernel(Own):
         return run_backward(gradient, (*seeds, *bound), out, stream)
 
     def plan(self, *arguments: Any, out: Any = None, where: Any = None, **options: Any) -> ElementwisePlan:
-        """The plan of a call with these arguments: call it with all of them in order, options too."""
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
         bound = self._bound(arguments, options)
         return find(self._row, bound, out, where)
 
-    # ------------------------------------------------------------ what it became
+    # ------------------------------------------------------------ the compiled functions
 
     def _written(self) -> Sequence[Callable[..., Any]]:
         return [self._row.meanings["f"].scalar]
@@ -237,18 +245,18 @@ class Kernel(Own):
         return [self._backward.meanings["f"].scalar]
 
     def inspect(self, *arguments: Any, **options: Any) -> Inspection:
-        """What a call with these arguments is compiled to: source, PTX, registers, local memory, bytes a thread.
+        """Return the code that a call with these arguments is compiled to: source, PTX, registers, local memory, bytes.
 
         Args:
-            arguments, options: those of a call, NumPy arrays standing for such on a GPU; by default a million numbers
-                of float32 each. Without a GPU it is compiled for compute capability 9.0.
+            arguments, options: those of a call. NumPy arrays stand for arrays on a GPU. By default, each argument is an
+                array of 2^20 float32 numbers. Without a GPU, the code is compiled for compute capability 9.0.
 
         Returns:
-            an `Inspection`; `print` it, or take its attributes: source, ptx, registers, local_bytes, spilled_bytes,
-            bytes_per_thread. What cannot be found out is None, and the report says why.
+            an `Inspection`. `print` it, or use its attributes: source, ptx, registers, local_bytes, spilled_bytes,
+            bytes_per_thread. A value that cannot be determined is None, and the report names the reason.
 
         Raises:
-            As the call.
+            The same errors as the call.
         """
         self._notice()
         row = self._row
@@ -261,16 +269,17 @@ class Kernel(Own):
         """Measure the speed of a call on a GPU, and of a copy of the same bytes.
 
         Args:
-            shape, dtype: of the arguments: arrays of normal numbers, without gaps.
-            repeats: how often call and copy are run, in turns; the L2 cache is flushed before each.
-            numbers: parameters that are numbers, by name; options have their defaults unless they are among these.
+            shape, dtype: of the arguments, which are contiguous arrays of normally distributed numbers.
+            repeats: how often the call and the copy run, alternately. The L2 cache is flushed before each.
+            numbers: parameters that are scalars, by name. Other options have their defaults.
 
         Returns:
-            a `Benchmark`: ms, copy_ms, bandwidth, gigabytes_per_second. It waits for the GPU.
+            a `Benchmark`: ms, copy_ms, bandwidth, gigabytes_per_second. The call waits for the GPU.
 
         Raises:
-            DeviceError: there is no GPU. Error: the first 65,536 results are not NumPy's: no time is told.
-            ShapeError, DTypeError, OptionError: no elements, no floats, a parameter that there is not.
+            DeviceError: there is no GPU.
+            Error: the first 65,536 results differ from NumPy's. Then no time is reported.
+            ShapeError, DTypeError, OptionError: no elements, a dtype that is not a float, or an unknown parameter.
         """
         options = {**self._options, **numbers}
         names = list(self._signature.parameters)

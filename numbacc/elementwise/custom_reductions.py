@@ -1,7 +1,7 @@
-"""Reductions of one's own: a map of numbers, what merges its results along axes, and what follows.
+"""Custom reductions: a map of numbers, a function that merges its results along axes, and a function of the totals.
 
-Gradients are dx = dy · after'(totals) · map'(x), by elementwise kernels. Of largest and smallest parts only those that
-are equal to the total have a share in dy.
+Gradients are dx = dy · after'(totals) · map'(x), computed by elementwise kernels. For maxima and minima, only the parts
+that are equal to the total get a share of dy.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from .rows import NAMED, Arrangement, Meaning, Row, arranged
 from .signatures import Benchmark, Own, benchmark, meaning_of, python_function, taken_by
 from .type_promotion import Types
 
-# ---------------------------------------------------------------- how a call becomes a plan
+# ---------------------------------------------------------------- plans of calls
 
-#: (parts, axes) -> the totals, of arrays.
+#: (parts, axes) -> the totals, for arrays.
 Combine = Callable[[Sequence[Any], tuple[int, ...]], list[Any]]
 
 
 class After(NamedTuple):
-    """What follows a reduction.
+    """The last step of a reduction: a function of the totals.
 
     Attributes:
-        meaning: of the totals, of the count if it `takes_count`, and of options: a tuple of results.
-        takes_count: whether it is given how many elements there were.
-        options: the numbers of the arguments that it is given.
-        results: for each result "bool", or "" for what the map's dtypes say.
+        meaning: takes the totals, the count if `takes_count`, and options; it returns a tuple of results.
+        takes_count: whether it takes the number of elements.
+        options: the indices of the arguments that it takes.
+        results: for each result "bool", or "" for the dtype that follows from the map's arguments.
     """
 
     meaning: Meaning
@@ -65,14 +65,14 @@ class After(NamedTuple):
 
 
 class Reducer:
-    """A reduction of one's own.
+    """The functions of a custom reduction.
 
     Attributes:
-        row: the map, of all arguments; its results are the parts.
-        start: the parts of nothing.
-        merge: (parts, other parts) -> their parts together, of numbers.
-        combine: the same of arrays: (parts, axes) -> the totals, in float64.
-        after: what follows.
+        row: the map of all arguments. Its results are the parts.
+        start: the parts of no elements.
+        merge: (parts, other parts) -> the parts of both together, for numbers.
+        combine: the same for arrays: (parts, axes) -> the totals, in float64.
+        after: the function of the totals.
     """
 
     __slots__ = ("after", "combine", "merge", "row", "start")
@@ -88,17 +88,17 @@ class Reducer:
         self.row, self.start, self.merge, self.combine, self.after = row, start, merge, combine, after
 
     def ending(self, after: After) -> Reducer:
-        """The same with something else behind it."""
+        """Return the same reduction with another last step."""
         return Reducer(self.row, self.start, self.merge, self.combine, after)
 
 
 def run(reducer: Reducer, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any, stream: Any) -> Any:
-    """The results of a reduction.
+    """Return the results of a reduction.
 
     Args:
-        reducer: what it is.
-        arguments: arrays and numbers, as the names of its row say.
-        axis, keepdims, out, stream: as its docstring says.
+        reducer: the reduction.
+        arguments: arrays and scalars, in the order of the row's names.
+        axis, keepdims, out, stream: the same as in `Reduction.__call__`.
     """
     handle = handle_of(stream)
     plan, arrays, outs, numbers = _find(reducer, arguments, axis, keepdims, out, handle)
@@ -106,19 +106,19 @@ def run(reducer: Reducer, arguments: tuple[Any, ...], axis: Any, keepdims: Any, 
 
 
 def find(reducer: Reducer, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any) -> CustomReducePlan:
-    """The plan that `run` runs."""
+    """Return the plan that `run` runs."""
     plan, arrays, outs, _ = _find(reducer, arguments, axis, keepdims, out, handle_of(None))
     plan.prepare(arrays, outs)
     return plan
 
 
 def planned(reducer: Reducer, given: tuple[Any, ...], axis: Any, keepdims: Any = False) -> CustomReducePlan:
-    """A plan of arrays (layouts) that need not exist and numbers (their types), in no cache."""
+    """Return a plan for arrays (layouts) that need not exist and scalars (types), without caching it."""
     return _plan(reducer, given, *checked(axis, keepdims), None)
 
 
 class CustomReducePlan(WithNumbers, ReducePlan):
-    """A planned reduction of one's own. Call it with arrays and numbers like those it was made for."""
+    """A planned custom reduction. Call it with arrays and scalars like the ones that it was made for."""
 
     def __init__(self, row: Row, task: ReduceTask, given: tuple[Any, ...], types: Types, arrangement: Arrangement):
         super().__init__(task)
@@ -128,7 +128,7 @@ class CustomReducePlan(WithNumbers, ReducePlan):
 def _find(
     reducer: Reducer, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any, handle: int
 ) -> tuple[CustomReducePlan, list[Any], list[Any] | None, list[Any]]:
-    """The plan of a call, its arrays, its results' arrays, its numbers."""
+    """Return the plan of a call, its arrays, the arrays for the results, and its scalars."""
     keys, arrays, numbers = sorted_out(reducer.row, arguments, handle)
     outs = outs_of(out, handle)
     own = None if outs is None else tuple(map(operands.layout_of, outs))
@@ -138,12 +138,12 @@ def _find(
 def _plan(
     reducer: Reducer, given: tuple[Any, ...], axis: Any, keepdims: bool, outs: tuple[Layout, ...] | None
 ) -> CustomReducePlan:
-    """Validation, and how the operands lie. Everything here depends on layouts, types and options alone."""
+    """Validate a call and return its plan. Everything here depends only on layouts, types and options."""
     row = reducer.row
     named, dtypes, types, shape = resolved(row, given)
     inputs = tuple(array for _, array in named)
     axes = axes_in(axis, len(shape), named[0][0] if len(named) == 1 else "the arrays")
-    # In the memory order of the first array of the full shape.
+    # The memory order is that of the first array that has the full shape.
     strides = next((array.strides for array in inputs if array.shape == shape), row_major_strides(shape, 1))
     seen = layout(shape, strides, inputs[0].dtype, inputs[0].device)
     names = [name or types.result for name in reducer.after.results]
@@ -169,12 +169,12 @@ def _plan(
     return CustomReducePlan(row, task, given, types, arrangement)
 
 
-# ---------------------------------------------------------------- what it computes
+# ---------------------------------------------------------------- the computation
 
 
 @lru_cache(maxsize=4096)
 def _formula(reducer: Reducer, arrangement: Arrangement) -> ReductionFormula:
-    """The reduction as kernels have it: each of its functions is given all numbers, behind what it is of."""
+    """Return the reduction for kernels. After its operands, each of its functions takes all scalars."""
     row, after, parts = reducer.row, reducer.after, len(reducer.start)
     totals, numbers = [f"total{k}" for k in range(parts)], [f"x{k}" for k in arrangement.numbers]
     taken = [*totals, *["count"] * after.takes_count, *(f"x{k}" for k in after.options)]
@@ -188,9 +188,9 @@ def _formula(reducer: Reducer, arrangement: Arrangement) -> ReductionFormula:
 
 
 def choosing(function: Callable[..., Any], given: Sequence[str], taken: Sequence[str]) -> Callable[..., Any]:
-    """A function of more numbers, `given` by name, that hands on those that are `taken`.
+    """Return a function that takes the parameters `given` and calls `function` with the parameters `taken`.
 
-    Written as text, as the number of its parameters is not known here.
+    It is generated as source text, since the number of its parameters varies.
     """
     if list(given) == list(taken):
         return function
@@ -202,14 +202,14 @@ def choosing(function: Callable[..., Any], given: Sequence[str], taken: Sequence
 
 @lru_cache(maxsize=64)
 def unchanged(parts: int) -> After:
-    """Totals that are the results."""
+    """Return the last step of a reduction whose results are the totals."""
     names = ", ".join(f"total{k}" for k in range(parts))
     meaning, results = meaning_of(eval(f"lambda {names}: ({names},)"), "the totals")
     return After(meaning, False, (), tuple(results))
 
 
 def _reference(reducer: Reducer, arrangement: Arrangement, axes: tuple[int, ...], *seen: Any) -> tuple[Any, ...]:
-    """The same in NumPy: of what kernels compute with, in float64, rounded once."""
+    """Compute the same in NumPy: from operands in the compute dtype, in float64, rounded once."""
     row, after, compute = reducer.row, reducer.after, TABLE[arrangement.compute].numpy
     given: list[Any] = [None] * len(row.names)
     for k, value in zip((*arrangement.arrays, *arrangement.numbers), seen, strict=True):
@@ -222,7 +222,7 @@ def _reference(reducer: Reducer, arrangement: Arrangement, axes: tuple[int, ...]
 
 
 def by_ufunc(function: np.ufunc, start: float) -> Combine:
-    """A `Reducer.combine` of one of NumPy's functions of two numbers."""
+    """Make a `Reducer.combine` from a NumPy ufunc of two numbers."""
 
     def combine(parts: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:
         with np.errstate(all="ignore"):
@@ -232,7 +232,7 @@ def by_ufunc(function: np.ufunc, start: float) -> Combine:
 
 
 def in_a_tree(merge: Callable[..., Sequence[Any]], start: tuple[float, ...]) -> Combine:
-    """A `Reducer.combine` of a function of arrays, by halves."""
+    """Make a `Reducer.combine` from a function of arrays. It merges halves."""
 
     def combine(parts: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:
         shape, first = parts[0].shape, range(len(axes))
@@ -254,14 +254,14 @@ def in_a_tree(merge: Callable[..., Sequence[Any]], start: tuple[float, ...]) -> 
 
 
 class Gradient(NamedTuple):
-    """The gradient of a reduction of one's own.
+    """The gradient of a custom reduction.
 
     Attributes:
-        extreme: "max" or "min" where parts are merged so; "" of sums.
-        after: of (dy, totals, count, options) the gradients with respect to the totals; None where these are dy.
-        totals: what computes these, in the dtype that is computed in; None where they are not needed.
-        map: of (those, arguments) the gradients with respect to the arguments.
-        written: its functions of numbers.
+        extreme: "max" or "min" if parts are merged this way; "" for sums.
+        after: maps (dy, totals, count, options) to the gradients with respect to the totals; None if these are dy.
+        totals: computes the totals in the compute dtype; None if they are not needed.
+        map: maps (these gradients, arguments) to the gradients with respect to the arguments.
+        written: its scalar functions.
     """
 
     extreme: str
@@ -274,12 +274,12 @@ class Gradient(NamedTuple):
 def gradient_of(
     reducer: Reducer, extreme: str, mapped: Callable[..., Any], after: Callable[..., Any] | None, taken: Sequence[int]
 ) -> Gradient:
-    """The gradient of what sums, or finds extremes.
+    """Return the gradient of a reduction that computes sums or extremes.
 
     Args:
-        reducer, extreme: it, and as in `Gradient`.
-        mapped, after: the functions that it was made of; None where nothing follows.
-        taken: the numbers of the arguments that the former takes.
+        reducer, extreme: the reduction, and `Gradient.extreme`.
+        mapped, after: the functions that it was made of. `after` is None if the totals are the results.
+        taken: the indices of the arguments that `mapped` takes.
 
     Raises:
         NotDerived: something has no derivative.
@@ -322,7 +322,7 @@ def _row(
 
 
 def slope_row(name: str, slope: Callable[..., Any], totals: str = "", numbers: str = "") -> Row:
-    """The row of what a reduction's gradient is: of dy, x, arrays of totals, and numbers, all by name."""
+    """Return the row of a reduction's gradient. It takes dy, x, arrays of totals, and scalars, all by name."""
     arrays = ("dy", "x", *totals.split())
     meaning = Meaning(slope, vectorized(slope, f"{name}_backward"))
     made = Row(
@@ -337,7 +337,7 @@ def slope_row(name: str, slope: Callable[..., Any], totals: str = "", numbers: s
     return NAMED.setdefault(made.name, made)
 
 
-#: Of an extreme, and how many are equal to it.
+#: The gradient of an extreme, given the extreme and the number of elements that are equal to it.
 EXTREME = slope_row("extreme", functions.of_extreme, "extreme ties")
 
 
@@ -351,7 +351,7 @@ def run_gradient(
     out: Any,
     stream: Any,
 ) -> Any:
-    """The gradients of a call, given those with respect to its results."""
+    """Return the gradients of a call, given the gradients with respect to its results."""
     handle, row = handle_of(stream), reducer.row
     axis, keepdims = checked(axis, keepdims)
     keys, arrays, _ = sorted_out(row, arguments, handle)
@@ -374,7 +374,7 @@ def run_gradient(
         seeds = run_map(gradient.after, (*seeds, *totals, *count, *options), memory(), None, stream)
     slopes = [repeated(seed, shape) for seed in seeds]
     if gradient.extreme:
-        # Computed anew, in another kernel, parts might be rounded otherwise, and none be equal to its total.
+        # Another kernel might round the parts differently, and no part would equal its total. Store and reuse them.
         parts = memory(shape)
         run_map(row, arguments, parts if len(parts) > 1 else parts[0], None, stream)
         for slope, part in zip(slopes if 0 not in shape else (), parts, strict=False):
@@ -385,7 +385,7 @@ def run_gradient(
 
 
 def seen(dys: Sequence[Any], shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, handle: int) -> list[Any]:
-    """dy of each result with the axes that were reduced, of length 1."""
+    """Return dy of each result, with the reduced axes as axes of length 1."""
     wanted = tuple(1 if d in axes else n for d, n in enumerate(shape) if keepdims or d not in axes)
     found = []
     for k, dy in enumerate(dys):
@@ -400,15 +400,15 @@ def seen(dys: Sequence[Any], shape: tuple[int, ...], axes: tuple[int, ...], keep
 
 
 def repeated(array: Any, shape: tuple[int, ...]) -> Any:
-    """An array broadcast to a shape."""
+    """Return an array broadcast to a shape."""
     return np.broadcast_to(array, shape) if isinstance(array, np.ndarray) else array.broadcast_to(shape)
 
 
 def opened(dy: Any, reducer: Reducer) -> tuple[Any, ...]:
-    """dy of each result.
+    """Return dy of each result, as a tuple.
 
     Raises:
-        OptionError: they are not as many.
+        OptionError: their number is wrong.
     """
     dys, wanted = tuple(dy) if isinstance(dy, (tuple, list)) else (dy,), len(reducer.after.results)
     if len(dys) != wanted:
@@ -416,9 +416,9 @@ def opened(dy: Any, reducer: Reducer) -> tuple[Any, ...]:
     return dys
 
 
-# ---------------------------------------------------------------- what users make
+# ---------------------------------------------------------------- the public interface
 
-#: Name -> (what merges two numbers, the start, NumPy's).
+#: Name -> (the function that merges two numbers, the start, NumPy's function).
 _MERGES: dict[str, tuple[Callable[..., tuple[Any, ...]], float, np.ufunc]] = {
     "sum": (functions.add, 0.0, np.add),
     "prod": (functions.multiply, 1.0, np.multiply),
@@ -437,27 +437,32 @@ def reduction(
     start: float | tuple[float, ...] | None = None,
     after: Callable[..., Any] | None = None,
 ) -> Reduction | Callable[[Callable[..., Any]], Reduction]:
-    """Make a reduction over axes of Python functions of numbers: after(Σ function(x), count). A decorator.
+    """Make a reduction from Python functions of numbers: after(Σ function(x), count). It can be used as a decorator.
+
+    A reduction has three steps. `function` maps each element to one or more parts. `merge` combines the parts along
+    axes. `after` turns the totals into the result.
 
     Args:
-        function: the map: of the numbers at one place of each array; it returns the part that this place adds, or a
-            tuple of several. It may do what a `kernel`'s function may; parameters with defaults are options.
-        merge: "sum", "prod", "max" or "min", of each part by itself; or a function of two parts, of several first all
-            of one then all of the other: (a0, a1, b0, b1) -> (c0, c1). Parts come in any order and grouping.
-        start: with such a function, the parts of nothing: a number, or a tuple. Merged with any others it gives these.
-        after: of the totals, then of how many elements there were if it takes one number more; it returns the result,
-            or a tuple of several. Parameters with defaults are options, those of the map's names the same. By default
-            the totals are the results.
+        function: the map. It takes one number of each array and returns the part that these contribute, or a tuple of
+            parts. It may do the same things as the function of a `kernel`; parameters with defaults are options.
+        merge: "sum", "prod", "max" or "min", applied to each part separately. Or a function of two parts; with several
+            parts, it takes all of the first, then all of the second: (a0, a1, b0, b1) -> (c0, c1). Parts are merged in
+            any order and grouping.
+        start: the parts of no elements, if `merge` is a function: a number or a tuple. Merging it must change nothing.
+        after: takes the totals and, if it has one more parameter, the number of elements. It returns the result or a
+            tuple of results. Parameters with defaults are options; those with the map's names have the same values. By
+            default, the totals are the results.
 
     Returns:
-        a `Reduction`: call it with arrays and numbers, `axis=` and `keepdims=`, as `elementwise.sum`. One kernel reads
-        the arrays once, a second one merges what few rows were shared out as. Of NumPy arrays NumPy computes it.
+        a `Reduction`. Call it with arrays and scalars, `axis=` and `keepdims=`, like `elementwise.sum`. One kernel
+        reads the arrays once. If there are few rows, several blocks share a row, and a second kernel merges their
+        results. NumPy arrays are reduced by NumPy.
 
     Raises:
-        OptionError: something is not a Python function, merge is unknown, start is missing or too much, options of the
-            two functions have the same name and other defaults, or one that calls have: axis, keepdims, return_saved,
-            out, stream.
-        UnsupportedError: when it is called, not here: a function does what kernels cannot; the message names the line.
+        OptionError: an argument is not a Python function; merge is unknown; start is missing or not needed; options of
+            the two functions have the same name but different defaults, or a name that calls use: axis, keepdims,
+            return_saved, out, stream.
+        UnsupportedError: raised by the call, not here: a function does what kernels cannot; the message names the line.
 
     Example:
         >>> import math
@@ -471,7 +476,7 @@ def reduction(
 
 
 class Reduction(Own):
-    """A reduction of one's own: what `reduction` makes. Call it with arrays and numbers.
+    """A custom reduction, which `reduction` returns. Call it with arrays and scalars.
 
     Example:
         >>> dot = elementwise.reduction(lambda x, y: x * y)
@@ -495,7 +500,7 @@ class Reduction(Own):
         for name in own.keys() & more.keys():
             if own[name] is not more[name] and own[name] != more[name]:
                 raise OptionError(
-                    f"{name} is {shown(own[name])} by default in the map and {shown(more[name])} in after"
+                    f"{name} has the default {shown(own[name])} in the map and {shown(more[name])} in after; use one"
                 )
         super().__init__(function, more)
         if isinstance(merge, str) and merge not in _MERGES:
@@ -503,11 +508,11 @@ class Reduction(Own):
         self._merge = merge if isinstance(merge, str) else python_function(merge, "merge")
         self._start = _starting(start, isinstance(merge, str))
 
-    # ------------------------------------------------------------ what it computes
+    # ------------------------------------------------------------ the computation
 
     @cached_property
     def _functions(self) -> tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any] | None]:
-        """Copies of the map, of the merge if it is a function, and of `after`; made again after a change."""
+        """Copies of the map, of the merge if it is a function, and of `after`. A change of globals renews them."""
         function, merge, after = self._frozen(
             self._function, None if isinstance(self._merge, str) else self._merge, self._after
         )
@@ -515,12 +520,12 @@ class Reduction(Own):
 
     @cached_property
     def _taken(self) -> range:
-        """The numbers of the arguments that the map takes: options of `after` alone are behind them."""
+        """The indices of the arguments that the map takes. Options that only `after` has follow them."""
         return range(len(inspect.signature(self._function).parameters))
 
     @cached_property
     def _map(self) -> tuple[Meaning, list[str]]:
-        """What the map means; its parts."""
+        """The map's functions, and its parts."""
         return meaning_of(self._functions[0], self.__name__)
 
     @cached_property
@@ -544,7 +549,7 @@ class Reduction(Own):
         return Reducer(row, start, merge, combine, self._ending(len(parts)))
 
     def _merging(self, parts: int) -> tuple[tuple[float, ...], Callable[..., tuple[Any, ...]], Combine]:
-        """(the parts of nothing, what merges numbers, what merges arrays)."""
+        """Return (the parts of no elements, the function that merges numbers, the function that merges arrays)."""
         if isinstance(self._merge, str):
             merge, start, ufunc = _MERGES[self._merge]
             return (start,) * parts, functions.side_by_side(merge, parts), by_ufunc(ufunc, start)
@@ -563,7 +568,7 @@ class Reduction(Own):
         return starts, meaning.scalar, in_a_tree(meaning.numpy, starts)
 
     def _ending(self, parts: int) -> After:
-        """What follows."""
+        """Return the last step."""
         takes = len(self._after_takes)
         if (function := self._functions[2]) is None:
             return unchanged(parts)
@@ -581,7 +586,7 @@ class Reduction(Own):
         if self._merge not in ("sum", *_EXTREMES):
             merge = repr(self._merge) if isinstance(self._merge, str) else "a function"
             raise UnsupportedError(
-                f'{self.__name__} has no gradient: merge is {merge}; with "sum", "max" and "min" there is one'
+                f'{self.__name__} has no gradient: merge is {merge}; gradients need "sum", "max" or "min"'
             )
         extreme = "" if self._merge == "sum" else str(self._merge)
         mapped, _, after = self._functions
@@ -602,29 +607,30 @@ class Reduction(Own):
         stream: Any = None,
         **options: Any,
     ) -> Any:
-        """The reduction of arrays and numbers, at least one an array, that broadcast.
+        """Reduce arrays and scalars that broadcast. At least one must be an array.
 
         Args:
-            arguments, options: as the map takes them, and those of `after`: arrays of floats, integers or bool (both
-                taken for float64), or numbers. Rank 0 to 8, any strides.
-            axis: the axes of the broadcast shape that are reduced: None for all, an integer, or a tuple of integers.
-            keepdims: True if these axes stay, with length 1.
-            return_saved: whether to return a second object, which carries arguments and options, axis and keepdims to
-                `backward(dy, saved)`. The arrays must not change until then; globals may.
-            out: array for the result, of its shape and device, its dtype or another float; it shares no memory with the
-                arguments. Of several results a tuple.
-            stream: where the work is queued; the default stream if None. Nothing waits for it.
+            arguments, options: those of the map and the options of `after`: arrays of floats, integers or bool, or
+                scalars. Integers and bool are converted to float64. Rank 0 to 8, any strides.
+            axis: the axes of the broadcast shape to reduce: an integer, a tuple of integers, or None for all axes.
+            keepdims: True to keep the reduced axes, with length 1.
+            return_saved: whether to return a second object for `backward(dy, saved)`. It holds the arguments, the
+                options, axis and keepdims. Do not change the arrays before that call; globals may change.
+            out: array that receives the result. It has the result's shape and device, and its dtype or another float
+                dtype. It must not share memory with the arguments. For several results, pass a tuple.
+            stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
         Returns:
-            an array of the dtype in which the arguments meet, bool where a truth value is returned; of rank 0 where all
-            axes are reduced. A tuple where there are several. Floats of 16 bits are computed in float32 and rounded
-            once. Of no elements it is what follows the start. With return_saved, (y, saved).
+            an array of the dtype to which the arguments promote, or of bool if a truth value is returned. Its rank is 0
+            if all axes are reduced. Several results are returned as a tuple. 16-bit floats are computed in float32 and
+            rounded once. For no elements, the result is `after` of the start. With return_saved, (y, saved).
 
         Raises:
-            ShapeError: shapes that do not broadcast, rank, axis, shape of out.
-            DTypeError: complex numbers, not an array, numbers alone.
-            OptionError: keepdims, stream, an option that is an array. ArgumentsError: other parameters.
-            UnsupportedError: a function does what kernels cannot; with return_saved, there is no gradient.
+            ShapeError: the shapes do not broadcast; or the rank, the axis or the shape of out is wrong.
+            DTypeError: an argument is complex, or no argument is an array.
+            OptionError: keepdims or stream is invalid, or an option is an array.
+            ArgumentsError: the function has other parameters.
+            UnsupportedError: a function does what kernels cannot; or, with return_saved, there is no gradient.
             LayoutError: out is read-only, overlaps an argument, or has elements that share memory.
             DeviceError: arrays on different devices; not enough memory.
         """
@@ -646,24 +652,25 @@ class Reduction(Own):
         stream: Any = None,
         **options: Any,
     ) -> Any:
-        """The gradients of a loss with respect to the arguments that are arrays: dy · after'(totals) · map'(arguments).
+        """Return the gradients of a loss with respect to array arguments: dy · after'(totals) · map'(arguments).
 
-        Of "max" and "min" all parts that are equal to the total share it, as in `max_backward`.
+        For "max" and "min", all parts that are equal to the total share dy, as in `max_backward`.
 
         Args:
-            dy: an array of the result's shape; a tuple of them where there are several results.
-            arguments, axis, keepdims, options: those of the call; or the saved object of a call with return_saved=True
-                instead of all. It has the gradient of that call: globals and closures count as they were then.
-            out: a tuple of arrays for the gradients, with None where these are.
-            stream: as everywhere.
+            dy: an array with the result's shape, or a tuple of such arrays if there are several results.
+            arguments, axis, keepdims, options: the same as in the call. Or only the object that a call with
+                return_saved=True saved; it holds the gradient for the globals and closures of that call.
+            out: a tuple of arrays that receive the gradients, with None where the gradients have None.
+            stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
         Returns:
-            a tuple: of each argument that is an array, in its shape and dtype; None of integers and bool. What was
-            repeated gets the sum.
+            a tuple with one gradient for each array argument, in its shape and dtype; None for integers and bool. If an
+            argument was broadcast, its gradient is summed to its shape.
 
         Raises:
-            UnsupportedError: no derivative is known, or merge is "prod" or a function. OptionError: another
-            reduction returned the saved object, or an argument differs from it. As the call besides.
+            UnsupportedError: no derivative is known, or merge is "prod" or a function.
+            OptionError: another reduction returned the saved object, or an argument differs from it.
+            The other errors are the same as in the call.
         """
         if arguments and type(arguments[0]) is Saved:
             saved = arguments[0]
@@ -685,11 +692,11 @@ class Reduction(Own):
         out: Any = None,
         **options: Any,
     ) -> CustomReducePlan:
-        """The plan of a call with these arguments: call it with all of them in order, options too."""
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
         bound = self._bound(arguments, options)
         return find(self._reducer, bound, axis, keepdims, out)
 
-    # ------------------------------------------------------------ what it became
+    # ------------------------------------------------------------ the compiled functions
 
     def _written(self) -> Sequence[Callable[..., Any]]:
         reducer, (_, merge, after) = self._reducer, self._functions
@@ -703,17 +710,17 @@ class Reduction(Own):
     def inspect(
         self, *arguments: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False, **options: Any
     ) -> Inspection:
-        """What a call with these arguments is compiled to: as `Kernel.inspect`.
+        """Return the code that a call with these arguments is compiled to, as `Kernel.inspect` does.
 
         Args:
-            arguments, axis, keepdims, options: those of a call; by default rows of 4096 x 4096 numbers of float32.
+            arguments, axis, keepdims, options: those of a call. By default, rows of 4096 x 4096 float32 numbers.
 
         Returns:
-            an `Inspection`; where few results are made there are two `kernels`, of which the second merges what the
-            blocks of the first have made.
+            an `Inspection`. If there are few results, it has two `kernels`; the second merges the results of the first
+            one's blocks.
 
         Raises:
-            As the call.
+            The same errors as the call.
         """
         self._notice()
         reducer = self._reducer
@@ -732,9 +739,9 @@ class Reduction(Own):
         repeats: int = 30,
         **numbers: float,
     ) -> Benchmark:
-        """The speed of a call on a GPU: as `Kernel.benchmark`, of arrays that are reduced along `axis`.
+        """Measure the speed of a call on a GPU, as `Kernel.benchmark` does, for arrays that are reduced along `axis`.
 
-        All results are checked, by NumPy, which takes its time.
+        NumPy checks all results, which takes some time.
         """
         options = {**self._options, **numbers}
         names = list(self._signature.parameters)
@@ -743,21 +750,21 @@ class Reduction(Own):
 
 
 def _starting(start: Any, is_named: bool) -> tuple[float, ...]:
-    """The option `start` in one form.
+    """Return the option `start` in a unique form.
 
     Raises:
-        OptionError: it is missing or too much, or not of real numbers.
+        OptionError: it is missing or not needed, or is not made of real numbers.
     """
     if is_named:
         if start is not None:
-            raise OptionError(f"start={shown(start)} is for a merge that is a function: one by name has its own")
+            raise OptionError(f"start={shown(start)} is only for a merge function: leave it out if merge is a name")
         return ()
     found = start if isinstance(start, tuple) else (start,)
     for number in found:
         is_number = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
         if not is_number:
             raise OptionError(
-                f"start={shown(start)} is not a number or a tuple of numbers; a merge that is a function needs what "
-                "changes nothing that it is merged with"
+                f"start={shown(start)} is not a number or a tuple of numbers; a merge function needs a start that "
+                "changes nothing when it is merged"
             )
     return tuple(float(number) for number in found)

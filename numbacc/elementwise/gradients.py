@@ -1,13 +1,12 @@
-"""Gradients of elementwise functions: `exp_backward(dy, x)` beside `exp`.
+"""Gradients of elementwise functions, for example `exp_backward(dy, x)` for `exp`.
 
-Each is derived from the function's own formula, but for those whose derivative has a shorter or more accurate form:
-these are written down here.
+Most gradients are derived from the function's formula. Where the derivative has a shorter or more accurate form, the
+function's description in `functions` contains it.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,7 +27,7 @@ from ..runtime.streams import handle_of
 from .casting import astype
 from .operation import run, with_rank_0
 from .planning import has_gradient, lacking, with_none, without_none
-from .public import WHOLE_FUNCTIONS, make_function
+from .public import WHOLE_FUNCTIONS, listed, make_function
 from .reductions import sum as sum_of
 from .rows import NAMED, TABLE, Entry, Meaning, Row
 from .type_promotion import WEAK
@@ -40,7 +39,7 @@ DIFFERENTIABLE = tuple(name for name in TABLE if TABLE[name].function.gradient i
 
 
 def gradient_row(row: Row) -> Row:
-    """The row of a function's gradients."""
+    """Return the row of a function's gradients."""
     name, arrays = row.name, len(row.names) - row.options
     function, numpys, by = TABLE[name].function.gradient or DERIVED
     by = by or tuple(range(1, 1 + arrays))
@@ -62,7 +61,7 @@ def gradient_row(row: Row) -> Row:
 
 
 def _as_python(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """A function of `math` as one of Python, which takes as many numbers as it says."""
+    """Return a function of `math` as a Python function whose signature shows the number of its parameters."""
     if getattr(function, "__module__", "") != "math":
         return function
     one, two = (lambda x: function(x)), (lambda a, b: function(a, b))
@@ -70,13 +69,13 @@ def _as_python(function: Callable[..., Any], count: int) -> Callable[..., Any]:
 
 
 def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> Any:
-    """The gradients of a call: one array, or a tuple where there are several; summed where an argument was repeated."""
+    """Return the gradients of a call: one array or a tuple of them, summed where an argument was broadcast."""
     if row.name == "clamp_backward":
         arguments = _with_bounds(*arguments)
     if row.name == "prelu_backward" and _shape(arguments[1]) == () and _shape(arguments[2]) == (1,):
         return _of_scalar(row, arguments, out, stream)
     handle, arguments = handle_of(stream), with_rank_0(row, arguments)
-    # What has DLPack alone tells its shape only when it is taken; of options `run` says that they are numbers.
+    # An object that has only DLPack shows its shape after it is imported. `run` checks that options are scalars.
     count = len(arguments) - row.options
     taken = (
         operands.as_array(each, name, handle) if _shape(each) is None and not isinstance(each, _NUMBERS) else each
@@ -95,7 +94,7 @@ def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) ->
 
 
 def _of_scalar(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> Any:
-    """The gradients of prelu of one number by a weight of shape (1,): dx has rank 0, as x and the result have."""
+    """Return prelu's gradients for x of rank 0 and a weight of shape (1,). dx has rank 0, as x and the result have."""
     dy, x, weight = arguments
     if _shape(dy) != ():
         raise ShapeError(f"dy has shape {_shape(dy)}; the result has shape ()")
@@ -105,25 +104,25 @@ def _of_scalar(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> A
 
 
 def _with_bounds(dy: Any, x: Any, low: Any, high: Any) -> tuple[Any, ...]:
-    """The arguments of `clamp_backward`, with infinite bounds in the place of None."""
+    """Return the arguments of `clamp_backward`, with infinite bounds instead of None."""
     if low is None and high is None:
         raise OptionError("min and max are both None; pass one bound or both")
     return dy, x, -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _shape(argument: Any) -> tuple[int, ...] | None:
-    """The shape of an array; None of numbers, and of what is none."""
+    """Return the shape of an array, and None for scalars and other objects."""
     found = None if isinstance(argument, np.generic) else getattr(argument, "shape", None)
-    # Of a class it is a description.
+    # A class has a property here, not a tuple.
     return tuple(found) if isinstance(found, (tuple, list)) else None
 
 
 def _summed(row: Row, given: tuple[Any, ...], out: Any, stream: Any) -> Any:
-    """Gradients of arguments that were repeated: each in the full shape and the dtype of sums, then summed."""
+    """Return gradients of broadcast arguments: computed in the full shape and the dtype of sums, then summed."""
     keys = [None if _shape(each) is None else operands.layout_of(each) for each in given]
     lacks, wanted = lacking(row, keys), [k for k in row.gradients if has_gradient(keys[k])]
     if not wanted:
-        return run(row, given, out, None, stream)  # which says that there are none
+        return run(row, given, out, None, stream)  # it raises: no argument has a gradient
     to = without_none(out, lacks)
     if isinstance(to, (tuple, list)) and len(to) != len(wanted):
         raise ShapeError(f"out must be {len(wanted)} arrays; got {len(to)}")
@@ -131,7 +130,7 @@ def _summed(row: Row, given: tuple[Any, ...], out: Any, stream: Any) -> Any:
     try:
         shape = np.broadcast_shapes(*(each.shape for each in given if _shape(each) is not None))
     except ValueError:
-        return run(row, given, out, None, stream)  # which says what does not fit
+        return run(row, given, out, None, stream)  # it raises: the shapes do not broadcast
     whole = []
     for k, own in zip(wanted, outs, strict=True):
         array, repeated = given[k], _shape(given[k]) != shape
@@ -151,7 +150,7 @@ def _summed(row: Row, given: tuple[Any, ...], out: Any, stream: Any) -> Any:
 
 
 def _reduced(full: Any, array: Any, out: Any, stream: Any) -> Any:
-    """The sum of a gradient over the axes along which an argument was repeated, in its shape and dtype."""
+    """Return a gradient summed over the axes along which the argument was broadcast, in its shape and dtype."""
     extra = full.ndim - array.ndim
     axes = tuple(d for d in range(full.ndim) if d < extra or array.shape[d - extra] != full.shape[d])
     total = sum_of(full, axis=axes, keepdims=True, stream=stream).reshape(array.shape)
@@ -159,7 +158,7 @@ def _reduced(full: Any, array: Any, out: Any, stream: Any) -> Any:
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """The public function of a function's gradients, `<name>_backward`."""
+    """Return the public function `<name>_backward`."""
     entry = TABLE[name]
     row = gradient_row(entry.row)
     NAMED[row.name] = row
@@ -169,67 +168,68 @@ def function_of(name: str) -> Callable[..., Any]:
     return make_function(row, entry.options, partial(_text, name, entry), run_backward)
 
 
-_DOC = """Return {of} with respect to {arrays}, given dy, the gradient with respect to {name}({arrays}).
+_DOC = """Return the {of} of {name}({arrays}) with respect to {by}, multiplied by dy.
 
-{name}({arrays}) is {says}
+`{name}` returns {says}
 
 Args:
-    dy: array of floats, of the shape of {name}'s result.
+    dy: array of floats with the shape of {name}'s result: the gradient of the loss with respect to that result.
 {told}
-    out: array for the result, of its shape, dtype and device; for several results a tuple, with None where the
-        result has it.
+    out: {out}
 {stream}
 
 Returns:
-    an array of x's dtype; for several arguments a tuple, with a gradient for each that is an array, None for one of
-    integers or bool. The gradient of an argument that was broadcast is summed to its shape.
+    {returned}
 
 Raises:
-    as `{name}`.
+    the same errors as `{name}`.
 
 Example:
 {example}
 """
-_SAVED = """    {first}: the saved object of `{name}(..., return_saved=True)`. It holds {all}.
-        Or {first} itself, with
-    {others}: the same as in `{name}`. If {options} is forgotten, the
-        gradient is wrong and nothing reports it."""
-_ARGUMENT = re.compile(r"np\.array\([^)]*\)|[^, ]+")
+_OUT = "array that receives the result. It has the result's shape, dtype and device."
+_OUTS = """tuple of arrays that receive the results, with their shapes, dtypes and devices. It has None where the tuple
+        of results has None."""
+_RETURNED = """dx, an array with {x}'s shape and dtype; `out` if given."""
+_RETURNED_TUPLE = """a tuple with one gradient for each such argument that is an array; it is None for integers or bool.
+    Each gradient has the dtype of its argument. If an argument was broadcast, its gradient is summed to its shape."""
+_SAVED = """    {first}: the object saved by `{name}(..., return_saved=True)`. It holds {all}.
+        Or {first} itself.
+    {others}: the same values as in `{name}`, if no saved object is given. If you forget {options},
+        the gradient is wrong and no error is raised."""
 
 
 def _text(name: str, entry: Entry) -> str:
-    """A gradient's docstring."""
+    """Return a gradient's docstring."""
     names, options = entry.row.names, list(entry.options)
     arrays = [each for each in names if each not in options]
-    told = f"    {', '.join(names)}: as in `{name}`."
+    told = f"    {', '.join(names)}: the same as in `{name}`."
     if options:
         told = _SAVED.format(
-            name=name, first=names[0], others=", ".join(names[1:]), options=" or ".join(options), all=", ".join(names)
+            name=name, first=names[0], others=", ".join(names[1:]), options=" or ".join(options), all=listed(names)
         )
+    by = [names[each - 1] for each in NAMED[f"{name}_backward"].gradients]
+    is_tuple = NAMED[f"{name}_backward"].is_tuple
     return _DOC.format(
-        of="dx, the gradient" if len(arrays) == 1 else "the gradients",
+        of="gradients" if is_tuple else "gradient",
         name=name,
         arrays=", ".join(arrays),
+        by=listed(by),
         says=entry.says,
         told=told,
+        out=_OUTS if is_tuple else _OUT,
+        returned=_RETURNED_TUPLE if is_tuple else _RETURNED.format(x=by[0]),
         stream=docstrings.entry("stream", docstrings.COMMON["stream"]),
         example=_example(name, entry),
     )
 
 
 def _example(name: str, entry: Entry) -> str:
-    """The lines of an example: they show the shape of the first gradient."""
-    arguments = entry.function.example[0]
-    given = dict(zip(entry.row.names, _ARGUMENT.findall(arguments), strict=False))
-    row = NAMED[f"{name}_backward"]
-    arrays = [row.names[k] for k in row.gradients if "np." in given[row.names[k]]]
-    # The gradient is None for integers.
-    results = [f"d{each}" if "." in given[each].partition("(")[2] else "_" for each in arrays]
-    first = next(each for each in results if each != "_")
-    count = given[first[1:]].count(",") + 1
-    shown = f"({results[0]},)" if row.is_tuple and len(results) == 1 else ", ".join(results)
-    lines = [f">>> {shown} = elementwise.{name}_backward(np.ones({count}), {arguments})"]
+    """Return the lines of the example."""
+    arguments, printed = entry.function.gradient_example
+    dy = f"np.ones({arguments.partition(']')[0].count(',') + 1})"
+    lines = [f">>> elementwise.{name}_backward({dy}, {arguments})"]
     if entry.options:
         lines = [f">>> y, saved = elementwise.{name}({arguments}, return_saved=True)"]
-        lines += [f">>> {shown} = elementwise.{name}_backward(np.ones({count}), saved)"]
-    return "\n".join(f"    {line}" for line in [*lines, f">>> {first}.shape", f"({count},)"])
+        lines += [f">>> elementwise.{name}_backward({dy}, saved)"]
+    return "\n".join(f"    {line}" for line in [*lines, *printed.splitlines()])

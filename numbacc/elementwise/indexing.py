@@ -1,7 +1,7 @@
-"""Elements that indices name: `take` of one axis by a list of indices, `take_along_axis` by an array of them.
+"""Indexing: `take` uses a list of indices for one axis, `take_along_axis` an array of indices.
 
-Gradients add up elements of dy in the order of the indices, in float32 or float64, and round once. They use no
-atomics: the same inputs give the same bits on every run. All of dx is written.
+Gradients add up elements of dy in the order of the indices, in float32 or float64, and round once. They use no atomics,
+so that the same inputs give the same bits on every run. All of dx is written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .planning import NumberedPlan, broadcast_strides, check_indices, outputs_of
 
 
 def _flat(x: Any, stream: Any) -> Any:
-    """x as one row."""
+    """Return x as one row."""
     return operands.as_input(x, "x", handle_of(stream)).reshape(-1)
 
 
@@ -57,7 +57,9 @@ def _take(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout) 
     rank = indices.ndim
     shape = (*x.shape[:number], *indices.shape, *x.shape[number + 1 :])
     if len(shape) > MAX_RANK:
-        raise ShapeError(f"x has rank {x.ndim} and indices {rank}: the result has {len(shape)}, of at most {MAX_RANK}")
+        raise ShapeError(
+            f"x has rank {x.ndim} and indices has rank {rank}: the result has rank {len(shape)}, above {MAX_RANK}"
+        )
     before, behind = (0,) * number, (0,) * (x.ndim - number - 1)
     own = (*x.strides[:number], *(0,) * rank, *x.strides[number + 1 :])
     return _plan(name, (x, indices), out, shape, number, (own, (*before, *indices.strides, *behind)))
@@ -67,7 +69,7 @@ def _along(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout)
     number = _checked(x, indices, axis)
     if indices.ndim != x.ndim:
         raise ShapeError(f"indices has rank {indices.ndim} (shape {indices.shape}); x has rank {x.ndim}")
-    # Along the axis x has no say.
+    # Only the other axes of x take part in broadcasting.
     alone = layout(
         (*x.shape[:number], 1, *x.shape[number + 1 :]),
         (*x.strides[:number], 0, *x.strides[number + 1 :]),
@@ -78,18 +80,18 @@ def _along(name: str, axis: int, out: Layout | None, x: Layout, indices: Layout)
         shape = np.broadcast_shapes(alone.shape, indices.shape)
     except ValueError:
         raise ShapeError(
-            f"indices has shape {indices.shape} and x {x.shape}: they do not broadcast beside axis {number}"
+            f"indices has shape {indices.shape} and x {x.shape}: they do not broadcast apart from axis {number}"
         ) from None
     own, theirs = (broadcast_strides(each, shape) for each in (alone, indices))
     return _plan(name, (x, indices), out, shape, number, (own, theirs))
 
 
 def _checked(x: Layout, indices: Layout, axis: int) -> int:
-    """The axis, once the arrays fit each other."""
+    """Check that the arrays fit together, and return the axis."""
     check_same_device(indices, "indices", x, "x")
     check_indices(indices, "indices")
     if info(x.dtype, "x").compute is None:
-        raise DTypeError(f"x has dtype {x.dtype}, which is not computed with: elementwise.astype converts it")
+        raise DTypeError(f"x has dtype {x.dtype}, which does not support arithmetic: elementwise.astype converts it")
     return normalize_axis(axis, x.ndim, "x")
 
 
@@ -132,21 +134,25 @@ def _plan(
 
 @calls.planned(plans, "NumberedPlan", "x indices", make=_take, note="If axis is None, it takes x of rank 1.")
 def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stream: Any = None) -> Array:
-    """Elements of x along an axis, in the order in which a list of indices names them: rows of a table, say.
+    """Return elements of x along an axis, in the order of a list of indices, for example rows of a table.
 
     Args:
-        x: array of any dtype with arithmetic, any strides.
-        indices: array of integers, any shape and strides. Negative ones count from the end.
-        axis: the axis that they are indices of; None for x seen as one row, which its strides must allow.
-        out: array for the result, of its shape, x's dtype and device; it shares no memory with them.
+        x: array with any strides, of any dtype that supports arithmetic.
+        indices: array of integers with any shape and strides. Negative indices count from the end.
+        axis: the axis to index; None to view x as one row, which its strides must allow.
+        out: array that receives the result. It has the result's shape and x's dtype and device. It must not share
+            memory with x or the indices.
 
     Returns:
-        an array of x's shape with that of `indices` in the place of the axis, up to 8 dimensions. Of indices beyond the
-        axis NaN; 0 where the dtype has none. (NumPy raises there; a GPU cannot without being waited for.)
+        an array with x's shape, where the shape of `indices` replaces the axis. It has up to 8 dimensions. Indices
+        beyond the axis give NaN, or 0 if the dtype has no NaN. (`np.take` raises an error instead; a GPU cannot do so
+        without synchronization.)
 
     Raises:
-        DTypeError: indices are no integers; float8. ShapeError: axis, rank, an axis without elements, shape of out.
-        LayoutError: out overlaps an argument, or is read-only. DeviceError: several devices.
+        DTypeError: the indices are not integers, or x is float8.
+        ShapeError: the axis or the rank is wrong, the axis has no elements, or out has the wrong shape.
+        LayoutError: out overlaps an argument, or is read-only.
+        DeviceError: the arrays are on different devices.
 
     Example:
         >>> elementwise.take(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 1, 0]), axis=0)
@@ -162,22 +168,25 @@ def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stre
 def take_along_axis(
     x: Any, indices: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
-    """y[i, j, k] = x[i, indices[i, j, k], k]: elements along an axis, other ones at every place.
+    """Return elements along an axis, with separate indices for each row: y[i, j, k] = x[i, indices[i, j, k], k].
 
     Args:
-        x: array of any dtype with arithmetic, rank 1 to 8, any strides.
-        indices: array of integers of x's rank. Along all other axes both broadcast. Negative ones count from the end.
-        axis: the axis that they are indices of.
-        return_saved: whether to return a second object, which carries x's shape, the indices and axis to
-            `take_along_axis_backward(dy, saved)`. The indices must not change until then.
-        out, stream: as in `take`.
+        x: array with rank 1 to 8 and any strides, of any dtype that supports arithmetic.
+        indices: array of integers with x's rank. It broadcasts with x along all other axes. Negative indices count from
+            the end.
+        axis: the axis to index.
+        return_saved: whether to return a second object for `take_along_axis_backward(dy, saved)`. It holds x's shape,
+            the indices and axis. Do not change the indices before that call.
+        out, stream: the same as in `take`.
 
     Returns:
-        an array of the shape of `indices`, broadcast with x's along the other axes. Of indices beyond the axis as
-        `take`. With return_saved, (y, saved).
+        an array with the shape of `indices`, broadcast with x along the other axes. Indices beyond the axis give the
+        same as in `take`. With return_saved, (y, saved).
 
     Raises:
-        as `take`; ShapeError: another rank, what does not broadcast. OptionError: return_saved.
+        the same errors as `take`, and the following.
+        ShapeError: the ranks differ, or the shapes do not broadcast.
+        OptionError: return_saved is invalid.
 
     Example:
         >>> x = np.array([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
@@ -190,13 +199,13 @@ def take_along_axis(
 
 
 def everyday_blocks(matrix: Layout, indices: Layout, places: Layout) -> Iterator[NumberedPlan]:
-    """Plans of calls that take rows of a matrix, its columns, and by `places` an element of each of its rows."""
+    """Yield plans that take rows and columns of a matrix, and, with `places`, one element of each row."""
     yield from (_take("take", axis, None, matrix, indices) for axis in (0, 1))
     yield _along("take_along_axis", matrix.ndim - 1, None, matrix, places)
 
 
 def planned(x: Layout, indices: Layout, axis: int) -> NumberedPlan:
-    """The plan of `take_along_axis` of arrays that need not exist, in no cache."""
+    """Return a plan of `take_along_axis` for arrays that need not exist, without caching it."""
     return _along("take_along_axis", axis, None, x, indices)
 
 
@@ -207,31 +216,33 @@ def planned(x: Layout, indices: Layout, axis: int) -> NumberedPlan:
 def take_backward(
     dy: Any, x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stream: Any = None
 ) -> Array:
-    """The gradient with respect to x, given dy, that with respect to y = take(x, indices): dx[i] = Σ dy[j] of all j
-    with indices[j] = i.
+    """Return the gradient of take(x, indices) with respect to x, multiplied by dy.
+
+    dx[i] is the sum of dy[j] over all j with indices[j] = i.
 
     Args:
-        dy: array of float32, float64, float16 or bfloat16, of y's shape, any strides.
-        x: the array that was taken from, of dy's dtype, of which only the shape counts; or its shape, a tuple.
-        indices: array of integers, any shape and strides. Negative ones count from the end; those beyond it, of which
-            `take` made NaN, add nothing.
-        axis: that of the forward call; None where x was seen as one row.
-        out: array for the result, of x's shape, dy's dtype and device; it shares no memory with dy or the indices.
+        dy: array of float32, float64, float16 or bfloat16, with the shape of take's result and any strides.
+        x: the array that was indexed, with dy's dtype; only its shape is used. Or its shape, a tuple.
+        indices: array of integers with any shape and strides. Negative indices count from the end. Indices beyond the
+            axis, for which `take` returned NaN, add nothing.
+        axis: the same as in `take`; None if x was viewed as one row.
+        out: array that receives the result. It has x's shape and dy's dtype and device. It must not share memory with
+            dy or the indices.
 
     Returns:
-        the gradient, of x's shape in C order, 0 where no index points; a device array if dy is one, a NumPy array if dy
-        is; `out` if given.
+        dx, with x's shape in C order, and 0 where no index points: a device array if dy is one, a NumPy array if dy is
+        one; `out` if given.
 
     Raises:
-        ShapeError: axis, rank, dy's shape, an axis without elements, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, indices that are no integers.
-        OptionError: stream.
+        ShapeError: the axis, the rank, or the shape of dy or out is wrong; or the axis has no elements.
+        DTypeError: a dtype is not named above, dtypes differ, or the indices are not integers.
+        OptionError: stream is invalid.
         LayoutError: out overlaps an argument, is read-only, or has elements that share memory.
 
-    Rows of dy are added up in their order, in float32 or float64, and rounded once. On a GPU the list of more than 32
-    indices is sorted first, with scratch memory of some 16 bytes an index, 4 for each element of the axis, and a 64th
-    of dy's numbers: `take_backward.plan(...).info.workspace_bytes`. Nothing depends on what the indices are, so that a
-    graph may be launched again after they have changed.
+    Rows of dy are added in their order, in float32 or float64, and rounded once. If there are more than 32 indices, a
+    GPU sorts them first. This needs scratch memory (`take_backward.plan(...).info.workspace_bytes`): about 16 bytes for
+    each index, 4 bytes for each element of the axis, and a 64th of dy's elements. The launches do not depend on the
+    values of the indices, so that a captured graph can be launched again after the indices change.
 
     Example:
         >>> elementwise.take_backward(np.array([[1.0, 2.0], [3.0, 4.0]]), (3, 2), np.array([2, 2]), axis=0)
@@ -247,28 +258,33 @@ def take_backward(
 def take_along_axis_backward(
     dy: Any, x: Any, indices: Any = None, *, axis: int = -1, out: Any = None, stream: Any = None
 ) -> Array:
-    """The gradient with respect to x, given dy, that with respect to y = take_along_axis(x, indices):
-    dx[i, j, k] = Σ dy[i, n, k] of all n with indices[i, n, k] = j.
+    """Return the gradient of take_along_axis(x, indices) with respect to x, multiplied by dy.
+
+    dx[i, j, k] is the sum of dy[i, n, k] over all n with indices[i, n, k] = j.
 
     Args:
-        dy: array of float32, float64, float16 or bfloat16, of y's shape, any strides.
-        x: the saved object of `take_along_axis(..., return_saved=True)`, as in `take_along_axis_backward(dy, saved)`.
-            It holds x's shape, indices and axis. Or x itself, an array of dy's dtype (only its shape is used), or
-            its shape, a tuple; with
-        indices: array of integers of x's rank, as in the forward call. Those beyond the axis add nothing.
-        axis: that of the forward call. If it is forgotten, the gradient can be wrong and nothing reports it.
-        out, stream: as in `take_backward`.
+        dy: array of float32, float64, float16 or bfloat16, with the shape of the result and any strides.
+        x: the object saved by `take_along_axis(..., return_saved=True)`. It holds x's shape, indices and axis. Or x
+            itself, an array with dy's dtype (only its shape is used), or its shape, a tuple.
+        indices: the same array as in `take_along_axis`, if no saved object is given. Indices beyond the axis add
+            nothing.
+        axis: the same as in `take_along_axis`, if no saved object is given. If you forget it, the gradient can be wrong
+            and no error is raised.
+        out, stream: the same as in `take_backward`.
 
     Returns:
-        the gradient, as `take_backward` returns it; where x was repeated by broadcasting the sum of all repetitions.
+        dx, as `take_backward` returns it. If x was broadcast, dx is summed to its shape.
 
     Raises:
-        as `take_backward`; ShapeError: another rank, what does not broadcast. OptionError: an argument that differs
-        from the saved one. ArgumentsError: neither a saved object nor indices.
+        the same errors as `take_backward`, and the following.
+        ShapeError: the ranks differ, or the shapes do not broadcast.
+        OptionError: an argument differs from the saved one.
+        ArgumentsError: neither a saved object nor indices are given.
 
-    Of up to 32 indices for an element of x, one for each repetition, each thread looks through them all: the time of
-    as many reads, mostly from the cache, for each element of dx. Of more, all of dy's elements are sorted by where they
-    belong, with scratch memory of some 16 bytes for each of them, and 4 for each of x's.
+    If up to 32 indices can select an element of x, counting each repetition by broadcasting, each thread checks them
+    all. Each element of dx then takes the time of that many reads, mostly from the cache. If there are more, all
+    elements of dy are sorted by their positions in dx. This needs scratch memory: about 16 bytes for each element of dy
+    and 4 for each element of x.
 
     Example:
         >>> x, indices = np.ones((2, 3)), np.array([[0, 0], [2, 1]])
@@ -290,18 +306,18 @@ def take_along_axis_backward(
 
 
 class ScatterPlan(TaskPlan, ScatterExecutable):
-    """A planned gradient, of a `ScatterTask`. Call it with arrays laid out as those it was made for."""
+    """A planned gradient of a `ScatterTask`. Call it with arrays that have the layouts it was made for."""
 
 
 def everyday_blocks_gradients(matrix: Layout, tokens: Layout, places: Layout) -> Iterator[ScatterPlan]:
-    """Plans of calls that bring rows back to a table by tokens, and by `places` an element to each of its rows."""
+    """Yield plans that add rows to a table by tokens, and, with `places`, one element to each of its rows."""
     yield _take_gradient("take_backward", matrix.shape, 0, None, matrix, tokens)
     column = layout(places.shape, row_major_strides(places.shape, matrix.itemsize), matrix.dtype, matrix.device)
     yield _along_gradient("take_along_axis_backward", matrix.shape, 1, None, column, places)
 
 
 def _shape_of(x: Any, dy: Any, stream: Any) -> tuple[int, ...]:
-    """The shape that x has, or is."""
+    """Return the shape of x, or x if it is a shape."""
     handle = handle_of(stream)
     given = operands.layout_of(operands.as_input(dy, "dy", handle))
     if isinstance(x, (tuple, list)):
@@ -318,7 +334,7 @@ def _take_gradient(
 ) -> ScatterPlan:
     _check(dy, indices, shape)
     number = None if axis is None else normalize_axis(axis, len(shape), "x")
-    # Where there is no axis x is one row.
+    # Without an axis, x is one row.
     seen, at = ((math.prod(shape),), 0) if number is None else (shape, number)
     last, length = at + indices.ndim, seen[at]
     _check_shape(dy, (*seen[:at], *indices.shape, *seen[at + 1 :]), length)
@@ -352,7 +368,7 @@ def _along_gradient(
         whole = np.broadcast_shapes(alone, indices.shape)
     except ValueError:
         raise ShapeError(
-            f"indices has shape {indices.shape} and x {shape}: they do not broadcast beside axis {number}"
+            f"indices has shape {indices.shape} and x {shape}: they do not broadcast apart from axis {number}"
         ) from None
     _check_shape(dy, whole, shape[number])
     steps, places = _steps(dy, whole), _steps(indices, whole)
@@ -366,7 +382,7 @@ def _along_gradient(
         numbers=math.prod(shape),
         beside=(none, none, order),
     )
-    # What could belong to one element: all along the axis, and wherever x was repeated.
+    # All indices that can select one element: along the axis, and along the axes where x was broadcast.
     summed = [d for d, n in enumerate(alone) if n == 1]
     own, theirs = (tuple(0 if d in summed else n for d, n in enumerate(each)) for each in (steps, places))
     line = every._replace(
@@ -383,17 +399,17 @@ def _along_gradient(
 
 
 def _only(axis: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The steps of the number along an axis."""
+    """Return strides that are 1 along an axis and 0 along the others."""
     return tuple(int(d == axis) for d in range(len(shape)))
 
 
 def _steps(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides in elements of an array that is read as one of a shape."""
+    """Return the strides, in elements, of an array that is broadcast to a shape."""
     return tuple(step // array.itemsize for step in broadcast_strides(array, shape))
 
 
 def _check(dy: Layout, indices: Layout, shape: tuple[int, ...]) -> None:
-    """Raise the fitting error of arrays that are no gradient and no indices, or of a rank that is too high."""
+    """Raise an error if an array has the wrong dtype for a gradient or for indices, or if a rank is too high."""
     check_same_device(indices, "indices", dy, "dy")
     check_indices(indices, "indices")
     if not info(dy.dtype, "dy").is_float:
@@ -404,11 +420,11 @@ def _check(dy: Layout, indices: Layout, shape: tuple[int, ...]) -> None:
 
 
 def _check_shape(dy: Layout, wanted: tuple[int, ...], length: int) -> None:
-    """Raise ShapeError unless dy is of the shape of what was taken, of an axis of that length."""
+    """Raise ShapeError unless dy has the shape of the result of indexing an axis with this length."""
     if dy.shape != wanted:
-        raise ShapeError(f"dy has shape {dy.shape}; what was taken has shape {wanted}")
+        raise ShapeError(f"dy has shape {dy.shape}; the result of the forward call has shape {wanted}")
     if not length and dy.size:
-        raise ShapeError(f"x has an axis without elements, of which dy of shape {dy.shape} cannot have been taken")
+        raise ShapeError(f"dy has shape {dy.shape}; it must be empty, since x has no elements along the axis")
 
 
 def _plan_gradient(

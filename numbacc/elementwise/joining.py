@@ -1,4 +1,4 @@
-"""Arrays put together: `concatenate` and `stack`, by copies into parts of one array."""
+"""Joining arrays: `concatenate` and `stack` copy arrays into parts of a new array."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .type_promotion import promoted
 
 
 def _found(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> Any:
-    """(the plan, the arrays, out as an array or None, out, the stream)."""
+    """Return (the plan, the arrays, out as an array or None, out, the stream)."""
     given = _listed(arrays)
     if not given:
         raise ShapeError("arrays is empty; pass one array or more")
@@ -38,7 +38,7 @@ def _found(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> Any:
     target = None if out is None else operands.as_array(out, "out", handle)
     own = None if target is None else operands.layout_of(target)
     layouts = tuple(map(operands.layout_of, found))
-    # In one form: 1.0 and True would be found in the cache under 1.
+    # Bring axis into a unique form; the cache would find 1.0 and True under 1.
     is_ready = type(axis) is int or (axis is None and op == "concatenate")
     number = axis if is_ready else normalize_axis(axis, layouts[0].ndim + (op == "stack"), "the result")
     return plans.find((_made, op, layouts, number, own)), found, target, out, handle
@@ -46,20 +46,24 @@ def _found(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> Any:
 
 @planned(plans, "JoinPlan", "arrays", short=False, run=run_several, prepare=prepared)
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None, stream: Any = None) -> Array:
-    """Arrays one behind the other along an axis that they have.
+    """Return arrays joined along an axis that they have.
 
     Args:
-        arrays: of one rank, 1 to 8, and of equal lengths along all other axes; of any strides, on one device. They meet
-            in a dtype as in `add`.
-        axis: where they follow each other. With None all elements do, in C order, of arrays of any ranks.
-        out: array for the result, of its shape and device, and its dtype or a wider kind; it must not overlap them.
+        arrays: arrays with any strides, on one device. They have the same rank, 1 to 8, and the same lengths along all
+            other axes. They promote as in `add`.
+        axis: the axis along which they are joined. With None, all elements are joined in C order, for arrays of any
+            rank.
+        out: array that receives the result. It has the result's shape and device, and its dtype or one of a wider kind.
+            It must not overlap the arrays.
 
     Returns:
-        a new array, C-contiguous; `out` if given.
+        a new C-contiguous array; `out` if given.
 
     Raises:
-        ShapeError: no arrays, unequal ranks or lengths, axis. DTypeError: what does not meet. DeviceError: several
-        devices. LayoutError: out overlaps an array, or is read-only.
+        ShapeError: there are no arrays, ranks or lengths differ, or the axis is wrong.
+        DTypeError: the dtypes do not promote.
+        DeviceError: the arrays are on different devices.
+        LayoutError: out overlaps an array, or is read-only.
 
     Example:
         >>> elementwise.concatenate([np.array([1, 2]), np.array([3.5])])
@@ -70,15 +74,18 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None,
 
 @planned(plans, "JoinPlan", "arrays", short=False, run=run_several, prepare=prepared)
 def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any = None) -> Array:
-    """Arrays of one shape side by side along a new axis.
+    """Return arrays of one shape joined along a new axis.
 
     Args:
-        arrays: of one shape, of up to 7 dimensions; of any strides, on one device.
-        axis: where the new axis is in the result.
-        out, stream: as in `concatenate`.
+        arrays: arrays with one shape of up to 7 dimensions and any strides, on one device.
+        axis: the position of the new axis in the result.
+        out, stream: the same as in `concatenate`.
 
-    Returns, raises:
-        as `concatenate`.
+    Returns:
+        a new array, as in `concatenate`.
+
+    Raises:
+        the same errors as `concatenate`.
 
     Example:
         >>> elementwise.stack([np.array([1, 2]), np.array([3, 4])], axis=1)
@@ -92,10 +99,10 @@ class JoinPlan(SeveralPlan):
     """A planned `concatenate` or `stack`: a copy of each array into its part of the result.
 
     Args:
-        op: which of the two.
+        op: "concatenate" or "stack".
         inputs: the arrays' layouts.
         target: the result's layout.
-        axis: along which the arrays lie in it; None where it has one, for the elements of all.
+        axis: the axis of the result along which arrays are joined; None if the result has all elements in one row.
     """
 
     def __init__(self, op: str, inputs: tuple[Layout, ...], target: Layout, axis: int | None, out_given: bool):
@@ -112,38 +119,38 @@ class JoinPlan(SeveralPlan):
         super().__init__(f"elementwise.{op}", _names(len(inputs)), inputs, (target,), copies, out_given)
 
     def prepare(self) -> None:
-        """As `SeveralPlan.prepare`, of parts that start where they do in the result."""
+        """Compile and load everything that a run needs, for the parts' positions in the result."""
         step = self.outputs[0].strides[self._axis]
         for plan, start in zip(self.plans, (0, *self._ends), strict=False):
             plan.ready((0, start * step))
 
     def __call__(self, arrays: Sequence[Any], *, out: Any = None, stream: Any = None) -> Array:
-        """Run on arrays laid out as those that the plan was made for.
+        """Run on arrays that have the layouts the plan was made for.
 
         Args:
-            arrays: a list or tuple of them.
-            out: where to write, if the plan was made with `out`.
-            stream: as everywhere.
+            arrays: a list or tuple of arrays.
+            out: array that receives the result, if the plan was made with `out`.
+            stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
         Raises:
-            LayoutError: an array is laid out otherwise, or overlaps out.
+            LayoutError: an array has another layout, or overlaps out.
         """
         return self._call(_listed(arrays), out, stream)
 
     def run(self, arrays: Sequence[Any], out: Any, handle: int) -> Array:
-        """As `SeveralPlan.run`."""
+        """Return the result, as `SeveralPlan.run` does."""
         (made,) = self.outputs
         if out is None:
             target = operands.empty_host(made) if self.device < 0 else operands.empty_device(made, handle)
         else:
             target = out
-            # Part by part it could be overwritten before it is read.
+            # An array that overlaps out could be overwritten before it is read.
             for array, own, name in zip(arrays, self.inputs, self.names, strict=True):
                 if overlap(_address(out), made, _address(array), own):
                     raise LayoutError(f"out overlaps {name}: pass memory that shares nothing with it")
         start = 0
         for plan, array, own, end in zip(self.plans, arrays, self.inputs, self._ends, strict=True):
-            # A slice without its axis, where that is new: of rank 0, too, it is a view.
+            # Remove the new axis from the slice. A result of rank 0 stays a view, too.
             part = target[(slice(None),) * self._axis + (slice(start, end),)]
             if self._is_flat:
                 part = part.reshape(own.shape)
@@ -165,7 +172,7 @@ def _names(count: int) -> list[str]:
 
 
 def _made(op: str, inputs: tuple[Layout, ...], axis: int | None, out: Layout | None) -> JoinPlan:
-    """Validation. Everything here depends on layouts alone."""
+    """Validate a call and return its plan. Everything here depends only on layouts."""
     names, first = _names(len(inputs)), inputs[0]
     for each, name in zip(inputs, names, strict=True):
         check_same_device(each, name, first, names[0])
@@ -181,13 +188,15 @@ def _made(op: str, inputs: tuple[Layout, ...], axis: int | None, out: Layout | N
         shape = (*first.shape[:number], length, *first.shape[number:])
     else:
         if not first.ndim:
-            raise ShapeError(f"{names[0]} has rank 0; concatenate takes arrays of rank 1 to 8: stack joins numbers")
+            raise ShapeError(
+                f"{names[0]} has rank 0; concatenate takes arrays of rank 1 to 8: use stack for arrays of rank 0"
+            )
         number = normalize_axis(axis, first.ndim, names[0])
         for each, name in zip(inputs, names, strict=True):
             beside = [shape[:number] + shape[number + 1 :] for shape in (each.shape, first.shape)]
             if each.ndim != first.ndim or beside[0] != beside[1]:
                 told = f"{name} has shape {each.shape} and {names[0]} {first.shape}"
-                raise ShapeError(f"{told}: they must be equal but along axis {number}")
+                raise ShapeError(f"{told}: they must be equal except along axis {number}")
         length = sum(each.shape[number] for each in inputs)
         shape = (*first.shape[:number], length, *first.shape[number + 1 :])
     row = TABLE[promoted(tuple(info(each.dtype).name for each in inputs))]

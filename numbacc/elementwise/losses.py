@@ -1,4 +1,4 @@
-"""Cross entropy of logits and the classes that are right, forward and backward."""
+"""Cross entropy of logits and target classes, forward and backward."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from .rows import TABLE
 
 
 def _keep(x: Any, target: Any, return_stats: Any, **more: Any) -> tuple[Any, ...]:
-    """Return the loss, stats if they are asked for, and the saved object of `cross_entropy` with these arguments."""
+    """Return the loss, stats if requested, and the saved object of `cross_entropy` with these arguments."""
     with_stats = checks.boolean(return_stats, "return_stats")
     loss, stats = cross_entropy(x, target, return_stats=True, **more)
     saved = Saved(
@@ -82,37 +82,40 @@ def cross_entropy(
     return_saved: bool = False,
     stream: Any = None,
 ) -> Array | tuple[Any, ...]:
-    """Return -log softmax(x) at the right class: log Σ e^x - x_t, from the logits, which are read once.
+    """Return the cross entropy of logits: -log softmax(x) at the target class, which is log Σ e^x - x_t.
 
-    Numbers are measured from the largest of their row, so that no offset that they have in common costs digits.
+    The logits are read once. The largest logit of each row is subtracted first, so that an offset common to a row costs
+    no digits.
 
-    With label smoothing s: (1 - s) (log Σ e^x - x_t) + s (log Σ e^x - mean of x), as torch has it. Source: Szegedy et
-    al. 2015 (arXiv:1512.00567).
+    With label smoothing s, the loss is (1 - s) (log Σ e^x - x_t) + s (log Σ e^x - mean of x), as in torch. Source:
+    Szegedy et al. 2015 (arXiv:1512.00567).
 
     Args:
-        x: the logits, array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        target: array of integers, of x's shape without the axis: the right class's number, from 0 on.
+        x: the logits, an array of float32, float64, float16 or bfloat16 with rank 1 to 8 and any strides.
+        target: array of integers with x's shape without the axis: the index of the target class, counted from 0.
         axis: the axis of the classes.
-        reduction: "mean" over all that is not ignored, "sum", or "none".
-        ignore_index: the target that does not count: its loss and its gradient are 0.
+        reduction: "mean" of all losses that are not ignored, "sum", or "none".
+        ignore_index: targets with this value are ignored: their losses and gradients are 0.
         label_smoothing: s, from 0 to 1.
-        return_stats: True to return stats, too, which spare `cross_entropy_backward` one pass over x: an array of
-            target's shape and a last axis of 2. `stats[..., 0]` is the largest logit of each row (0 if that is
-            infinite), `stats[..., 1]` is log Σ e^(x - largest); together they are log Σ e^x.
-        return_saved: whether to return one more object, which carries x, target, stats and the options to
-            `cross_entropy_backward(dy, saved)`. x and target must not change until then.
+        return_stats: True to return stats, too. They save `cross_entropy_backward` a pass over x. stats is an array
+            with target's shape and a last axis of length 2. `stats[..., 0]` is the largest logit of each row (0 if it
+            is infinite), `stats[..., 1]` is log Σ e^(x - largest). Their sum is log Σ e^x.
+        return_saved: whether to return one more object for `cross_entropy_backward(dy, saved)`. It holds x, target,
+            stats and the options. Do not change x and target before that call.
 
     Returns:
-        the loss in float32, of float64 in that: an array of rank 0, or of target's shape. With `return_stats` (loss,
-        stats), with `return_saved` (loss, saved), with both (loss, stats, saved). The mean of nothing is NaN. On a GPU,
-        which cannot raise without being waited for, a target that names no class and is not ignored, below 0 or beyond
-        the classes, gives NaN: as its loss, and all along its row of the gradient. NumPy arrays raise there.
+        the loss: an array of rank 0, or of target's shape. Its dtype is float32, or float64 for float64 logits. With
+        `return_stats`, (loss, stats); with `return_saved`, (loss, saved); with both, (loss, stats, saved).
+
+        The mean of no losses is NaN. A target that is out of range and not ignored raises an error for NumPy arrays. A
+        GPU cannot raise errors without synchronization: the target's loss and its whole row of the gradient are NaN.
 
     Raises:
-        ShapeError: rank, axis, target's shape. DTypeError: x is not of floats, target not of integers.
-        IndexRangeError: NumPy arrays only: a target names no class and is not ignored.
-        OptionError: reduction, ignore_index, label_smoothing, return_stats, return_saved, stream.
-        DeviceError: several devices.
+        ShapeError: the rank, the axis or target's shape is wrong.
+        DTypeError: x does not hold floats, or target does not hold integers.
+        IndexRangeError: NumPy arrays only: a target is out of range and not ignored.
+        OptionError: an option is invalid.
+        DeviceError: the arrays are on different devices.
 
     Example:
         >>> float(elementwise.cross_entropy(np.zeros((2, 4)), np.array([1, 3])).round(4))
@@ -147,23 +150,27 @@ def cross_entropy_backward(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The gradient with respect to the logits: dy (softmax(x) - 1 at the right class), over their number for the mean.
+    """Return the gradient of the loss with respect to the logits, multiplied by dy: dy (softmax(x) - 1 at the target).
+
+    For the mean, it is divided by the number of losses.
 
     Args:
-        dy: the gradient with respect to the loss: a number, or an array of its shape, of floats.
-        x: the saved object of `cross_entropy(..., return_saved=True)`, as in `cross_entropy_backward(dy, saved)`. It
-            holds x, target, stats and the options. Or x itself, with
-        target, axis, reduction, ignore_index, label_smoothing: the same as in `cross_entropy`. If an option is
-            forgotten, the gradient can be wrong and nothing reports it.
-        stats: what that returned as stats; they are computed again if None.
-        out: array for the result, like x. It may be x itself: in place.
+        dy: the gradient with respect to the loss: a scalar, or an array of floats with the loss's shape.
+        x: the object saved by `cross_entropy(..., return_saved=True)`. It holds x, target, stats and the options. Or x
+            itself.
+        target, axis, reduction, ignore_index, label_smoothing: the same values as in `cross_entropy`, if no saved
+            object is given. If you forget an option, the gradient can be wrong and no error is raised.
+        stats: the stats that `cross_entropy` returned; None to compute them again.
+        out: array that receives the result, like x. It may be x itself (in place).
 
     Returns:
-        an array of x's shape and dtype; `out` if given.
+        dx, an array with x's shape and dtype; `out` if given.
 
     Raises:
-        as `cross_entropy`; ShapeError, DTypeError: dy or stats. OptionError: an argument differs from the
-        saved one. LayoutError: out overlaps, or is read-only.
+        the same errors as `cross_entropy`, and the following.
+        ShapeError, DTypeError: dy or stats does not fit.
+        OptionError: an argument differs from the saved one.
+        LayoutError: out overlaps an argument, or is read-only.
 
     Example:
         >>> loss, saved = elementwise.cross_entropy(np.zeros((1, 4)), np.array([1]), return_saved=True)
@@ -187,7 +194,7 @@ def cross_entropy_backward(
 
 
 def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[int, str, int, float]:
-    """The options, each in one form."""
+    """Return the options, each in a unique form."""
     if not isinstance(reduction, str) or reduction not in ("mean", "sum", "none"):
         raise unknown("reduction", reduction, ("mean", "sum", "none"), 'it is "mean", "sum" or "none"')
     smoothing = checks.real(label_smoothing, "label_smoothing")
@@ -197,18 +204,18 @@ def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any)
     return number, reduction, checks.integer(ignore_index, "ignore_index"), smoothing
 
 
-# ---------------------------------------------------------------- how a call becomes a plan: what it is put together of
+# ---------------------------------------------------------------- plans of calls
 
 
 class LossPlan(SeveralPlan):
     """A planned `cross_entropy`: the losses of all rows, and their sum or mean.
 
-    One kernel makes all where threads share a row and arrays are aligned; else `stats`, the logits that count, the
-    losses, and what they are reduced to have one each.
+    If threads share rows and arrays are aligned, one kernel computes everything. Otherwise, separate kernels compute
+    `stats`, the logits of the target classes, the losses, and their sum or mean.
 
     Args:
-        x, target: the layouts of what it is of.
-        axis, reduction, ignored, smoothing, with_stats: the options, in one form.
+        x, target: the layouts of the arrays.
+        axis, reduction, ignored, smoothing, with_stats: the options, each in a unique form.
     """
 
     def __init__(
@@ -228,10 +235,10 @@ class LossPlan(SeveralPlan):
         super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), results, plans)
 
     def _steps(self, x: Layout) -> tuple[Plan, ...]:
-        """The plans of `stats`, of the logits that count, of the losses, and of what they are reduced to."""
+        """Return the plans of `stats`, of the target classes' logits, of the losses, and of their sum or mean."""
         (ignored, smoothing), places = self._options, self._places
         stats, value = log_sums((x,), None, self._axis, smoothing > 0), indexing.planned(x, places, self._axis)
-        # Without smoothing the mean is not used: any array of the same shape will do.
+        # Without smoothing, the mean is not used: any array with its shape will do.
         mean = (stats if smoothing else value).outputs[-1]
         given = (stats.outputs[0], mean, *value.outputs, places)
         each = losses_of(given, None, self._axis, ignored, smoothing, x.shape[self._axis])
@@ -244,19 +251,19 @@ class LossPlan(SeveralPlan):
 
     @cached_property
     def _otherwise(self) -> tuple[Plan, ...]:
-        """Those plans, also where arrays were expected to be aligned, and are not."""
+        """The same plans, also for arrays that were expected to be aligned but are not."""
         return self._steps(self.inputs[0]) if self._rows else self.plans
 
     def __call__(self, x: Any, target: Any, *, stream: Any = None) -> Any:
-        """Run on arrays laid out as those that the plan was made for.
+        """Run on arrays that have the layouts the plan was made for.
 
         Raises:
-            LayoutError: an array is laid out otherwise.
+            LayoutError: an array has another layout.
         """
         return self._call((x, target), None, stream)
 
     def run(self, arrays: Sequence[Any], out: Any, handle: int) -> Any:
-        """As `SeveralPlan.run`."""
+        """Return the results, as `SeveralPlan.run` does."""
         x, target = arrays
         places = expanded(target, self._axis)
         if self._rows is not None and (self.device < 0 or x._address % VECTOR_BYTES == 0):
@@ -275,11 +282,11 @@ class LossPlan(SeveralPlan):
 
 
 class LossGradientPlan(SeveralPlan):
-    """A planned `cross_entropy_backward`: `stats` unless they are given, dy over the number of losses, the gradient.
+    """A planned `cross_entropy_backward`: `stats` unless given, dy divided by the number of losses, the gradient.
 
     Args:
-        dy, x, target, stats: the layouts of what it is of; stats may be None.
-        axis, reduction, ignored, smoothing: the options, in one form.
+        dy, x, target, stats: the layouts of the arrays; stats may be None.
+        axis, reduction, ignored, smoothing: the options, each in a unique form.
         out: the layout of the user's array for the result, or None.
     """
 
@@ -314,21 +321,21 @@ class LossGradientPlan(SeveralPlan):
     def __call__(
         self, dy: Any, x: Any, target: Any, *, stats: Any = None, out: Any = None, stream: Any = None
     ) -> Array:
-        """Run on arrays laid out as those that the plan was made for.
+        """Run on arrays that have the layouts the plan was made for.
 
         Args:
-            dy, x, target: as `cross_entropy_backward` takes them.
-            stats, out: given if they were given when it was made.
-            stream: as everywhere.
+            dy, x, target: the same as in `cross_entropy_backward`.
+            stats, out: required if they were given when the plan was made.
+            stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
         Raises:
-            LayoutError: an array is laid out otherwise.
+            LayoutError: an array has another layout.
         """
         more = () if stats is None else (stats,)
         return self._call((as_slope(dy, self.inputs[1], stream), x, target, *more), out, stream)
 
     def run(self, arrays: Sequence[Any], out: Any, handle: int) -> Array:
-        """As `SeveralPlan.run`."""
+        """Return the gradient, as `SeveralPlan.run` does."""
         dy, x, target, *known = arrays
         places = expanded(target, self._axis)
         slope = expanded(dy, self._axis) if self._reduction == "none" else dy
@@ -341,25 +348,25 @@ class LossGradientPlan(SeveralPlan):
 
 
 def as_slope(dy: Any, x: Layout, stream: Any) -> Any:
-    """dy, of a number an array of rank 0 beside x."""
+    """Return dy; a scalar becomes an array of rank 0 on x's device."""
     if not isinstance(dy, (int, float)) or isinstance(dy, bool):
         return dy
     return full((), dy, info(x.dtype, "x").compute, device=argument_of(x.device), stream=stream)
 
 
 def expanded(array: Any, axis: int) -> Any:
-    """An array with an axis of length 1 in the classes' place."""
+    """Return an array with an axis of length 1 at the position of the classes."""
     return array[(slice(None),) * axis + (None,)]
 
 
 def _expanded(own: Layout, axis: int) -> Layout:
-    """The layout of that."""
+    """Return the layout of the result of `expanded`."""
     shape, strides = (*own.shape[:axis], 1, *own.shape[axis:]), (*own.strides[:axis], 0, *own.strides[axis:])
     return layout(shape, strides, own.dtype, own.device)
 
 
 def _checked(x: Layout, target: Layout, axis: Any) -> int:
-    """The axis, once logits and targets fit each other."""
+    """Check that logits and targets fit together, and return the axis."""
     check_same_device(target, "target", x, "x")
     row = info(x.dtype, "x")
     if not row.is_float:
@@ -368,14 +375,16 @@ def _checked(x: Layout, target: Layout, axis: Any) -> int:
     number = normalize_axis(axis, x.ndim, "x")
     wanted = x.shape[:number] + x.shape[number + 1 :]
     if target.shape != wanted:
-        raise ShapeError(f"target has shape {target.shape}; x has shape {x.shape}, without axis {number} {wanted}")
+        raise ShapeError(
+            f"target has shape {target.shape}; it must have {wanted}, x's shape {x.shape} without axis {number}"
+        )
     if not x.shape[number]:
         raise ShapeError(f"x has shape {x.shape}: there are no classes along axis {number}")
     return number
 
 
 def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, reduction: str) -> None:
-    """Raise the fitting error unless dy, and stats where it is given, fit the others."""
+    """Raise an error unless dy, and stats if given, fit the other arrays."""
     for array, name, wanted in ((stats, "stats", (*target.shape, STATS)), (dy, "dy", target.shape)):
         if array is None:
             continue
@@ -393,7 +402,7 @@ def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, r
 
 
 def everyday_blocks(labelled: tuple[Layout, Layout]) -> Iterator[Plan]:
-    """Plans of calls over the last axis, and of gradients, of a number for the mean and of one for each row."""
+    """Yield plans of losses over the last axis, and of gradients for a scalar dy (mean) and for a dy of each row."""
     x, target = labelled
     axis, compute = x.ndim - 1, dtypes.TABLE[str(info(x.dtype).compute)]
     number = layout((), (), compute.numpy, x.device)
@@ -406,20 +415,20 @@ def everyday_blocks(labelled: tuple[Layout, Layout]) -> Iterator[Plan]:
     yield from LossGradientPlan(rows, x, target, stats, axis, "none", -100, 0.0, None).plans
 
 
-# ---------------------------------------------------------------- the steps: each a plan, of given layouts
+# ---------------------------------------------------------------- the plans of the steps, for given layouts
 
-#: Numbers of a row that `stats` has: the largest, and the logarithm of the sum of all exponentials measured from it.
+#: The length of the last axis of `stats`: the largest logit, and log Σ e^(x - largest).
 STATS = 2
-#: Rows from which on each has threads of its own, and no others'.
+#: With at least this many rows, each row has its own threads.
 _ROWS = 512
 
 
 class RowReducePlan(ReducePlan):
-    """A planned reduction along many rows, which threads that share a row bring together in registers.
+    """A planned reduction of many rows, where threads that share a row merge their parts in registers.
 
     Args:
-        task: what it is.
-        rows: the same as a task of rows: only where arrays are aligned so that accesses are as wide as can be.
+        task: the reduction.
+        rows: the same reduction as a row task. It runs if arrays are aligned so that accesses have the full width.
     """
 
     def __init__(self, task: ReduceTask, rows: RowTask):
@@ -432,27 +441,27 @@ class RowReducePlan(ReducePlan):
 
 
 def _of_rows(x: Layout, axis: int) -> tuple[str, Layout]:
-    """What is computed in, and the layout of one number a row."""
+    """Return the compute dtype, and the layout of one number for each row."""
     compute = str(info(x.dtype).compute)
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     return compute, dense_like(layout(shape, x.strides, dtypes.TABLE[compute].numpy, x.device), shape)
 
 
 def _stats_of(result: Layout, axis: int) -> Layout:
-    """The layout of `stats`: two numbers next to each other for each row."""
+    """Return the layout of `stats`: two adjacent numbers for each row."""
     lengths, steps = ([*each[:axis], *each[axis + 1 :]] for each in (result.shape, result.strides))
     return layout((*lengths, STATS), (*(STATS * step for step in steps), result.itemsize), result.dtype, result.device)
 
 
 def _each_stat(argument: int, stats: Layout, axis: int, shape: tuple[int, ...]) -> list[View]:
-    """How each of the numbers of `stats` lies in it, the same all along a row of this shape."""
+    """Return a view for each number in `stats`, repeated along a row of this shape."""
     *steps, apart = stats.strides
     steps.insert(axis, 0)
     return [view(argument, k * apart, steps, shape) for k in range(STATS)]
 
 
 def _has_rows(x: Layout, axis: int) -> bool:
-    """True where threads that share a row bring their parts together in registers: of many rows."""
+    """Return whether there are many rows, and threads that share a row merge their parts in registers."""
     many = prod(x.shape[:axis]) * prod(x.shape[axis + 1 :]) >= _ROWS
     return x.strides[axis] == x.itemsize and info(x.dtype).compute != "float64" and many
 
@@ -461,7 +470,10 @@ def _row_task(
     name: str, names: Sequence[str], inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], axis: int,
     reference: Callable[..., Any], scalars: tuple[str, ...] = ()
 ) -> RowTask:  # fmt: skip
-    """A formula of rows of the first input; another has an index a row. Outputs have a number a row, or are `stats`."""
+    """Return the task of a row formula. The second input, if any, has an index for each row.
+
+    Outputs have one number for each row, or are `stats`.
+    """
     x = inputs[0]
     reads = tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(inputs))
     writes: list[View] = []
@@ -492,8 +504,10 @@ def _row_task(
 def loss_rows(
     x: Layout, places: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool
 ) -> RowPlan | None:
-    """The plan of the losses, or what they are reduced to, and of `stats`, in one kernel; None where that would not
-    read whole accesses."""
+    """Return the plan of one kernel for the losses (or their sum or mean) and `stats`.
+
+    Return None if its accesses would not have the full width.
+    """
     if not _has_rows(x, axis):
         return None
     compute, result = _of_rows(x, axis)
@@ -520,14 +534,14 @@ def loss_rows(
 
 
 def _reduced(losses: Any, places: Any, reduction: str, ignored: int) -> Any:
-    """Losses as they are, their sum, or the mean of those that count."""
+    """Return the losses, their sum, or the mean of the losses that are not ignored."""
     if reduction == "mean":
         return numpy_reductions.mean_of_counted(losses, places, ignored)
     return losses if reduction == "none" else numpy_reductions.total(losses.reshape(-1))
 
 
 def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> ReducePlan:
-    """The plan of `stats`, and of the mean distance that label smoothing needs."""
+    """Return the plan of `stats`, and of the mean that label smoothing needs."""
     (x,) = inputs
     compute, result = _of_rows(x, axis)
     outputs = (_stats_of(result, axis), result)[: 1 + with_mean]
@@ -562,8 +576,7 @@ def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool)
 def losses_of(
     inputs: tuple[Layout, ...], outs: None, axis: int, ignored: int, smoothing: float, classes: int
 ) -> NumberedPlan:
-    """The plan of the losses, of `stats`, the mean that smoothing needs or any other number, x's numbers that count,
-    and targets."""
+    """Return the plan of the losses. Inputs: `stats`, the mean (unused without smoothing), target logits, targets."""
     stats, target = inputs[0], inputs[-1]
     compute = info(stats.dtype).name
     made = layout(target.shape, row_major_strides(target.shape, stats.itemsize), stats.dtype, stats.device)
@@ -597,7 +610,7 @@ def count_of(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dty
 
 
 def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any) -> ReducePlan:
-    """A reduction over all rows, to one number."""
+    """Return a plan that reduces all rows to one number."""
     first, compute = inputs[0], info(dtype).name
     made = layout((), (), dtypes.TABLE[compute].numpy, first.device)
     task = ReduceTask(
@@ -619,7 +632,7 @@ def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, f
 
 
 def slopes(inputs: tuple[Layout, ...], out: Layout | None, axis: int, ignored: int, smoothing: float) -> NumberedPlan:
-    """The plan of the gradient, of x, `stats`, dy and targets."""
+    """Return the plan of the gradient. Its inputs are x, `stats`, dy and the targets."""
     x, stats, *rows = inputs
     result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
     outputs = outputs_of(result, out)

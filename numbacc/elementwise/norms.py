@@ -7,14 +7,14 @@
 | rms_norm | x w / √(mean of x² + eps) |
 | layer_norm | (x - mean) w / √(variance + eps) + b |
 
-Each reads a row once, as long as a multiprocessor can keep it (99 to 227 KB, for all arrays together), or eight of them
-from compute capability 9.0 on; what is beyond is read once for each maximum, sum and result. So are rows that are so
-few and long that all of the GPU shares them. Gradients of weights come of the same pass where rows are many, and of up
-to 32 KB. 16-bit floats are computed in float32 and rounded once. Sums have an order that is fixed on one GPU model: the
-same inputs give the same bits on every run.
+Each function reads a row once if a multiprocessor can hold it (99 to 227 KB for all arrays together), or if eight
+multiprocessors can hold it together (from compute capability 9.0 on). Longer rows are read once for each maximum, each
+sum and the result. The same holds for rows that are so few and long that all of the GPU shares them. Gradients of
+weights of up to 32 KB are computed in the same pass if there are many rows. 16-bit floats are computed in float32 and
+rounded once. The order of sums is fixed on one GPU model: the same inputs give the same bits on every run.
 
-Rows of equal numbers are exactly 0 after layer_norm, whatever their size. On a GPU squares of float32 and bfloat16 do
-not overflow up to 1e34 / √n for rows of n numbers with the usual eps; with eps=0 only up to 1e19.
+layer_norm makes rows of equal numbers exactly 0, whatever their size. On a GPU, squares of float32 and bfloat16 do not
+overflow up to 1e34 / √n for rows of n numbers with the usual eps; with eps=0, only up to 1e19.
 
 Sources: Zhang and Sennrich 2019 (arXiv:1910.07467), RMSNorm; Ba, Kiros and Hinton 2016 (arXiv:1607.06450), LayerNorm.
 """
@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 
-#: Function -> the names of its arrays, those that are not needed last.
+#: Function -> the names of its arrays. Optional ones come last.
 _NAMES = {
     "softmax": ("x",),
     "log_softmax": ("x",),
@@ -82,12 +82,12 @@ _NAMES = {
 
 
 def _rows_of(name: str) -> int:
-    """How many of a function's arrays have rows that are normalized, or gradients of them; the others are weights."""
+    """Return how many of a function's arrays have normalized rows or gradients of them. The others are weights."""
     return 2 if name.endswith("_backward") else 1
 
 
 def made(name: str, *given: Any) -> Plan:
-    """The plan of a key: options, the layouts of `out`, or None, of the weights, and of what has rows."""
+    """Return the plan of a key: options, the layout of `out` or None, those of the weights, and those of the rows."""
     count, rows = len(_NAMES[name]), _rows_of(name)
     *options, outs = given[:-count]
     weights, inputs = given[-count:-rows], given[-rows:]
@@ -109,20 +109,21 @@ def _keep_layer_norm(x: Any, weight: Any, bias: Any, eps: float, out: Any, strea
 
 @_rows("x", keep="y axis")
 def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None) -> Array:
-    """Softmax: e^(x - max) / Σ e^(x - max), along an axis.
+    """Return the softmax along an axis: e^(x - max) / Σ e^(x - max).
 
     Args:
-        x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        axis: the axis that is summed over.
-        out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
+        x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
+        axis: the axis to normalize along.
+        out: array that receives the result. It has x's shape, dtype and device, and may be x itself (in place).
 
     Returns:
-        the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
+        the result: a device array if x is one, a NumPy array if x is one; `out` if given.
+        With return_saved, (y, saved).
 
     Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: return_saved, stream.
+        ShapeError: the rank, the axis or the shape of out is wrong.
+        DTypeError: an argument is not an array, has a dtype not named above, or dtypes differ.
+        OptionError: return_saved or stream is invalid.
 
     Example:
         >>> elementwise.softmax(np.array([0.0, 0.0]))
@@ -134,13 +135,14 @@ def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = No
 @_rows("x", keep="y axis")
 @like(softmax)
 def log_softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None) -> Array:
-    """The logarithm of softmax: x - max - log Σ e^(x - max), along an axis.
+    """Return the logarithm of the softmax along an axis: x - max - log Σ e^(x - max).
 
     Args:
-        x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
+        x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
 
     Returns:
-        the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
+        the result: a device array if x is one, a NumPy array if x is one; `out` if given.
+        With return_saved, (y, saved).
 
     Example:
         >>> elementwise.log_softmax(np.array([0.0, 0.0]))
@@ -151,22 +153,23 @@ def log_softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any 
 
 @_rows("dy y", opens="y axis")
 def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
-    """The gradient with respect to x, given dy, that with respect to y = softmax(x): y (dy - Σ dy y).
+    """Return the gradient of y = softmax(x) with respect to x, multiplied by dy: y (dy - Σ dy y).
 
     Args:
-        dy: array of y's shape, dtype and device.
-        y: the saved object of `softmax(..., return_saved=True)`, as in `softmax_backward(dy, saved)`. It holds y and
-            axis. Or y itself: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        axis: the same as in `softmax`. If it is forgotten, the gradient is wrong and nothing reports it.
-        out: array for the result, like y. It may be y or dy itself: in place.
+        dy: array with y's shape, dtype and device.
+        y: the object saved by `softmax(..., return_saved=True)`. It holds y and axis. Or y itself, an array of float32,
+            float64, float16 or bfloat16 with rank 1 to 8 and any strides.
+        axis: the same as in `softmax`, if no saved object is given. If you forget it, the gradient is wrong and no
+            error is raised.
+        out: array that receives the result, like y. It may be y or dy itself (in place).
 
     Returns:
-        the gradient, as `softmax` returns its result.
+        dx: a device array if y is one, a NumPy array if y is one; `out` if given.
 
     Raises:
-        ShapeError: rank, axis, unequal shapes, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: stream, an axis that differs from the saved one.
+        ShapeError: the rank, the axis or the shape of out is wrong, or shapes differ.
+        DTypeError: an argument is not an array, has a dtype not named above, or dtypes differ.
+        OptionError: stream is invalid, or axis differs from the saved one.
 
     Example:
         >>> y, saved = elementwise.softmax(np.array([0.0, 0.0]), return_saved=True)
@@ -179,16 +182,17 @@ def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream
 @_rows("dy y", opens="y axis")
 @like(softmax_backward)
 def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
-    """The gradient with respect to x, given dy, that with respect to y = log_softmax(x): dy - e^y Σ dy.
+    """Return the gradient of y = log_softmax(x) with respect to x, multiplied by dy: dy - e^y Σ dy.
 
     Args:
-        dy: array of y's shape, dtype and device.
-        y: the saved object of `log_softmax(..., return_saved=True)`, as in `log_softmax_backward(dy, saved)`. It holds
-            y and axis. Or y itself: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        axis: the same as in `log_softmax`. If it is forgotten, the gradient is wrong and nothing reports it.
+        dy: array with y's shape, dtype and device.
+        y: the object saved by `log_softmax(..., return_saved=True)`. It holds y and axis. Or y itself, an array of
+            float32, float64, float16 or bfloat16 with rank 1 to 8 and any strides.
+        axis: the same as in `log_softmax`, if no saved object is given. If you forget it, the gradient is wrong and no
+            error is raised.
 
     Returns:
-        the gradient, as `log_softmax` returns its result.
+        dx: a device array if y is one, a NumPy array if y is one; `out` if given.
 
     Example:
         >>> y, saved = elementwise.log_softmax(np.array([0.0, 0.0]), return_saved=True)
@@ -202,21 +206,22 @@ def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, st
 def rms_norm(
     x: Any, weight: Any = None, *, eps: float = 1e-6, return_saved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
-    """RMSNorm: x w / √(mean of x² + eps), along the last axis.
+    """Normalize by the root mean square along the last axis: x w / √(mean of x² + eps), RMSNorm.
 
     Args:
-        x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        weight: w, array of the last axis' length, of any of these dtypes; None for 1.
-        eps: is added to the mean of squares, so that its root is not 0.
-        out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
+        x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
+        weight: w, an array of any of these dtypes with the last axis's length; None for 1.
+        eps: a number that is added to the mean of squares, so that its root is not 0.
+        out: array that receives the result. It has x's shape, dtype and device, and may be x itself (in place).
 
     Returns:
-        the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
+        the result: a device array if x is one, a NumPy array if x is one; `out` if given.
+        With return_saved, (y, saved).
 
     Raises:
-        ShapeError: rank, length of a weight, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: eps, return_saved, stream.
+        ShapeError: the rank, the length of a weight or the shape of out is wrong.
+        DTypeError: an argument is not an array, has a dtype not named above, or dtypes differ.
+        OptionError: eps, return_saved or stream is invalid.
 
     Example:
         >>> elementwise.rms_norm(np.array([[2.0, -2.0]]), eps=0)
@@ -237,20 +242,21 @@ def layer_norm(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """LayerNorm: (x - mean) w / √(variance + eps) + b, along the last axis.
+    """Normalize by mean and variance along the last axis: (x - mean) w / √(variance + eps) + b, LayerNorm.
 
     Args:
-        x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
+        x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
         bias: b, an array like weight; None for 0.
-        return_saved: whether to return a second object, which carries x, weight, eps and whether there is a bias to
-            `layer_norm_backward(dy, saved)`. x and weight must not change until then.
+        return_saved: whether to return a second object for `layer_norm_backward(dy, saved)`. It holds x, weight, eps
+            and whether there is a bias. Do not change x and weight before that call.
 
     Returns:
-        the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
+        the result: a device array if x is one, a NumPy array if x is one; `out` if given.
+        With return_saved, (y, saved).
 
     Raises:
-        OptionError: eps, a bias without a weight, return_saved, stream.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory; with
+        OptionError: eps, return_saved or stream is invalid, or there is a bias without a weight.
+        LayoutError: out is read-only, overlaps an input partly, or has elements that share memory; or, with
             return_saved, out shares memory with x or weight.
 
     Example:
@@ -264,22 +270,22 @@ def layer_norm(
 def rms_norm_backward(
     dy: Any, x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None, stream: Any = None
 ) -> Array | tuple[Array, ...]:
-    """The gradients with respect to x and weights, given dy, that with respect to y = rms_norm(x, ...).
+    """Return the gradients of rms_norm(x, weight) with respect to x and weight, multiplied by dy.
 
     Args:
-        dy: array of x's shape, dtype and device.
-        x: the saved object of `rms_norm(..., return_saved=True)`, as in `rms_norm_backward(dy, saved)`. It holds
-            x, weight and eps. Or x itself, with
-        weight, eps: the same as in `rms_norm`. If eps is forgotten, the gradients are wrong and nothing reports it.
-        out: array for dx, like x; with a weight a tuple of arrays for all results.
+        dy: array with x's shape, dtype and device.
+        x: the object saved by `rms_norm(..., return_saved=True)`. It holds x, weight and eps. Or x itself.
+        weight, eps: the same values as in `rms_norm`, if no saved object is given. If you forget eps, the gradients are
+            wrong and no error is raised.
+        out: array for dx, like x. With a weight, it is a tuple of arrays for all results.
 
     Returns:
-        dx; with a weight the pair (dx, dweight); `out` if given.
+        dx, or with a weight the pair (dx, dweight); `out` if given.
 
     Raises:
-        ShapeError: rank, unequal shapes, length of a weight, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: eps, an argument that differs from the saved one, stream.
+        ShapeError: the rank, the length of a weight or the shape of out is wrong, or shapes differ.
+        DTypeError: an argument is not an array, has a dtype not named above, or dtypes differ.
+        OptionError: eps or stream is invalid, or an argument differs from the saved one.
 
     Example:
         >>> y, saved = elementwise.rms_norm(np.array([[2.0, -2.0]]), np.ones(2), eps=0, return_saved=True)
@@ -294,20 +300,21 @@ def rms_norm_backward(
 def layer_norm_backward(
     dy: Any, x: Any, weight: Any = None, *, bias: bool = False, eps: float = 1e-5, out: Any = None, stream: Any = None
 ) -> Array | tuple[Array, ...]:
-    """The gradients with respect to x and weights, given dy, that with respect to y = layer_norm(x, ...).
+    """Return the gradients of layer_norm(x, weight, bias) with respect to all three, multiplied by dy.
 
     Args:
-        dy: array of x's shape, dtype and device.
-        x: the saved object of `layer_norm(..., return_saved=True)`, as in `layer_norm_backward(dy, saved)`. It holds
-            x, weight, bias and eps. Or x itself, with
-        weight, eps: the same as in `layer_norm`. If eps is forgotten, the gradients are wrong and nothing reports it.
-        bias: True if there was a bias, whose gradient is wanted.
+        dy: array with x's shape, dtype and device.
+        x: the object saved by `layer_norm(..., return_saved=True)`. It holds x, weight, bias and eps. Or x itself.
+        weight, eps: the same values as in `layer_norm`, if no saved object is given. If you forget eps, the gradients
+            are wrong and no error is raised.
+        bias: True if there was a bias, to return its gradient.
 
     Returns:
         dx; with a weight (dx, dweight), and with a bias (dx, dweight, dbias); `out` if given.
 
     Raises:
-        OptionError: eps, an argument that differs from the saved one, a bias without a weight, stream.
+        OptionError: eps or stream is invalid, an argument differs from the saved one, or there is a bias without a
+            weight.
 
     Example:
         >>> y, saved = elementwise.layer_norm(np.array([[2.0, 6.0]]), np.ones(2), eps=0, return_saved=True)
@@ -317,27 +324,27 @@ def layer_norm_backward(
     return _found("layer_norm_backward", {"dy": dy, "x": x, "weight": weight}, out, stream, bias=bias, eps=eps)
 
 
-# ---------------------------------------------------------------- how a call becomes a plan
+# ---------------------------------------------------------------- plans of calls
 
 
 def eps_of(value: Any) -> float:
-    """The option `eps` in one form."""
+    """Return the option `eps` in a unique form."""
     return checks.at_least_0(value, "eps")
 
 
 def _found(name: str, given: dict[str, Any], out: Any, stream: Any, **options: Any) -> Any:
-    """The plan of a call, and what it runs on, for `plan.calls.planned`.
+    """Return the plan of a call and its operands, for `plan.calls.planned`.
 
     Args:
         name: a key of `_NAMES`.
-        given: the arrays by name, None for what there is not.
-        out, stream, options: as the function's docstring says, in the order of its signature.
+        given: the arrays by name, with None for missing ones.
+        out, stream, options: the same as in the function's docstring, in the order of its signature.
     """
     handle, rows = handle_of(stream), _rows_of(name)
     arrays = {own: array for k, (own, array) in enumerate(given.items()) if array is not None or k < rows}
     if len(arrays) < len(given) and _NAMES[name][-1] in arrays:
         missing = next(own for own in given if own not in arrays)
-        raise OptionError(f"{missing} is None; {_NAMES[name][-1]} is given, and needs it")
+        raise OptionError(f"{missing} is None, but {_NAMES[name][-1]} is given; pass {missing}, too")
     if "eps" in options:
         options["eps"] = eps_of(options["eps"])
     inputs = [operands.as_input(array, own, handle) for own, array in arrays.items()]
@@ -356,7 +363,7 @@ def _found(name: str, given: dict[str, Any], out: Any, stream: Any, **options: A
 
 
 def _apart(array: Any, out: Any, handle: int) -> Any:
-    """An array, copied if it is where dx is written: the gradients of weights are made of it after dx."""
+    """Return an array, or a copy of it if dx is written there: the weights' gradients need it after dx is written."""
     if isinstance(array, np.ndarray) != isinstance(out, np.ndarray):
         return array
     if not same_layout(operands.layout_of(array), operands.layout_of(out)):
@@ -367,7 +374,7 @@ def _apart(array: Any, out: Any, handle: int) -> Any:
 
 
 def _check(names: Sequence[str], inputs: Sequence[Layout], rows: int) -> Layout:
-    """Raise the fitting error unless the arrays fit each other; what is normalized. The first `rows` have its shape."""
+    """Check that the arrays fit together. The first `rows` have rows; return the layout of the last of these."""
     x = inputs[rows - 1]
     for array, name in zip(inputs, names, strict=False):
         check_same_device(array, name, x, names[rows - 1])
@@ -391,14 +398,14 @@ def _check(names: Sequence[str], inputs: Sequence[Layout], rows: int) -> Layout:
 def _plan(
     name: str, inputs: tuple[Layout, ...], axis: int, eps: float | None, bias: bool, outs: tuple[Layout, ...] | None
 ) -> Plan:
-    """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
+    """Validate a call and return its plan. Everything here depends only on layouts and options."""
     names, backward = _NAMES[name][: len(inputs)], name.endswith("_backward")
     rows = _rows_of(name)
     x = _check(names, inputs, rows)
     axis = normalize_axis(axis, x.ndim, names[rows - 1])
     weights = inputs[rows:]
     if bias and not weights:
-        raise OptionError("bias=True without a weight: pass one of ones")
+        raise OptionError("bias=True needs a weight: pass an array of ones")
     wanted = [dense_like(x, x.shape)]
     if backward:
         wanted += [dense_like(weight, weight.shape) for weight in weights] * (1 + bias)
@@ -442,15 +449,15 @@ def _reference(name: str, axis: int, eps: float | None, bias: bool) -> Callable[
 
 
 def _repeated(argument: int, weight: Layout, shape: tuple[int, ...]) -> View:
-    """A weight as an array of x's shape: the same for all rows."""
+    """Return a weight as an array of x's shape, the same for all rows."""
     return view(argument, 0, (*(0,) * (len(shape) - 1), weight.strides[0]), shape)
 
 
 def _gradient_plan(
     name: str, task: RowTask, outputs: tuple[Layout, ...], names: tuple[str, ...], scalars: Sequence[int]
 ) -> GradientPlan:
-    """The plan of the gradients of x and of weights: sums over all rows, of what is known of each row."""
-    # Of the results of all stages, those that say what x is normalized by.
+    """Return the plan of the gradients of x and of weights. The latter are sums over all rows."""
+    # The rows' statistics: those results of all stages by which x is normalized.
     shape, count = task.shape, 1 if name == "rms_norm" else 4
     own = info(np.dtype(task.compute)).numpy
     stat = layout(shape[:-1], row_major_strides(shape[:-1], own.itemsize), own, task.inputs[0].device)
@@ -478,17 +485,17 @@ def _gradient_plan(
 
 
 def planned(name: str, inputs: tuple[Layout, ...]) -> Plan:
-    """A plan for arrays that need not exist, in no cache."""
+    """Return a plan for arrays that need not exist, without caching it."""
     bias = name == "layer_norm_backward" and len(inputs) > 2
     return _plan(name, inputs, -1, None if "softmax" in name else 1e-5, bias, None)
 
 
 def everyday(x: Layout, weight: Layout) -> Iterator[tuple[str, tuple[Layout, ...]]]:
-    """Each function with the arrays that it is mostly called with."""
+    """Yield each function with its most common arrays."""
     for name, names in _NAMES.items():
         yield name, tuple(weight if own in ("weight", "bias") else x for own in names)
 
 
 def everyday_reductions(matrix: Layout, row: Layout) -> Iterator[Plan]:
-    """Plans of the calls of `everyday`."""
+    """Yield plans of the calls of `everyday`."""
     yield from (planned(name, arrays) for name, arrays in everyday(matrix, row))

@@ -1,6 +1,6 @@
-"""How a call of an elementwise function becomes a plan: dtypes, broadcasting, numbers beside arrays, `where=`.
+"""Find or make the plan of an elementwise call, and run it: dtypes, broadcasting, scalars among arrays, and `where=`.
 
-`run` is what public functions call where the short path in their text does not help; `find` makes their plans.
+Public functions call `run` if the fast path in their generated code does not apply. `find` returns their plans.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .planning import STRONG, Planned, lacking, plan_of, with_none, without_none
 from .rows import Arrangement, Row
 from .type_promotion import WEAK, Types
 
-# ---------------------------------------------------------------- numbers among the arguments
+# ---------------------------------------------------------------- scalars among the arguments
 
-#: How many numbers a plan remembers.
+#: The number of scalars that a plan remembers.
 _MOST_KNOWN = 1024
 
 
 def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[Any], list[Any], list[Any]]:
-    """(what decides a plan, the arrays, the numbers) of a call's arguments.
+    """Return (the plan's key, the arrays, the scalars) of a call's arguments.
 
     Raises:
-        DTypeError: there is no array, or something that is neither.
+        DTypeError: there is no array, or an argument is neither an array nor a scalar.
     """
     keys: list[Any] = []
     arrays, numbers = [], []
-    # The short way, for device arrays and Python's numbers.
+    # This is the fast path for device arrays and Python scalars.
     importers = operands.importers
     for argument in arguments:
         kind = type(argument)
@@ -64,7 +64,7 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
     on_gpu = any(getattr(each, "_numbacc_layout", None) is not None for each in arguments)
     for k, (argument, name) in enumerate(zip(arguments, row.names, strict=True)):
         if on_gpu and type(argument) is np.ndarray and not argument.ndim:
-            argument = argument[()]  # one number, as NumPy hands its own over
+            argument = argument[()]  # a scalar, as NumPy returns its own elements
         if isinstance(argument, np.bool_) or (k in row.truths and is_number(argument)):
             argument = bool(argument)
         if type(argument) in WEAK:
@@ -81,14 +81,15 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
             keys.append(operands.layout_of(array))
             arrays.append(array)
     if not arrays:
-        raise DTypeError(f"{row.name} got numbers alone; pass an array: numbacc.asarray makes one")
+        raise DTypeError(f"{row.name} got only scalars; at least one must be an array: numbacc.asarray makes one")
     return keys, arrays, numbers
 
 
 def with_rank_0(row: Row, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """NumPy's numbers among a call's arguments as the arrays of rank 0 that NumPy made them of; options stay numbers.
+    """Return the arguments of a call with NumPy scalars converted to arrays of rank 0. Options stay scalars.
 
-    Beside arrays of a GPU, or of another library, they are numbers: those arrays make none of rank 0.
+    NumPy made these scalars from arrays of rank 0. With arrays of a GPU or of another library, they are left as they
+    are: those libraries do not turn arrays of rank 0 into scalars.
     """
     if not any(isinstance(each, np.generic) for each in arguments):
         return arguments
@@ -102,26 +103,26 @@ def with_rank_0(row: Row, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def is_number(argument: Any) -> bool:
-    """Whether an argument of a call is a number, Python's or NumPy's."""
+    """Return whether an argument of a call is a Python or NumPy scalar."""
     return isinstance(argument, (*WEAK, np.generic))
 
 
 class WithNumbers(Plan):
-    """A plan whose calls take numbers beside arrays.
+    """A plan whose calls take scalars and arrays.
 
     Attributes:
-        kinds: for each argument None where it is an array, else the type of the number.
+        kinds: for each argument, None for an array, or the type of a scalar.
     """
 
     kinds: tuple[Any, ...]
 
     def _expect(self, row: Row, kinds: tuple[Any, ...], types: Types, arrangement: Arrangement) -> None:
-        """Take what the numbers of a call are."""
+        """Store the types of a call's scalars."""
         self.kinds = kinds
         common = types.common if row.rounded else types.compute
-        # Of integers that meet in no dtype each has its own first.
+        # Signed and unsigned 64-bit integers have no common dtype; each is first rounded to its own.
         own = {k: kind[1] for k, kind in enumerate(kinds) if types.mixed and isinstance(kind, tuple)}
-        #: (name, dtype that it is rounded to, dtype that it is passed in) of each number.
+        #: For each scalar: (name, dtype that it is rounded to, dtype in which it is passed).
         self._numbers = [
             (row.names[k], "bool", "bool")
             if k in row.truths
@@ -129,12 +130,12 @@ class WithNumbers(Plan):
             for k in arrangement.numbers
         ]
         self._wrong, self._options = row.wrong, row.options
-        #: What single numbers are passed as.
+        #: Single scalar -> the form in which it is passed.
         self._known: dict[Any, Sequence[Any]] = {}
 
     def scalars(self, numbers: Sequence[Any]) -> Sequence[Any]:
-        """Numbers as executables, or the reference, take them."""
-        # 0.0 and -0.0 are equal, and so are complex numbers that have them.
+        """Return scalars as executables, or the reference, take them."""
+        # 0.0 and -0.0 are equal, and so are complex numbers that contain them; these are not looked up.
         if len(numbers) == 1:
             (number,) = numbers
             if number and (type(number) is float or type(number) is int):
@@ -149,14 +150,14 @@ class WithNumbers(Plan):
     def _passed(self, numbers: Sequence[Any]) -> Sequence[Any]:
         on_host, found = self.device < 0, []
         for value, (name, first, compute) in zip(numbers, self._numbers, strict=True):
-            # What tells -0.0 from 0.0.
+            # This distinguishes -0.0 from 0.0.
             written = value.tobytes() if isinstance(value, np.generic) else repr(value)
             made = _number(value, written, name, first, compute)
             if on_host:
                 found.append(made)
             else:
                 found += words(made, compute)
-        # By now the numbers are known to be real.
+        # Now the scalars are known to be real numbers.
         wrong = self._wrong and self._wrong(*numbers[-self._options :])
         if wrong:
             raise OptionError(wrong)
@@ -175,7 +176,9 @@ class WithNumbers(Plan):
                 numbers.append(argument)
             else:
                 wanted = kind[1] if isinstance(kind, tuple) else kind.__name__
-                raise OptionError(f"this plan of {self.op} was made with a {wanted} where it got {shown(argument)}")
+                raise OptionError(
+                    f"this plan of {self.op} was made for a {wanted}; it was called with {shown(argument)} instead"
+                )
         try:
             return given, self.scalars(numbers)
         except DoesNotFit as error:
@@ -184,12 +187,12 @@ class WithNumbers(Plan):
 
 @lru_cache(maxsize=4096)
 def _number(value: Any, written: Any, name: str, first: str, compute: str) -> Any:
-    """A number in the dtype that is computed in, by way of the one that it is rounded to.
+    """Return a scalar in the compute dtype, after rounding it to `first`.
 
-    `written` tells -0.0 from 0.0.
+    `written` distinguishes -0.0 from 0.0.
 
     Raises:
-        OptionError: it is an integer that the dtype has not.
+        OptionError: it is an integer outside of the dtype's range.
     """
     if first == "bool":
         return bool(value)
@@ -208,7 +211,7 @@ def _number(value: Any, written: Any, name: str, first: str, compute: str) -> An
 
 
 class DoesNotFit(OptionError):
-    """An integer is beyond the dtype that arrays meet in."""
+    """The error of an integer outside of the range of the dtype to which the arrays promote."""
 
 
 def _strong(number: np.generic) -> tuple[str, str]:
@@ -219,13 +222,13 @@ def _strong(number: np.generic) -> tuple[str, str]:
 
 
 def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any, *, ready: bool = False) -> Any:
-    """The results of a function.
+    """Return the results of a function.
 
     Args:
         row: the function.
-        arguments: arrays and numbers, as its names say.
-        out, where, stream: as its docstring says.
-        ready: True to make the plan ready and return it, instead of its results.
+        arguments: arrays and scalars, in the order of the row's names.
+        out, where, stream: the same as in the function's docstring.
+        ready: True to return the plan, ready to run, instead of its results.
     """
     handle = handle_of(stream)
     keys, arrays, numbers = sorted_out(row, arguments, handle)
@@ -233,7 +236,7 @@ def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any,
     if out is not None:
         try:
             target = getattr(out, "_numbacc_layout", None)
-        except Exception:  # of what is foreign an attribute may raise anything
+        except Exception:  # other libraries' objects may raise any error
             pass
     if target is not None and not row.gradients:
         outs = [out]
@@ -266,17 +269,17 @@ def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any,
 
 
 def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any = None) -> ElementwisePlan:
-    """The plan of a call."""
+    """Return the plan of a call."""
     plan: ElementwisePlan = run(row, arguments, out, where, stream, ready=True)
     return plan
 
 
 class ElementwisePlan(WithNumbers, MapPlan):
-    """A planned elementwise function. Call it with arrays and numbers like those it was made for.
+    """A planned elementwise function. Call it with arrays and scalars like the ones that it was made for.
 
     Attributes:
-        kinds: for each argument None where it is an array, else the type of the number.
-        masked: True where it was made with `where`.
+        kinds: for each argument, None for an array, or the type of a scalar.
+        masked: True if it was made with `where`.
 
     Example:
         >>> plan = elementwise.add.plan(np.ones(2), 1.0)
@@ -291,15 +294,15 @@ class ElementwisePlan(WithNumbers, MapPlan):
         self._expect(row, planned.kinds, planned.types, planned.arrangement)
 
     def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None) -> Any:
-        """Run on arguments like those that the plan was made for.
+        """Run on arguments like the ones that the plan was made for.
 
         Args:
-            arguments: arrays laid out alike, and numbers, as the function that made the plan takes them.
-            out, where: given if they were given when it was made.
-            stream: as everywhere.
+            arguments: arrays with the same layouts, and scalars, in the same order as for the function.
+            out, where: required if they were given when the plan was made.
+            stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
         Raises:
-            LayoutError: an array is laid out otherwise. OptionError: a number in place of an array, or the reverse.
+            LayoutError: an array has another layout. OptionError: a scalar is given instead of an array, or vice versa.
         """
         handle = handle_of(stream)
         if (out is not None, where is not None) != (self.out_given, self.masked):
@@ -317,14 +320,14 @@ class ElementwisePlan(WithNumbers, MapPlan):
         return answer if answer is out and type(out) in (tuple, list) else self.answered(answer)
 
     def answered(self, found: Any) -> Any:
-        """Results that were made, as the function gives them: of several a tuple, with None where there is none."""
+        """Return results as the function does: several as a tuple, with None for missing ones."""
         if not self._row.is_tuple:
             return found
         return with_none(found if isinstance(found, (tuple, list)) else (found,), self._lacks)
 
 
 def _widened(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments of a comparison with integers as numbers of a dtype that has them: arrays then meet in one."""
+    """Return a comparison's arguments with integers as NumPy scalars of dtypes that hold them, to change promotion."""
 
     def wide(argument: Any) -> Any:
         if type(argument) is not int:
@@ -337,14 +340,14 @@ def _widened(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def planned(row: Row, given: tuple[Any, ...], outs: tuple[Layout, ...] | None = None) -> ElementwisePlan:
-    """A plan of arrays (layouts) that need not exist and numbers (their types), in no cache."""
+    """Return a plan for arrays (layouts) that need not exist and scalars (types), without caching it."""
     return _made(row, None, outs, *given)
 
 
 def _made(row: Row, mask: Layout | None, outs: Layout | tuple[Layout, ...] | None, *given: Any) -> ElementwisePlan:
-    # Keys have one layout as it is: a tuple less to make for each call.
+    # Keys contain a single layout without a tuple, which saves making one for each call.
     return ElementwisePlan(row, plan_of(row, given, mask, (outs,) if isinstance(outs, Layout) else outs))
 
 
-#: What keys of these plans begin with.
+#: The first element of the keys of these plans.
 KEY = _made

@@ -1,6 +1,7 @@
 """A step of AdamW: one kernel for all parameters, their gradients and their two moments.
 
-Of lists, what is checked, which parameters are taken together, and the others one by one.
+For lists, this module checks the arrays and decides which parameters one launch updates together. The others are
+updated one by one.
 """
 
 from __future__ import annotations
@@ -33,30 +34,30 @@ from .rows import Meaning, Row
 
 
 def _row(function: Callable[..., Any]) -> Row:
-    """The step of one parameter of any strides, as an elementwise function: by the formula of lists, to the bit."""
+    """Return the step of one parameter with any strides, as an elementwise function: bitwise equal to that of lists."""
     name, names = "adamw_step", tuple(inspect.signature(function).parameters)
     meanings = {"f": Meaning(function, vectorized(function, name))}
     return Row(name, names, "float", meanings, results=("",) * 3, is_tuple=True, heavy=(2,))
 
 
-#: Of numbers alone, and of a step, or a rate, too, that is read on the GPU.
+#: The step with all options as scalars; and the step that reads the step number, and possibly the rate, on the GPU.
 ONE, _ONE_COUNTED = _row(adamw), _row(adamw_counted)
 
 _OP, _NAMES = "elementwise.adamw_step", ("p", "g", "m", "v")
-#: Those that are written, in the order of the formula's results.
+#: The indices of the arrays that are written, in the order of the formula's results.
 _WRITTEN = (0, 2, 3)
-#: The dtypes of arrays of one: a counter holds every whole number that matters.
+#: The dtypes of arrays with one element. A float counter represents all relevant whole numbers exactly.
 _SINGLES = {
     "step": ("int32", "int64", "uint32", "uint64", "float32", "float64"),
     "rate": ("float32", "float64"),
 }
-#: What is no array, be it right or wrong.
+#: Types that are not arrays, whether they are valid or not.
 _NUMBERS = (int, float, complex, str, np.generic, type(None))
 _layout, _is_read_only = attrgetter("_numbacc_layout"), attrgetter("_readonly")
 
 
 class Options(NamedTuple):
-    """The numbers of a step, named as in `adamw_step`: η, which may be an array of one on the GPU, β₁, β₂, ε, λ."""
+    """The options of a step, named as in `adamw_step`: η, β₁, β₂, ε, λ. η may be a GPU array with one element."""
 
     rate: Any = 1e-3
     beta1: float = 0.9
@@ -65,7 +66,7 @@ class Options(NamedTuple):
     weight_decay: float = 0.01
 
     def checked(self, handle: int) -> Options:
-        """The numbers as they are used, or the OptionError of what is out of range."""
+        """Return the options in a unique form. Raise OptionError if one is out of range."""
         for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
             if not 0.0 <= checks.real(beta, name) < 1.0:
                 raise OptionError(f"{name}={beta} is out of range: it must be at least 0 and below 1")
@@ -75,21 +76,21 @@ class Options(NamedTuple):
         return Options(eta, float(self.beta1), float(self.beta2), small, decay)
 
     def at(self, t: int) -> tuple[float, ...]:
-        """The numbers of `kernels.elementwise.optimizers.adamw` at step t."""
+        """Return the scalars of `kernels.elementwise.optimizers.adamw` at step t."""
         pace, scale = self.rate / (1.0 - self.beta1**t), 1.0 / math.sqrt(1.0 - self.beta2**t)
         return 1.0 - self.beta1, 1.0 - self.beta2, pace, scale, self.eps, 1.0 - self.rate * self.weight_decay
 
     def counted(self) -> tuple[Any, ...]:
-        """The numbers of `adamw_numbers`, behind the step."""
+        """Return the scalars of `adamw_numbers` that follow the step."""
         logs = [math.log(beta) if beta else -math.inf for beta in (self.beta1, self.beta2)]
         return self.rate, *logs, 1.0 - self.beta1, 1.0 - self.beta2, self.eps, self.weight_decay
 
 
 def counted(step: Any, handle: int) -> Any:
-    """A step as an integer of 1 or more, or as an array of the GPU that has it.
+    """Return a step as an integer of at least 1, or as the GPU array that holds it.
 
     Raises:
-        OptionError: it is no such number. DTypeError, ShapeError: it is no array of one.
+        OptionError: it is not such an integer. DTypeError, ShapeError: it is not an array with one element.
     """
     if not isinstance(step, _NUMBERS):
         step = _single(step, "step", handle)
@@ -100,32 +101,34 @@ def counted(step: Any, handle: int) -> Any:
 
 
 def _single(obj: Any, name: str, handle: int) -> Any:
-    """An array of one of the GPU, or the number in an array of NumPy's."""
+    """Return a GPU array with one element, or the number in a NumPy array."""
     array = operands.as_array(obj, name, handle)
     own = operands.layout_of(array)
     if own.dtype.name not in _SINGLES[name]:
-        raise DTypeError(f"{name} has dtype {own.dtype}; as an array it is of {', '.join(_SINGLES[name])}")
+        raise DTypeError(
+            f"{name} has dtype {own.dtype}; an array must have one of the dtypes {', '.join(_SINGLES[name])}"
+        )
     if own.size != 1:
-        raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array of one")
+        raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array with one element")
     return array.item() if own.device < 0 else array
 
 
 def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alone: bool = False) -> None:
-    """A step over lists of parameters.
+    """Make a step for lists of parameters.
 
     Args:
-        lists: p, g, m and v: lists or tuples.
-        step: what `counted` returns.
-        options: the step's numbers.
-        stream: where the work is queued.
-        alone: True where each list has the one array that was given in its place.
+        lists: p, g, m and v, as lists or tuples.
+        step: what `counted` returned.
+        options: the options of the step.
+        stream: the stream to run on.
+        alone: True if each list holds a single array that was given instead of a list.
     """
     handle = handle_of(stream)
     _check_lists(lists)
-    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
+    # This is the fast path for device arrays. `_find` handles all other arguments and reports errors.
     try:
         plan = plans.hit((_made, alone, *[tuple(map(_layout, each)) for each in lists]))
-    except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+    except Exception:  # NumPy arrays have no such layout, and other libraries' arrays may raise any error
         plan = None
     if plan is None:
         plan, arrays = _find(lists, handle, alone)
@@ -135,7 +138,7 @@ def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alo
 
 
 def find(lists: tuple[Any, ...], step: Any, options: Options, *, alone: bool) -> StepPlan:
-    """The plan of a step, prepared."""
+    """Return the plan of a step, ready to run."""
     handle = handle_of(None)
     _check_lists(lists)
     plan, arrays = _find(lists, handle, alone)
@@ -144,7 +147,7 @@ def find(lists: tuple[Any, ...], step: Any, options: Options, *, alone: bool) ->
 
 
 def _check_lists(lists: tuple[Any, ...]) -> None:
-    """Raise DTypeError where a list stands beside what is none."""
+    """Raise DTypeError if lists are mixed with single arrays."""
     for name, each in zip(_NAMES, lists, strict=True):
         if not isinstance(each, (list, tuple)):
             raise DTypeError(f"{name} is a {type(each).__name__} and p a list; pass lists, or one array of each")
@@ -160,7 +163,7 @@ def _find(lists: tuple[Any, ...], handle: int, alone: bool) -> tuple[StepPlan, l
 
 
 def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
-    """Validation: everything that depends on layouts alone."""
+    """Validate layouts and return the plan. Everything here depends only on layouts."""
     rows = len(lists[0])
     for name, each in zip(_NAMES, lists, strict=True):
         if len(each) != rows:
@@ -177,30 +180,29 @@ def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
         head = 2 * rows if number >= 2 * rows else number - first
         if own.dtype != task.layouts[head].dtype:
             raise DTypeError(
-                f"{name} has dtype {own.dtype} and {task.name(head)} {task.layouts[head].dtype}; all of p are of one "
-                "dtype, all of g, and all of m and v"
+                f"{name} has dtype {own.dtype} and {task.name(head)} {task.layouts[head].dtype}; all of p must have "
+                "one dtype, all of g one dtype, and all of m and v one dtype"
             )
         if task.is_written(number):
             check_writable(own, name)
     names = tuple(each[0].dtype.name for each in lists) if rows else ("float32",) * len(lists)
     if names[2] not in (names[0], "float32"):
-        raise DTypeError(f"{task.name(2 * rows)} has dtype {names[2]}; moments are of float32, or of p's dtype")
+        raise DTypeError(f"{task.name(2 * rows)} has dtype {names[2]}; moments must have float32 or p's dtype")
     return StepPlan(task._replace(operands=names), task.layouts[0].device if rows else CPU)
 
 
 def everyday_elementwise(vector: Layout, moments: Layout) -> None:
-    """Make the kernels of steps of parameters and moments like these."""
+    """Compile the kernels of steps for parameters and moments with these layouts."""
     plan = _made(False, (vector,), (vector,), (moments,), (moments,))
     for singles in ((), ("int64",), ("int32",), ("float32",), ("int64", "float32")):
         plan.kernel(singles, (0,) * len(singles))
 
 
 class StepPlan(NotCopied):
-    """A planned step of AdamW. Call it with arrays laid out as those it was made for: one of each, or lists.
+    """A planned step of AdamW. Call it with arrays that have the layouts it was made for: one of each, or lists.
 
     Attributes:
-        used, cache, library_bytes: as in every plan.
-
+        used, cache, library_bytes: the same as in every plan.
     Example:
         >>> p, g, m, v = ([np.ones(3)] for _ in range(4))
         >>> elementwise.adamw_step.plan(p, [np.ones(3)], [np.zeros(3)], [np.zeros(3)], 1).info.backend
@@ -214,7 +216,7 @@ class StepPlan(NotCopied):
     def __init__(self, task: ListTask, device: int):
         self.op, self.device, self._task = _OP, device, task
         compute = task.compute
-        #: By how many of step and rate are on the GPU.
+        #: The index is the number of arrays among step and rate.
         self._works = (
             Work(ADAMW, (compute,) * 6),
             Work(ADAMW_COUNTED, (compute,) * 7, ("step",)),
@@ -230,10 +232,10 @@ class StepPlan(NotCopied):
     def __call__(
         self, p: Any, g: Any, m: Any, v: Any, step: Any, *, stream: Any = None, **options: Any
     ) -> tuple[Any, Any, Any]:
-        """A step of arrays laid out as those that the plan was made for: as `adamw_step` makes it, with its options.
+        """Make a step as `adamw_step` does, with its options. The arrays must have the layouts of the plan.
 
         Raises:
-            LayoutError: an array is laid out otherwise. As `adamw_step` besides.
+            LayoutError: an array has another layout. The other errors are the same as in `adamw_step`.
         """
         handle = handle_of(stream)
         lists: tuple[Any, ...] = ([p], [g], [m], [v]) if self._task.alone else (p, g, m, v)
@@ -249,7 +251,7 @@ class StepPlan(NotCopied):
         return p, m, v
 
     def run(self, arrays: list[Any], step: Any, options: Options, handle: int) -> None:
-        """A step of arrays of the layouts it was made for, list after list."""
+        """Make a step. The arrays have the plan's layouts and are given list after list."""
         singles = self._singles(step, options)
         if not self._task.rows:
             return
@@ -270,7 +272,7 @@ class StepPlan(NotCopied):
                 self._one_by_one(_ONE_COUNTED, arrays, (*self._computed(singles, handle), *numbers), handle)
 
     def prepare(self, arrays: list[Any], step: Any, options: Options) -> None:
-        """Compile and load what a run on these arrays needs."""
+        """Compile and load everything that a run on these arrays needs."""
         if self.device < 0:
             return
         singles = self._singles(step, options)
@@ -287,11 +289,11 @@ class StepPlan(NotCopied):
             find_one(one, (p, g, m, v, *numbers), (p, m, v), None)
 
     def kernel(self, singles: Sequence[str] = (), starts: Sequence[int] = ()) -> Any:
-        """The kernel of lists, by the dtypes and addresses of what is on the GPU: nothing, step, or step and rate."""
+        """Return the kernel of lists, given dtypes and addresses of the arrays among step and rate."""
         return self._lists.kernel(self._works[len(singles)], tuple(singles), starts)
 
     def _singles(self, step: Any, options: Options) -> tuple[Any, ...]:
-        """The arrays of one element: nothing, step, or step and rate."""
+        """Return the arrays with one element: none, step, or step and rate."""
         found = [("step", step)] if type(step) is not int else []
         if not isinstance(options.rate, float):
             if not found:
@@ -303,7 +305,7 @@ class StepPlan(NotCopied):
         return tuple([array for _, array in found])
 
     def _computed(self, singles: Sequence[Any], handle: int) -> list[Any]:
-        """Arrays of one element in the dtype that is computed in, as those of one parameter meet others."""
+        """Return these arrays in the compute dtype, so that promotion with a parameter's arrays keeps that dtype."""
         compute = self._task.compute
         return [astype(each.reshape(()), compute, copy=False, stream=handle) for each in singles]
 
@@ -312,7 +314,7 @@ class StepPlan(NotCopied):
         return [word for number in numbers for word in dtypes.words(number, compute)]
 
     def _one_by_one(self, row: Row, arrays: list[Any], numbers: Sequence[Any], handle: int) -> None:
-        """The rows that are not taken together."""
+        """Update the parameters that are not updated together."""
         for k in self._rest:
             p, g, m, v = arrays[k :: self._task.rows]
             run_one(row, (p, g, m, v, *numbers), (p, m, v), None, handle)
@@ -332,7 +334,7 @@ class StepPlan(NotCopied):
 
     @property
     def info(self) -> PlanInfo:
-        """The plan's decisions. Scratch memory is what tables of the arrays' addresses take."""
+        """The decisions of the plan. The scratch memory holds tables of the arrays' addresses."""
         backend, algorithm, nbytes = "numpy", "reference", 0
         if self.device >= 0:
             backend, algorithm = "kernel", "no launch: all parameters are empty"
@@ -360,7 +362,7 @@ array([0.495, 0.495])
 
 
 def _run(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> tuple[Any, Any, Any]:
-    """Make the step, in place."""
+    """Make the step in place."""
     p, _, m, v = given
     if isinstance(p, (list, tuple)):
         run(given, t, options, stream)
@@ -402,37 +404,41 @@ def adamw_step(
     weight_decay: float = 0.01,
     stream: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """A step of AdamW, in place, of one parameter or of lists of them: all is read and written once, by one kernel.
+    """Make a step of AdamW in place, for one parameter or for lists. One kernel reads and writes everything once.
 
         m ← m + (1 - β₁)(g - m),  v ← v + (1 - β₂)(g² - v)
         p ← p - η (m/(1 - β₁ᵗ) / (√(v/(1 - β₂ᵗ)) + ε) + λ p)
 
-    Source: Loshchilov and Hutter 2017 (arXiv:1711.05101), with the decay times the rate, as torch has it.
+    Source: Loshchilov and Hutter 2017 (arXiv:1711.05101). As in torch, the weight decay is multiplied by the rate.
 
     Args:
-        p: the parameter, an array of floats; or a list or tuple of them, of any shapes and one dtype. It is written.
-        g: the loss's gradient with respect to it, of its shape; as many where p is a list, of one dtype.
-        m, v: the moments, of its shape, 0 at first; they are written. Of a 16-bit parameter they are better float32.
-            In lists all are of one dtype, float32 or p's.
-        step: t, counted from 1; or an array of one integer or float on the GPU, 1 or more by then, which the kernel
-            reads and leaves as it is: so a captured graph makes a new step at each launch, if it adds 1 before. An
-            array of NumPy's is read at the call.
-        rate, beta1, beta2, eps, weight_decay: η, β₁, β₂, ε, λ. Where step is on the GPU, rate may be, too: an array of
-            one float.
-        stream: where the work is queued; the default stream if None. Nothing waits for it.
+        p: the parameter, an array of floats; or a list or tuple of such arrays, of any shapes and one dtype. The arrays
+            are written.
+        g: the gradient of the loss with respect to p, with p's shape. If p is a list, a list of the same length, with
+            one dtype.
+        m, v: the moments, with p's shape, initially 0. They are written. For a 16-bit parameter, float32 moments are
+            better. In lists, all moments have one dtype, float32 or p's.
+        step: t, counted from 1. Or an array on the GPU with one integer or float, which must be at least 1 when the
+            kernel reads it. The kernel does not change it: a captured graph that adds 1 before the step makes a new
+            step at each launch. A NumPy array is read at the call.
+        rate, beta1, beta2, eps, weight_decay: η, β₁, β₂, ε, λ. If step is on the GPU, rate may be on the GPU, too: an
+            array with one float.
+        stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
     Returns:
         (p, m, v).
 
     Raises:
-        OptionError: a step below 1, a β not in [0, 1), a negative rate, ε or decay. ShapeError, DTypeError: arrays that
-        do not fit each other. LayoutError: what is written overlaps another array, also one of another parameter, or is
-        read-only. DeviceError: arrays on several devices.
+        OptionError: step is below 1, a β is not in [0, 1), or the rate, ε or the decay is negative.
+        ShapeError, DTypeError: the arrays do not fit together.
+        LayoutError: an array that is written overlaps another array, also one of another parameter, or is read-only.
+        DeviceError: the arrays are on different devices.
 
-    Of lists, parameters of no element are passed over. Those whose four arrays are gapless, in one memory order, are
-    taken together by one launch: 16 bytes at a time where all four start at multiples of 16. Each other one has a
-    launch of its own. Where arrays lie is written to a table on the GPU, unless it is as in one of the last calls. The
-    results are those of one call for each, to the bit; with `step` on the GPU they differ by rounding.
+    In lists, parameters without elements are skipped. Parameters whose four arrays are contiguous in the same memory
+    order are updated together by one launch. It accesses 16 bytes at a time if all four arrays start at multiples of
+    16. Each other parameter has its own launch. The arrays' addresses are written to a table on the GPU, unless one of
+    the last calls used the same addresses. The results are bitwise equal to those of one call for each parameter; with
+    `step` on the GPU, they differ by rounding.
 
     Example:
         >>> p, m, v = np.array([1.0]), np.zeros(1), np.zeros(1)

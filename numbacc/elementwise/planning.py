@@ -1,4 +1,4 @@
-"""What a call of an elementwise function comes to: dtypes, broadcasting, numbers beside arrays, `where=`.
+"""Resolve the arguments of an elementwise call: dtypes, broadcasting, scalars among arrays, and `where=`.
 
 `SeveralPlan` is the base of plans that run several plans, one after the other.
 """
@@ -22,19 +22,19 @@ from ..runtime.streams import handle_of
 from .rows import Arrangement, Row, formula_of
 from .type_promotion import Types, is_stored_as, kind_of
 
-#: Stands for the type of a NumPy number, whose dtype counts: (this, name of the dtype).
+#: Marks the type of a NumPy scalar, whose dtype takes part in promotion: (this, name of the dtype).
 STRONG = "number of"
 
 
 class Planned(NamedTuple):
-    """What a call comes to.
+    """The properties of a planned call.
 
     Attributes:
-        task: of its kernel.
+        task: the task of its kernel.
         types: its dtypes.
-        arrangement: where its operands are.
-        kinds: for each argument None where it is an array, else the type of the number.
-        lacks: as `lacking` has it.
+        arrangement: the arrangement of its operands.
+        kinds: for each argument, None for an array, or the type of a scalar.
+        lacks: the result of `lacking`.
     """
 
     task: MapTask
@@ -45,17 +45,17 @@ class Planned(NamedTuple):
 
 
 def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[Layout, ...] | None) -> Planned:
-    """Validation, and the arrays as operands. Everything here depends on layouts and types alone.
+    """Validate a call and return its properties. Everything here depends only on layouts and types.
 
     Args:
         row: the function.
-        given: for each argument the array's layout, the type of one of Python's numbers, or (`STRONG`, dtype).
-        mask: of `where`.
-        outs: of the results' arrays, where they are given.
+        given: for each argument, the array's layout, the type of a Python scalar, or (`STRONG`, dtype).
+        mask: the layout of `where`.
+        outs: the layouts of the arrays for results, if given.
     """
     named, dtypes, types, shape = resolved(row, given, mask)
     arrays = [array for _, array in named]
-    # Of a tuple of gradients those with respect to numbers and integers are left out; others have the argument's dtype.
+    # Gradients with respect to scalars and integers are left out of the tuple. The others have their argument's dtype.
     several = list(enumerate(row.results or ()))
     wanted = tuple(n for n, each in several if not isinstance(each, int) or has_gradient(given[each]))
     if row.gradients:
@@ -93,20 +93,20 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
 def resolved(
     row: Row, given: tuple[Any, ...], mask: Layout | None = None
 ) -> tuple[list[tuple[str, Layout]], list[Any], Types, tuple[int, ...]]:
-    """What the arguments of a call come to, checked.
+    """Check the arguments of a call and return their properties.
 
     Args:
-        row, given, mask: as in `plan_of`.
+        row, given, mask: the same as in `plan_of`.
 
     Returns:
-        the arrays' layouts by name; of each argument its dtype's name, or the type of a number; the dtypes of the call;
-        the shape that the arrays broadcast to.
+        the arrays' layouts by name; for each argument, the name of its dtype or the type of a scalar; the dtypes of the
+        call; and the shape that the arrays broadcast to.
     """
     named = [(name, each) for name, each in zip(row.names, given, strict=True) if isinstance(each, Layout)]
     if mask is not None:
         named.append(("where", mask))
         if mask.dtype != np.bool_:
-            raise DTypeError(f"where has dtype {mask.dtype}; a mask is of bool")
+            raise DTypeError(f"where has dtype {mask.dtype}; it must be bool")
     last_name, last = named[0]
     for name, array in named:
         check_same_device(array, name, last, last_name)
@@ -118,7 +118,7 @@ def resolved(
 def arrangement_of(
     row: Row, given: Sequence[Any], dtypes: Sequence[Any], types: Types, wanted: tuple[int, ...], masked: bool = False
 ) -> Arrangement:
-    """Where a call has its operands, given what `resolved` says of it."""
+    """Return the arrangement of a call's operands, given the results of `resolved`."""
     is_array = [isinstance(each, Layout) for each in given]
     return Arrangement(
         tuple(each if is_array[k] else bool if k in row.truths else float for k, each in enumerate(dtypes)),
@@ -130,12 +130,12 @@ def arrangement_of(
 
 
 def kinds_of(given: Sequence[Any]) -> tuple[Any, ...]:
-    """For each argument None where it is an array, else the type of the number."""
+    """Return for each argument None for an array, or the type of a scalar."""
     return tuple(None if isinstance(each, Layout) else each for each in given)
 
 
 def check_given(outputs: Sequence[Layout], results: Sequence[Layout], names: Sequence[str]) -> None:
-    """Raise the fitting error unless results, as they would be made, may be written to these arrays."""
+    """Raise an error unless results with these layouts may be written to the given arrays."""
     fitting = results
     if len(outputs) == len(results):
         fitting = [_as_given(made, own) for made, own in zip(results, outputs, strict=True)]
@@ -143,26 +143,26 @@ def check_given(outputs: Sequence[Layout], results: Sequence[Layout], names: Seq
 
 
 def out_names(count: int) -> tuple[str, ...]:
-    """What the arrays of so many results are called."""
+    """Return the names of the arrays for this number of results."""
     return ("out",) if count == 1 else tuple(f"out[{n}]" for n in range(count))
 
 
 def has_gradient(argument: Any) -> bool:
-    """Whether there are gradients with respect to an argument: an array's layout, but of integers or bool."""
+    """Return whether an argument has a gradient: it is an array's layout, but not of integers or bool."""
     return isinstance(argument, Layout) and kind_of(info(argument.dtype).name) not in "bui"
 
 
 def lacking(row: Row, given: Sequence[Any]) -> tuple[bool, ...]:
-    """Of the gradients with respect to arrays which are None: those of integers and bool; () where none or all are."""
+    """Return which gradients of arrays are None because of integers or bool; () if none or all of them are."""
     found = tuple(not has_gradient(given[k]) for k in row.gradients if isinstance(given[k], Layout))
     return found if any(found) and not all(found) else ()
 
 
 def without_none(out: Any, lacks: tuple[bool, ...]) -> Any:
-    """`out` of several gradients without those that are None.
+    """Return `out` for several gradients, without the entries that are None.
 
     Raises:
-        ShapeError: others are None.
+        ShapeError: other entries are None.
     """
     if out is None or not lacks:
         return out
@@ -174,13 +174,13 @@ def without_none(out: Any, lacks: tuple[bool, ...]) -> Any:
 
 
 def with_none(found: Sequence[Any], lacks: tuple[bool, ...]) -> tuple[Any, ...]:
-    """Gradients with None where there is none."""
+    """Return gradients with None for the missing ones."""
     rest = iter(found)
     return tuple(None if each else next(rest) for each in lacks) if lacks else tuple(found)
 
 
 def _check_others(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None:
-    """Raise the fitting error of arguments that do not decide the dtypes: options, conditions, exponents."""
+    """Raise an error if an argument that takes no part in promotion (option, condition, exponent) is invalid."""
     for k, (each, name) in enumerate(zip(given, row.names, strict=True)):
         if k in row.meeting:
             continue
@@ -190,21 +190,21 @@ def _check_others(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None
         if is_array and k in row.truths and dtypes[k] != "bool":
             raise DTypeError(f"{name} has dtype {dtypes[k]}; it must be bool: elementwise.not_equal({name}, 0)")
         if is_array and k not in row.truths and kind_of(dtypes[k]) not in "bui":
-            raise DTypeError(f"{name} has dtype {dtypes[k]}; {row.name} takes integers there")
+            raise DTypeError(f"{name} has dtype {dtypes[k]}; {row.name} needs integers")
 
 
 def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None:
-    """Raise the fitting error unless there is a float array to make a gradient of, and dy has the result's shape."""
+    """Raise an error unless a float array has a gradient and dy has the result's shape."""
     arrays = [k for k in row.gradients if isinstance(given[k], Layout)]
     if not arrays:
-        raise DTypeError(f"{row.name} got numbers alone; gradients are with respect to arrays")
+        raise DTypeError(f"{row.name} got only scalars; gradients need an array")
     floats = [k for k in arrays if has_gradient(given[k])]
     for k in floats or arrays:
         if kind_of(dtypes[k]) != "f":
             raise DTypeError(
                 f"{row.names[k]} has dtype {dtypes[k]}; {row.name} takes floats: elementwise.astype converts"
             )
-    # A condition stands before what there are gradients of, as the gradients of the results do.
+    # A condition comes before the arguments that have gradients, and so do the gradients of the results.
     slopes = [k for k in range(row.gradients[0]) if k not in row.truths]
     rest = [(row.names[k], each) for k, each in enumerate(given) if isinstance(each, Layout) and k not in slopes]
     wanted = broadcast_shapes(rest)
@@ -216,21 +216,21 @@ def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> N
 
 
 def _dtype_of(each: Any, name: str) -> Any:
-    """The name of an argument's dtype, or the type of a number."""
+    """Return the name of an argument's dtype, or the type of a scalar."""
     if isinstance(each, Layout):
         return info(each.dtype, name).name
     return each[1] if isinstance(each, tuple) else each
 
 
 def _as_given(made: Layout, own: Layout) -> Layout:
-    """A result in the dtype of the array it is to be written to, where that holds numbers of its kind."""
+    """Return a result's layout with the dtype of the array that receives it, if that dtype can hold the result."""
     if is_stored_as(info(made.dtype).name, info(own.dtype, "out").name):
         return layout(made.shape, made.strides, own.dtype, made.device)
     return made
 
 
 def _result(dtype: str, shape: tuple[int, ...], inputs: Sequence[Layout]) -> Layout:
-    """The layout of a new result: in the memory order of the first input of its shape, but for what was repeated."""
+    """Return the layout of a new result, in the memory order of the first input with its shape and no broadcasting."""
     row = TABLE[dtype]
     for array in inputs:
         if (
@@ -245,10 +245,10 @@ def _result(dtype: str, shape: tuple[int, ...], inputs: Sequence[Layout]) -> Lay
 
 
 def broadcast_shapes(named: Sequence[tuple[str, Layout]]) -> tuple[int, ...]:
-    """The shape that arrays broadcast to.
+    """Return the shape that arrays broadcast to.
 
     Raises:
-        ShapeError: they do not, or it has more than 8 dimensions.
+        ShapeError: they do not broadcast, or the shape has more than 8 dimensions.
     """
     shapes = [array.shape for _, array in named]
     if len(set(shapes)) == 1:
@@ -266,22 +266,22 @@ def broadcast_shapes(named: Sequence[tuple[str, Layout]]) -> tuple[int, ...]:
 
 
 def broadcast_strides(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides, in bytes, with which an array is read as one of a shape: 0 where it is repeated."""
+    """Return the strides, in bytes, of an array that is broadcast to a shape: 0 where it is repeated."""
     own = (0 if n == 1 else step for n, step in zip(array.shape, array.strides, strict=True))
     return (*(0,) * (len(shape) - array.ndim), *own)
 
 
 def check_indices(indices: Layout, name: str) -> None:
-    """Raise DTypeError unless an array is of integers."""
+    """Raise DTypeError unless an array has an integer dtype."""
     if kind_of(info(indices.dtype, name).name) not in "iu":
         raise DTypeError(f"{name} has dtype {indices.dtype}; indices are integers: elementwise.astype converts")
 
 
 class NumberedPlan(MapPlan):
-    """A planned map whose scalar arguments are its own.
+    """A planned map with fixed scalar arguments.
 
     Args:
-        task: the map. Its reference knows these numbers by itself.
+        task: the map. Its reference includes these scalars.
         numbers: one for each of its scalars.
     """
 
@@ -291,10 +291,10 @@ class NumberedPlan(MapPlan):
 
 
 def outputs_of(result: Layout, out: Layout | None) -> tuple[Layout]:
-    """Where the one result of a plan goes: to an array like it, or to one that is given.
+    """Return the layout of a plan's only result: that of `out` if given, else `result`.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: they do not fit.
+        ShapeError, DTypeError, DeviceError: `out` does not fit.
     """
     outputs = (result if out is None else out,)
     check_out(outputs, (result,), ("out",))
@@ -305,29 +305,29 @@ def outputs_of(result: Layout, out: Layout | None) -> tuple[Layout]:
 
 
 def run_several(plan: SeveralPlan, arrays: Sequence[Any], target: Any, out: Any, handle: int) -> Any:
-    """The results of a plan; `out` if given, which is `target` as an array."""
+    """Return the results of a plan, or `out` if given. `target` is `out` as an array."""
     result = plan.run(arrays, target, handle)
     return result if out is None else out
 
 
 def prepared(plan: SeveralPlan, *given: Any) -> SeveralPlan:
-    """The plan, ready to run."""
+    """Return the plan, ready to run."""
     plan.prepare()
     return plan
 
 
 class SeveralPlan(NotCopied):
-    """A plan of several plans. Call it with arrays laid out as those it was made for.
+    """A plan that runs several plans. Call it with arrays that have the layouts it was made for.
 
     Args:
-        op, names: what messages call it and its arrays.
+        op, names: the names of the operation and its arrays in messages.
         inputs: the arrays' layouts.
-        outputs: those of the results.
-        plans: what it runs, in order.
+        outputs: the results' layouts.
+        plans: the plans that it runs, in order.
         out_given: whether the result is written to the user's array.
 
     Attributes:
-        used, cache, library_bytes: as in every plan.
+        used, cache, library_bytes: the same as in every plan.
     """
 
     _instead = PLAN_INSTEAD
@@ -347,16 +347,16 @@ class SeveralPlan(NotCopied):
         self.plans, self.out_given, self.device = tuple(plans), out_given, inputs[0].device
 
     def run(self, arrays: Sequence[Any], out: Any, handle: int) -> Any:
-        """The results, of arrays of the layouts it was made for; `out` as an array, or None."""
+        """Return the results for arrays with the plan's layouts. `out` is an array or None."""
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Compile and load what a run needs, of arrays that start at multiples of 256 bytes."""
+        """Compile and load everything that a run needs, for arrays that start at multiples of 256 bytes."""
         for plan in self.plans:
             plan.ready(())
 
     def _call(self, arrays: Sequence[Any], out: Any, stream: Any) -> Any:
-        """The results of arrays that may be laid out otherwise, or be another library's."""
+        """Return the results for arrays that may have other layouts or come from other libraries."""
         handle = handle_of(stream)
         if (out is not None) != self.out_given:
             raise LayoutError(
@@ -380,7 +380,7 @@ class SeveralPlan(NotCopied):
 
     @property
     def info(self) -> PlanInfo:
-        """The decisions of all its plans: scratch memory is the most that one takes, beside what they hand on."""
+        """The decisions of all its plans. The scratch memory is the maximum of all, without intermediate results."""
         infos = [plan.info for plan in self.plans]
         sums = [each.accumulator_dtype for each in infos if each.accumulator_dtype]
         return PlanInfo(

@@ -1,4 +1,4 @@
-"""Arrays whose elements follow from where they are: ranges, unit matrices, triangles, one-hot codes."""
+"""Arrays whose elements depend on their position: ranges, identity matrices, triangles, one-hot codes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ def arange(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """start, start + step, start + 2 step, ..., as long as they are before stop.
+    """Return start, start + step, start + 2 step, ..., up to but not including stop.
 
     Args:
-        start, stop, step: real numbers; with one alone it is stop, and start is 0. A negative step counts down.
-        dtype: the result's; by default int64 of integers, float32 of floats. Floats are computed in float64.
+        start, stop, step: real numbers. A single number is stop, and start is 0. A negative step counts down.
+        dtype: the dtype of the result. By default, it is int64 for integers and float32 for floats. Floats are computed
+            in float64.
 
     Returns:
-        an array of rank 1 of ⌈(stop - start) / step⌉ numbers.
+        an array of rank 1 with ⌈(stop - start) / step⌉ numbers.
 
     Raises:
-        OptionError: what is not a finite number, a step of 0. DTypeError: a dtype without arithmetic.
+        OptionError: an argument is not a finite number, or step is 0.
+        DTypeError: the dtype does not support arithmetic.
 
     Example:
         >>> numbacc.asnumpy(elementwise.arange(2, 8, 2))
@@ -50,10 +52,10 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     numbers = [_number(x, name) for x, name in ((first, "start"), (last, "stop"), (step, "step"))]
     if not numbers[2]:
-        raise OptionError("step=0: a range never ends with it")
+        raise OptionError("step=0 is not supported: the range would never end")
     steps = (numbers[1] - numbers[0]) / numbers[2]
     if not math.isfinite(steps):
-        raise OptionError(f"start={first}, stop={last}, step={step}: these are more steps than a float can count")
+        raise OptionError(f"start={first}, stop={last}, step={step}: the number of steps is too large")
     count = max(math.ceil(steps), 0)
     is_whole = all(isinstance(x, int) for x in numbers)
     formula = "stepped" if is_whole else "stepped_real"
@@ -70,17 +72,18 @@ def linspace(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """`num` numbers from start to stop, equally far apart.
+    """Return `num` evenly spaced numbers from start to stop.
 
     Args:
         start, stop: real numbers.
-        num: how many, 0 or more.
-        endpoint: whether the last is stop, or the first behind the last is.
-        dtype: the result's; float32 by default. They are computed in float64; of integer dtypes rounded down, as
-            NumPy has it.
+        num: the number of elements, at least 0.
+        endpoint: True if stop is the last number, False if stop would follow the last number.
+        dtype: the dtype of the result; float32 by default. The numbers are computed in float64. For integer dtypes,
+            they are rounded down, as in NumPy.
 
     Raises:
-        OptionError: what is not a finite number, a negative `num`. DTypeError: a dtype without arithmetic.
+        OptionError: an argument is not a finite number, or `num` is negative.
+        DTypeError: the dtype does not support arithmetic.
 
     Example:
         >>> numbacc.asnumpy(elementwise.linspace(0, 1, 5))
@@ -106,16 +109,17 @@ def eye(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """A matrix with ones on a diagonal, and zeros elsewhere.
+    """Return a matrix with ones on a diagonal and zeros everywhere else.
 
     Args:
-        n_rows, n_cols: its lengths; as many columns as rows by default.
-        k: which diagonal: 0 the main one, positive ones are above it.
-        dtype: any dtype with arithmetic; float32 by default.
+        n_rows, n_cols: the numbers of rows and columns. By default, they are equal.
+        k: the diagonal: 0 for the main diagonal; positive numbers are above it.
+        dtype: any dtype that supports arithmetic; float32 by default.
 
     Raises:
-        ShapeError: a length is not an integer of 0 or more. OptionError: k is not one. DTypeError: a dtype without
-        arithmetic.
+        ShapeError: a length is not an integer of at least 0.
+        OptionError: k is not an integer.
+        DTypeError: the dtype does not support arithmetic.
 
     Example:
         >>> numbacc.asnumpy(elementwise.eye(2))
@@ -130,17 +134,19 @@ def eye(
 
 
 def _number(value: Any, name: str) -> Any:
-    """An integer of 64 bits, or a finite float."""
+    """Return a 64-bit integer or a finite float."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return checks.integer(value, name, -(2**63), 2**63 - 1)
     return checks.real(value, name)
 
 
 def _target(shape: tuple[int, ...], name: str, asked: Any, device: Any) -> Layout:
-    """The layout of a new array, of a dtype that is computed with; `name` is what its shape follows from."""
+    """Return the layout of a new array, with a dtype that supports arithmetic. `name` is for messages."""
     row = info(dtypes.dtype(asked))
     if row.compute is None:
-        raise DTypeError(f"dtype={row.name} is not computed with: make another one, and convert it with astype")
+        raise DTypeError(
+            f"dtype={row.name} does not support arithmetic: use another dtype, and convert with elementwise.astype"
+        )
     shape = lengths_of(shape, row.itemsize, name)
     return layout(shape, row_major_strides(shape, row.itemsize), row.numpy, target_of(device))
 
@@ -149,7 +155,7 @@ def _made(
     formula: str, count: int, name: str, asked: Any, is_whole: bool, device: Any, stream: Any, numbers: tuple[Any, ...]
 ) -> Array:
     made = _target((count,), name, ("int64" if is_whole else "float32") if asked is None else asked, device)
-    # 0 and -0.0 are equal, and so are 1 and 1.0, but they are not the same range.
+    # 0 and -0.0 are equal, and so are 1 and 1.0. As they give different ranges, the key contains their text, too.
     plan = plans.find((_range, formula, made, is_whole, numbers, repr(numbers)))
     return plan.run((), None, None, handle_of(stream))
 
@@ -214,7 +220,7 @@ def _triangle(name: str, k: int, out: Layout | None, x: Layout) -> NumberedPlan:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); {name} takes matrices, of rank 2 to 8")
     row = info(x.dtype, "x")
     if row.compute is None:
-        raise DTypeError(f"x has dtype {row.name}, which is not computed with: elementwise.astype converts it")
+        raise DTypeError(f"x has dtype {row.name}, which does not support arithmetic: elementwise.astype converts it")
     outputs = outputs_of(dense_like(x, x.shape), out)
     function = np.tril if name == "tril" else np.triu
     compute = str(row.compute)
@@ -239,8 +245,7 @@ def _triangle(name: str, k: int, out: Layout | None, x: Layout) -> NumberedPlan:
 
 
 def _diagonal(k: Any) -> int:
-    """The option `k`, no farther away than where all are empty, so that differences of it and of places are integers
-    of 64 bits."""
+    """Return the option `k`, limited so that differences of k and positions fit into 64 bits. Results are the same."""
     return max(-(2**62), min(checks.integer(k, "k"), 2**62))
 
 
@@ -249,10 +254,14 @@ def _one_hot(
 ) -> NumberedPlan:
     check_indices(indices, "indices")
     if indices.ndim > 7:
-        raise ShapeError(f"indices has rank {indices.ndim}; one to 7 leaves room for the new axis")
+        raise ShapeError(
+            f"indices has rank {indices.ndim}; ranks 0 to 7 are supported, since the result has one more axis"
+        )
     where, row = normalize_axis(axis, indices.ndim + 1, "the result"), info(asked)
     if row.compute is None:
-        raise DTypeError(f"dtype={row.name} is not computed with: elementwise.astype converts from another one")
+        raise DTypeError(
+            f"dtype={row.name} does not support arithmetic: use another dtype, and convert with elementwise.astype"
+        )
     shape = (*indices.shape[:where], classes, *indices.shape[where:])
     lengths_of(shape, row.itemsize, "num_classes, and indices' shape,")
     result = layout(shape, row_major_strides(shape, row.itemsize), row.numpy, indices.device)
@@ -287,19 +296,20 @@ def _one_hot(
 def one_hot(
     indices: Any, num_classes: int, *, axis: int = -1, dtype: Any = "float32", out: Any = None, stream: Any = None
 ) -> Array:
-    """1 at the place of a new axis that an index names, 0 at all others.
+    """Return one-hot codes: 1 at the position along a new axis that an index selects, and 0 at all others.
 
     Args:
-        indices: array of integers, rank 0 to 7, any strides. One that is negative, or `num_classes` and more, gives
-            zeros alone.
+        indices: array of integers with rank 0 to 7 and any strides. An index that is negative, or at least
+            `num_classes`, gives only zeros.
         num_classes: the length of the new axis.
-        axis: where that is in the result.
-        dtype: the result's, any with arithmetic.
-        out: array for the result.
+        axis: the position of the new axis in the result.
+        dtype: the dtype of the result; any dtype that supports arithmetic.
+        out: array that receives the result.
 
     Raises:
-        DTypeError: indices are no integers; a dtype without arithmetic. ShapeError: axis, rank, shape of out.
-        OptionError: `num_classes` is not an integer of 0 or more.
+        DTypeError: the indices are not integers, or the dtype does not support arithmetic.
+        ShapeError: the axis, the rank or the shape of out is wrong.
+        OptionError: `num_classes` is not an integer of at least 0.
 
     Example:
         >>> elementwise.one_hot(np.array([1, 0]), 3, dtype="int8")
@@ -312,16 +322,19 @@ def one_hot(
 
 @calls.planned(plans, "NumberedPlan", "x", make=_triangle)
 def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
-    """The lower triangles of matrices: 0 above diagonal k.
+    """Return the lower triangles of matrices, with zeros above diagonal k.
 
     Args:
-        x: array of rank 2 to 8 of any dtype with arithmetic, any strides; its last two axes are matrices.
-        k: the highest diagonal that stays: 0 the main one, positive ones are above it.
-        out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
+        x: array with rank 2 to 8 and any strides, of any dtype that supports arithmetic. Its last two axes are
+            matrices.
+        k: the highest diagonal that is kept: 0 for the main diagonal; positive numbers are above it.
+        out: array that receives the result. It has x's shape, dtype and device, and may be x itself (in place).
 
     Raises:
-        ShapeError: rank, shape of out. DTypeError: float8. OptionError: k is not an integer. LayoutError: out overlaps
-        x in part, or is read-only.
+        ShapeError: the rank or the shape of out is wrong.
+        DTypeError: x is float8.
+        OptionError: k is not an integer.
+        LayoutError: out overlaps x partly, or is read-only.
 
     Example:
         >>> elementwise.tril(np.ones((2, 2)))
@@ -333,7 +346,9 @@ def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
 
 @calls.planned(plans, "NumberedPlan", "x", make=_triangle)
 def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
-    """The upper triangles of matrices: 0 below diagonal k. Arguments and errors are those of `tril`.
+    """Return the upper triangles of matrices, with zeros below diagonal k.
+
+    The arguments and errors are the same as in `tril`, except that k is the lowest diagonal that is kept.
 
     Example:
         >>> elementwise.triu(np.ones((2, 2)))
@@ -344,7 +359,7 @@ def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
 
 
 def everyday_blocks(matrix: Layout, tokens: Layout) -> Iterator[NumberedPlan]:
-    """Plans of calls that give a matrix like this one, of indices of its rows, or a range of its dtype."""
+    """Yield plans of calls that make a matrix like this one, one-hot codes of tokens, or ranges."""
     yield from (_triangle(name, 0, None, matrix) for name in ("tril", "triu"))
     yield from (_eye(matrix, 0), _one_hot("one_hot", matrix.shape[-1], -1, matrix.dtype, None, tokens))
     row = layout((matrix.size,), (matrix.itemsize,), matrix.dtype, matrix.device)

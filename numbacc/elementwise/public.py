@@ -1,8 +1,8 @@
-"""The public functions of the rows: each with a signature, a docstring and a plan."""
+"""Make the public functions of the table's rows, with their signatures, docstrings and plans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,32 +17,30 @@ from .operation import KEY, DoesNotFit, ElementwisePlan, find, is_number, run
 from .rows import TABLE, Entry, Row
 from .type_promotion import KINDS
 
-#: Name -> what stands for it in formulas, of the functions that these note as a whole.
+#: Name -> the function's form in users' formulas, for functions that a trace notes as one operation.
 WHOLE_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
+_SIZES = "Integers and bool give float16, float32 or float64, depending on their size."
+#: Rule -> the dtype of the result. `common` is x's dtype, or the one to which the arguments promote.
 _RULES = {
-    "keep": "the dtype to which the arguments promote",
-    "same": "x's",
-    "float": "x's for floats and complex numbers; for integers float16, float32 or float64, by their size",
-    "divide": "the dtype to which the arguments promote; for integers float64",
-    "bool": "bool",
-    "real": "x's; for complex numbers that of their parts",
-    "angle": "a float's; for complex numbers that of their parts",
+    "keep": " Its dtype is {common}.",
+    "float": f" Its dtype is {{common}}.\n    {_SIZES}",
+    "divide": " Its dtype is {common}.\n    Integers and bool give float64.",
+    "bool": " Its dtype is bool.",
+    "real": " Its dtype is {common}.\n    Complex numbers give the dtype of their parts.",
+    "angle": f" Its dtype is {{common}}.\n    Complex numbers give the dtype of their parts.\n    {_SIZES}",
 }
-_DOC = """{says}
-
+_DOC = """Return {what}
+{more}
 Args:
 {args}
 
 Returns:
-    a device array if the arguments are, a NumPy array if these are; `out` if given.{saved}
-    The dtype is {rule}.
+    {an_array}; `out` if given.{rule}{saved}
 
 Raises:
 {raises}
-
-Floats of 16 bits are computed in float32, and rounded once.
-
+{note}
 Example:
     >>> elementwise.{name}({arguments})
     {printed}
@@ -50,22 +48,22 @@ Example:
 
 
 def function_of(name: str, entry: Entry) -> Callable[..., Any]:
-    """The public function of a row."""
+    """Return the public function of an entry."""
     return make_function(entry.row, entry.options, partial(_text, name, entry), None)
 
 
 def make_function(
     row: Row, options: Mapping[str, Any], text: Callable[[], str], through: Callable[..., Any] | None
 ) -> Callable[..., Any]:
-    """The function of a row, with its plan's.
+    """Return the public function of a row. Its attribute `plan` is the function that returns plans.
 
-    They are written as text, so that their signatures are what they say, and calls cost as little as they can.
+    Both are generated as source text, so that they have exact signatures and little overhead per call.
 
     Args:
-        row: what they compute.
+        row: the function's row.
         options: its options and their defaults.
-        text: what makes the docstring.
-        through: what is called with (row, arguments, out, stream) in the place of `run`, for functions without where.
+        text: returns the docstring.
+        through: called as through(row, arguments, out, stream) instead of `run`. Such functions have no `where`.
     """
     name = row.name
     arrays = [each for each in row.names if each not in options]
@@ -109,29 +107,30 @@ def make_function(
     plan.__qualname__ = f"{name}.plan"
     function.plan, function.__doc__ = plan, text()
     if "f" in row.meanings and "h" not in row.meanings and not row.results:
-        # What it is of numbers, whatever their dtype: for kernels of one's own that call it.
+        # The scalar function, for users' kernels that call this one.
         function.py_func = _of_numbers(row, options)
     call = ", ".join([*arrays, *options])
     plan.__doc__ = (
-        f"Return the plan that `{name}` runs for these arguments, ready to run. Call it as `plan({call})`.\n\n"
-        f"Arguments and errors are those of `{name}`; pass what of `out` and `where` it is to be called with.\n\n"
+        f"Return the plan that `{name}` runs for these arguments. Call it as `plan({call})`.\n\n"
+        f"Arguments and errors are the same as in `{name}`. If you will call the plan with `out` or `where`, pass them "
+        "here, too.\n\n"
         f"Example:\n    >>> {_example(row, options)}.info.backend\n    'numpy'\n"
     )
     return function  # type: ignore[no-any-return]
 
 
 def _function(name: str, called: str, takes: str, returned: str, before: str, call: str) -> str:
-    """The text of a public function. It takes all keywords, and says which of them it does not have."""
+    """Return the source text of a public function. It accepts all keywords; its error names the wrong ones."""
     own = "_plan" if called != name else "_self"
     check = f"    if others:\n        raise wrong({own}, others, {called!r})\n"
     return f"def {name}({takes}, **others: Any) -> {returned}:\n{check}{before}    return {call}\n"
 
 
 def _short(row: Row) -> str:
-    """The text of the short path, for a device array and others or Python's numbers; all else, and all that is wrong,
-    is checked in `run`.
+    """Return the source text of the fast path, for a device array and more arrays or Python scalars.
 
-    Other families' functions have no numbers beside arrays, so that this is not the path of `plan.calls.planned`.
+    `run` handles all other arguments and reports errors. The functions of other families take no scalars next to
+    arrays; therefore this differs from the fast path of `plan.calls.planned`.
     """
     names, rest = row.names, range(1, len(row.names))
     keys = [f"{each}._numbacc_layout" for each in names]
@@ -144,7 +143,7 @@ def _short(row: Row) -> str:
         "    try:",
         "        own = None if out is None else out._numbacc_layout",
         f"        plan = known.get((key, row, None, own, {', '.join(keys)}))",
-        "    except Exception:  # NumPy's arrays have no such layout, and foreign ones may raise anything",
+        "    except Exception:  # NumPy arrays have no such layout, and other libraries' arrays may raise any error",
         "        plan = None",
         "    if plan is not None:",
         "        cache.hits = plan.used = cache.hits + 1  # as `PlanCache.hit`",
@@ -168,7 +167,7 @@ def _short(row: Row) -> str:
 
 
 def _opening(row: Row, arrays: list[str], options: Mapping[str, Any]) -> str:
-    """The text that takes the arguments of a gradient, arrays and options, from a saved object in the first's place."""
+    """Return the source text that reads a gradient's arrays and options from a saved object, if the first is one."""
     text = opening(f"elementwise.{row.name.removesuffix('_backward')}", [*arrays, *options]) + "\n"
     for each in arrays[1:]:
         text += f"    if {each} is None:\n        raise missing({each!r}, row)\n"
@@ -176,14 +175,16 @@ def _opening(row: Row, arrays: list[str], options: Mapping[str, Any]) -> str:
 
 
 def _saving(row: Row, arguments: tuple[Any, ...], options: int, out: Any, where: Any, stream: Any) -> tuple[Any, Saved]:
-    """The result of a function, and the saved object for its gradients.
+    """Return the result of a function, and the saved object for its gradients.
 
     Args:
-        row, arguments, out, where, stream: as `run` takes them.
-        options: how many of the last arguments are options.
+        row, arguments, out, where, stream: the same as in `run`.
+        options: the number of options; these are the last arguments.
     """
     if where is not None:
-        raise OptionError("return_saved=True with where=: backward has no where=. Leave one of the two out")
+        raise OptionError(
+            "return_saved=True does not work with where=, since backward has no where=: leave one of them out"
+        )
     count = len(arguments) - options
     names, arrays = row.names[:count], arguments[:count]
     check_kept(names, [None if is_number(each) else each for each in arrays], out, handle_of(stream))
@@ -193,7 +194,7 @@ def _saving(row: Row, arguments: tuple[Any, ...], options: int, out: Any, where:
 
 
 def _missing(name: str, row: Row) -> ArgumentsError:
-    """The error of a gradient that is given neither a saved object nor all arrays."""
+    """Return the error of a gradient that is called with neither a saved object nor all arrays."""
     of = row.name.removesuffix("_backward")
     return ArgumentsError(
         f"{name} is missing: call {row.name}(dy, saved), with saved from {of}(..., return_saved=True); or give all "
@@ -202,13 +203,13 @@ def _missing(name: str, row: Row) -> ArgumentsError:
 
 
 def _of_rank(weight: Any, x: Any) -> Any:
-    """prelu's weight, as a number of rank 0 if it is one number and x has rank 0: the result has x's shape."""
+    """Return prelu's weight, with rank 0 if it has one element and x has rank 0, so that the result has x's shape."""
     is_number = getattr(x, "shape", None) == () and getattr(weight, "shape", None) == (1,)
     return weight.reshape(()) if is_number else weight
 
 
 def _of_numbers(row: Row, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """The scalar function of a row, as formulas call it; its options have their defaults, as in calls with arrays."""
+    """Return the scalar function of a row, for users' formulas. Its options have the same defaults as for arrays."""
     scalar, numpys = row.meanings["f"]
     function = TABLE[row.name].function
     if function.is_opaque:
@@ -240,43 +241,58 @@ def _example(row: Row, options: Mapping[str, Any]) -> str:
     return f"elementwise.{row.name}.plan({dy}{arguments})"
 
 
-#: The lines of the docstrings on arguments and errors that all functions have.
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them: "x", "x and y", "x, y and z"."""
+    return " and ".join([each for each in (", ".join(names[:-1]), names[-1]) if each])
+
+
+#: Argument or error -> its lines in the docstrings of all functions.
 _LINES = {each: docstrings.entry(each, told) for each, told in SHARED.items()}
-_ARRAYS = """arrays of any strides and up to 8 dimensions, or numbers; at least one is an array. They
-        broadcast and promote as in NumPy: Python's numbers do not widen an array's dtype."""
+_ARRAYS = """arrays with any strides and up to 8 dimensions, or scalars; at least one must be an array. They
+        broadcast and promote as in NumPy: a Python scalar does not widen an array's dtype."""
+
+
+_COMMON = "the dtype to which the arguments promote"
+_RESULT = "a device array if the arguments are device arrays, a NumPy array if they are NumPy arrays"
 
 
 def _text(name: str, entry: Entry) -> str:
-    """A function's docstring."""
+    """Return a function's docstring."""
     row, options = entry.row, entry.options
     arrays = [each for each in row.names if each not in options]
-    told = _ARRAYS if len(arrays) > 1 else "array of up to 8 dimensions, any strides."
+    told = _ARRAYS if len(arrays) > 1 else "array with up to 8 dimensions and any strides."
     args = [f"    {', '.join(arrays)}: {told}"]
     rule, kinds, errors = str(row.rule), {*row.meanings}, _LINES
+    if len(row.names) == 1:
+        errors = {**errors, "OptionError": "    OptionError: `where` is given without `out`."}
     if options:
-        args += [f"    {option}: a number; {default!r} by default." for option, default in options.items()]
+        args += [f"    {option}: a scalar; {default!r} by default." for option, default in options.items()]
         args += [
             f"    return_saved: whether to return a second object, for `{name}_backward(dy, saved)`. It holds",
-            f"        {', '.join(row.names)}. Do not change the arrays before that call.",
+            f"        {listed(row.names)}. Do not change the arrays before that call.",
         ]
         errors = {
             **_LINES,
-            "OptionError": _LINES["OptionError"][:-1] + "; return_saved=True with `where`.",
+            "OptionError": _LINES["OptionError"][:-1] + ",\n        or return_saved=True is used with `where`.",
             "LayoutError": _LINES["LayoutError"][:-1]
-            + ";\n        with return_saved, out shares memory with an argument.",
+            + ", or shares memory with an\n        argument while return_saved=True.",
         }
     if rule in ("float", "divide", "angle"):
-        kinds |= {"b", "u", "i"}  # are converted first
-    refused = [words for kind, words in KINDS.items() if kind not in kinds]
-    errors = {**errors, "DTypeError": f"    DTypeError: {', '.join([*refused, 'no array among the arguments'])}."}
-    if rule == "keep" and len(arrays) == 1:
-        rule = "same"
+        kinds |= {"b", "u", "i"}  # integers and bool are converted to floats first
+    unsupported = [words for kind, words in KINDS.items() if kind not in kinds]
+    no_array = "no argument is an array." if len(arrays) > 1 else "x is not an array."
+    reason = f"the function does not support {' or '.join(unsupported)}, or {no_array}" if unsupported else no_array
+    errors = {**errors, "DTypeError": f"    DTypeError: {reason}"}
+    what, _, more = entry.says.partition(". ")
     arguments, printed = entry.function.example
     return _DOC.format(
-        says=entry.says,
+        what=f"{what}." if more else what,
+        more=f"\n{more}\n" if more else "",
         args="\n".join([*args, _LINES["out"], _LINES["where"], _LINES["stream"]]),
-        rule=_RULES[rule],
-        saved=" With return_saved, (y, saved)." if options else "",
+        rule=_RULES[rule].format(common="x's") if len(arrays) == 1 else "\n   " + _RULES[rule].format(common=_COMMON),
+        an_array="a device array if x is one, a NumPy array if x is one" if len(arrays) == 1 else _RESULT,
+        saved="\n    With return_saved, the tuple (y, saved)." if options else "",
+        note="\n16-bit floats are computed in float32 and rounded once.\n" if "f" in kinds else "",
         raises="\n".join([errors[each] for each in errors if each.endswith("Error")]),
         name=name,
         arguments=arguments,

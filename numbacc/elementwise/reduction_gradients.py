@@ -1,7 +1,7 @@
-"""Gradients of reductions: `mean_backward(dy, x)` beside `mean`.
+"""Gradients of reductions, for example `mean_backward(dy, x)` for `mean`.
 
-Each is a map of dy, of x and of totals over the axes that are reduced, which are found again, in the dtype that is
-computed in: as results they may have been rounded to 16 bits.
+Each gradient is a map of dy, x, and totals over the reduced axes. The totals are computed again, in the compute dtype,
+since the results of the reduction may have been rounded to 16 bits.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _FACTORS = reduction(slopes.factor, merge=slopes.factors, start=(1.0, 0.0))
 
 
 class _Reduced(NamedTuple):
-    """What is reduced.
+    """A reduction whose gradient is computed.
 
     Attributes:
-        x, axes, stream: it, over which axes, and where work is queued.
-        size: how many numbers each total is of.
-        option: of the function; None of one that has none.
+        x, axes, stream: the array, the reduced axes, and the stream to run on.
+        size: the number of elements in each total.
+        option: the function's option, or None if it has no option.
     """
 
     x: Any
@@ -48,11 +48,11 @@ class _Reduced(NamedTuple):
         return reduction_plan.total(name, self.x, self.axes, option, self.stream)
 
     def pair(self, name: str, option: Any = None) -> tuple[Any, ...]:
-        """Two totals that x is read for once."""
+        """Return two totals from one pass over x."""
         return tuple(reduction_plan.total(name, self.x, self.axes, option, self.stream))
 
     def own(self, reduction: Any, results: int, *more: Any) -> Any:
-        """Totals of one's own, as `total`: so many."""
+        """Return the totals of a custom reduction. `results` is their number."""
         kept = tuple(1 if d in self.axes else n for d, n in enumerate(self.x.shape))
         compute, device = info(self.x.dtype, "x").compute, operands.layout_of(self.x).device
         where = argument_of(device)
@@ -61,22 +61,22 @@ class _Reduced(NamedTuple):
         return reduction(self.x, *more, axis=self.axes, keepdims=True, out=given_to, stream=self.stream)
 
     def divisor(self) -> float:
-        """What squares of differences to the mean are divided by, as NumPy has it."""
+        """Return the divisor of the squared differences to the mean, as in NumPy."""
         return max(float(self.size - self.option), 0.0)
 
     def spread(self) -> tuple[Any, float]:
-        """The mean, and `divisor`."""
+        """Return the mean and `divisor`."""
         return self.total("mean"), self.divisor()
 
 
 class _Gradient(NamedTuple):
-    """A function's gradient.
+    """The gradient of a function.
 
     Attributes:
-        row: the map: of dy, x, arrays of totals, and numbers.
-        totals: of what is reduced the latter two.
-        says: the formula, for docstrings.
-        example: x and the options of an example, and what is printed.
+        row: the map of dy, x, arrays of totals, and scalars.
+        totals: returns the totals and scalars of a reduction.
+        says: the formula, as a sentence for the docstring, without its full stop.
+        example: x, and the printed gradient.
     """
 
     row: Row
@@ -94,7 +94,7 @@ def _spread_and_std(given: _Reduced) -> tuple[Any, ...]:
 
 
 def _described(name: str, slope: slopes.Slope) -> _Gradient:
-    """The gradient that a public function's description has."""
+    """Return the gradient in a public function's description."""
     more = list(inspect.signature(slope.function).parameters)[2:]
     totals = [each for each in more if each != "count"]
     row = slope_row(name, slope.function, " ".join(totals), "count" if "count" in more else "")
@@ -106,45 +106,45 @@ def _described(name: str, slope: slopes.Slope) -> _Gradient:
     return _Gradient(row, found, slope.says, slope.example)
 
 
-_SHARED = "; all that are equal share it, as torch.amax has it"
+_SHARED = "gets dy, and the others get 0. If several elements are equal to it, they share dy, as in torch.amax"
 #: Function, or function and order -> its gradient.
 _GRADIENTS: dict[Any, _Gradient] = {
     **{name: _described(name, each.slope) for name, each in slopes.FUNCTIONS.items() if each.slope is not None},
     "var": _Gradient(
         slope_row("var", slopes.of_var, "mean", "divisor"),
         _Reduced.spread,
-        "2 dy (x - mean) / (n - correction)",
+        "dx = 2 dy (x - mean) / (n - correction)",
         ("[1.0, 3.0]", "array([-1.,  1.])"),
     ),
     "std": _Gradient(
         slope_row("std", slopes.of_std, "mean std", "divisor"),
         _spread_and_std,
-        "dy (x - mean) / ((n - correction) std), and 0 where std is",
+        "dx = dy (x - mean) / ((n - correction) std), or 0 where std is 0",
         ("[1.0, 3.0]", "array([-0.5,  0.5])"),
     ),
     "max": _Gradient(
         EXTREME,
         _ties("max"),
-        "dy to the largest" + _SHARED,
+        f"The largest element {_SHARED}",
         ("[1.0, 3.0, 3.0]", "array([0. , 0.5, 0.5])"),
     ),
     "min": _Gradient(
         EXTREME,
         _ties("min"),
-        "dy to the smallest" + _SHARED,
+        f"The smallest element {_SHARED}",
         ("[1.0, 3.0, 3.0]", "array([1., 0., 0.])"),
     ),
     "prod": _Gradient(
         slope_row("prod", slopes.of_prod, "product zeros"),
         lambda given: given.own(_FACTORS, 2),
-        "dy times the product of all others, also where some are 0",
+        "dx is dy times the product of all other elements, also where some of them are 0",
         ("[2.0, 0.0, 3.0]", "array([0., 6., 0.])"),
     ),
     "norm": _Gradient(
         slope_row("norm", slopes.of_norm_2, "norm"),
         lambda given: (given.total("norm", 2.0),),
-        "dy sign(x) |x / y|^(ord - 1); of math.inf dy sign(x) to the largest, of -math.inf to the least, shared by "
-        "equals; 0 of order 0, at the origin, and where x is 0",
+        "dx = dy sign(x) |x / y|^(ord - 1), where y is the norm. For ord=math.inf (or -math.inf), the elements with\n"
+        "the largest (or smallest) |x| share dy sign(x). dx is 0 for ord=0, where all elements are 0, and where x is 0",
         ("[3.0, -4.0]", "array([ 0.6, -0.8])"),
     ),
     ("norm", 1.0): _Gradient(slope_row("norm 1", slopes.of_norm_1), lambda given: (), "", ("", "")),
@@ -162,14 +162,14 @@ _GRADIENTS: dict[Any, _Gradient] = {
     "logsumexp": _Gradient(
         slope_row("logsumexp", slopes.of_logsumexp, "base total"),
         lambda given: given.pair("log_sum"),
-        "dy exp(x - y), softmax where one axis is reduced",
+        "dx = dy exp(x - y), where y is the result. For one axis, this is dy times softmax",
         ("[0.0, 0.0]", "array([0.5, 0.5])"),
     ),
 }
 
 
 def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out: Any, stream: Any) -> Any:
-    """The gradient of a reduction. `option` in one form."""
+    """Return the gradient of a reduction. `option` has a unique form."""
     handle = handle_of(stream)
     axis, keepdims = reduction_plan.checked(axis, keepdims)
     x = operands.as_input(x, "x", handle)
@@ -186,23 +186,23 @@ def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out:
 
 
 def _of_nothing(row: Row, x: Any) -> tuple[Any, ...]:
-    """Totals where there is nothing to make gradients of: extremes have no value then."""
+    """Return placeholders for totals if there are no elements, since extremes have no value then."""
     numbers = row.options
     return *[x] * (len(row.names) - 2 - numbers), *[1.0] * numbers
 
 
-#: Function -> its option, what that is called and is by default, and what brings it into one form.
+#: Function -> its option, the default as source text, and the function that brings it into a unique form.
 _OPTIONS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "var": ("correction", "0", reduction_plan.correction_of),
     "std": ("correction", "0", reduction_plan.correction_of),
     "norm": ("ord", "2", reduction_plan.order_of),
 }
-#: Functions that return saved objects: without an option of theirs a gradient is another, or raises.
+#: Functions that return saved objects: without their options, a gradient would be wrong or raise an error.
 _SAVING = ("var", "std", "norm", "logsumexp")
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """The public functions: `sum_backward` and so on."""
+    """Return the public functions `sum_backward` and so on."""
     return {f"{name}_backward": _function(name) for name in _GRADIENTS if isinstance(name, str)}
 
 
@@ -226,38 +226,40 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _text(name: str, option: str) -> str:
-    """A function's docstring."""
+    """Return a function's docstring."""
     gradient = _GRADIENTS[name]
     x, printed = gradient.example
     told = f"axis, {option}, keepdims" if option else "axis, keepdims"
-    array = "array of floats of 16 bits and more, rank 0 to 8, any strides"
-    operands = f"    x: {array}.\n    {told}: as in `{name}`.\n"
+    array = "array of floats (16 bits or wider) with rank 0 to 8 and any strides"
+    operands = f"    x: {array}.\n    {told}: the same as in `{name}`.\n"
     example = f"    >>> elementwise.{name}_backward(np.array(1.0), np.array({x}))\n"
     if name in _SAVING:
-        danger = f" If {option} is forgotten, the\n        gradient is wrong and nothing reports it." if option else ""
+        danger = f" If you forget {option},\n        the gradient is wrong and no error is raised." if option else ""
         operands = (
-            f"    x: the saved object of `{name}(..., return_saved=True)`, as in `{name}_backward(dy, saved)`. It\n"
-            f"        holds x, {told}. Or x itself: {array}.\n"
-            f"    {told}: the same as in `{name}`.{danger}\n"
+            f"    x: the object saved by `{name}(..., return_saved=True)`. It holds x, {told}.\n"
+            f"        Or x itself, an {array}.\n"
+            f"    {told}: the same values as in `{name}`, if no saved object is given.{danger}\n"
         )
         example = (
             f"    >>> y, saved = elementwise.{name}(np.array({x}), return_saved=True)\n"
             f"    >>> elementwise.{name}_backward(np.array(1.0), saved)\n"
         )
     return (
-        f"The gradient with respect to x, given dy, that with respect to {name}(x): {gradient.says}.\n\n"
-        f"Args:\n    dy: array of floats, of the shape of {name}(x, ...) with the same options.\n"
+        f"Return dx, the gradient of {name}(x) with respect to x, multiplied by dy.\n\n"
+        f"{gradient.says}.\n\n"
+        f"Args:\n    dy: array of floats with the shape of {name}(x, ...), called with the same options.\n"
         f"{operands}"
-        "    out: array for the result, of x's shape, its dtype and device; it may be x.\n\n"
-        "Returns:\n    dx, an array of x's shape and dtype; `out` if given. Floats of 16 bits are computed in float32\n"
+        "    out: array that receives the result. It has x's shape, dtype and device, and may be x.\n\n"
+        "Returns:\n    dx, an array with x's shape and dtype; `out` if given. 16-bit floats are computed in float32\n"
         "    and rounded once.\n\n"
-        f"Raises:\n    as `{name}`; DTypeError of integers and complex numbers; ShapeError of another shape of dy.\n\n"
+        f"Raises:\n    DTypeError: x holds integers or complex numbers.\n    ShapeError: dy has the wrong shape.\n"
+        f"    The other errors are the same as in `{name}`.\n\n"
         f"Example:\n{example}    {printed}\n"
     )
 
 
 def everyday_reductions(matrix: Layout) -> Iterator[operation.ElementwisePlan]:
-    """The maps of all functions for rows of a matrix laid out so."""
+    """Yield the maps of all functions for the rows of a matrix with this layout."""
     x, compute = matrix, TABLE[str(info(matrix.dtype).compute)].numpy
     column = layout((x.shape[0], 1), (compute.itemsize, compute.itemsize), compute, x.device)
     repeated_dy = layout(x.shape, (x.itemsize, 0), x.dtype, x.device)

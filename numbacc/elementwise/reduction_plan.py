@@ -1,4 +1,4 @@
-"""How a call of a reduction becomes a plan: dtypes, axes, the result's shape, and which formula is meant."""
+"""Plans of reductions: dtypes, axes, the shape of the result, and the choice of the formula."""
 
 from __future__ import annotations
 
@@ -38,56 +38,58 @@ from .type_promotion import types_of
 
 
 class ReducePlan(TaskPlan, ReduceExecutable):
-    """A planned reduction, of a `ReduceTask`. Call it with arrays laid out as those it was made for."""
+    """A planned reduction of a `ReduceTask`. Call it with arrays that have the layouts it was made for."""
 
 
 _FORMULAS = REDUCTIONS | EXPONENTS
-#: Function -> its meaning in NumPy.
+#: Function -> its NumPy version.
 _IN_NUMPY = IN_NUMPY | {name: of_rows(each.numpy) for name, each in FUNCTIONS.items() if each.numpy}
 #: Reductions whose results are indices.
 _INDICES = ("argmax", "argmin")
 #: Functions that need elements.
 _EXTREMES = (*_INDICES, *(name for name, each in FUNCTIONS.items() if each.needs_elements))
-#: Function -> the rule of its dtypes, and whether it takes complex numbers.
+#: Function -> the rule of its dtypes, and whether it accepts complex numbers.
 _RULES = {
     **dict.fromkeys(_INDICES, ("index", False)),
     **dict.fromkeys(("var", "std", "norm"), ("real", True)),
     **{name: (each.rule, each.takes_complex) for name, each in FUNCTIONS.items()},
 }
-#: The functions that have an option dtype.
+#: The functions with an option `dtype`.
 WITH_DTYPE = (*(name for name, each in FUNCTIONS.items() if each.rule in ("total", "mean")), "var", "std")
-#: Order -> the formula of its own; all others have one together.
+#: Order -> the norm's own formula. All other orders share one formula.
 _NORMS = {0: "norm_0", 1: "norm_1", 2: "norm_2", math.inf: "norm_inf", -math.inf: "norm_least"}
 
 
 def found(name: str, x: Any, axis: Any, keepdims: Any, out: Any, stream: Any, *options: Any) -> Any:
-    """The plan of a reduction, and what it runs on, for `plan.calls.planned`.
+    """Return the plan of a reduction and its operands, for `plan.calls.planned`.
 
     Args:
-        name: the function's.
-        x, axis, keepdims, out, stream: as the function's docstring says.
-        options: its others, in one form each, in the order of its signature.
+        name: the function's name.
+        x, axis, keepdims, out, stream: the same as in the function's docstring.
+        options: its other options, each in a unique form, in the order of its signature.
     """
     axis, keepdims = checked(axis, keepdims)
     return calling.found(made, name, {"x": x}, (axis, *options, keepdims), out, stream)
 
 
 def made(name: str, axis: Any, *given: Any) -> ReducePlan:
-    """The plan of a key: options in the order of the signature, then the layouts of `out`, or None, and of x."""
+    """Return the plan of a key: options in the order of the signature, then the layout of `out` or None, and x's."""
     *options, keepdims, out, x = given
     asked = options.pop(0) if name in WITH_DTYPE else None
     return _plan(name, x, axis, keepdims, asked, options[0] if options else None, out)
 
 
 def total(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, stream: Any) -> Array:
-    """The same of an array, with the axes that are reduced, of length 1, and in the dtype that is computed in: not
-    rounded. A pair of totals, which x is read for once, of a key of `reference.reductions.PAIRS`."""
+    """Return the totals of an array, in the compute dtype and without rounding. Reduced axes are kept, with length 1.
+
+    For a key of `reference.reductions.PAIRS`, it returns a pair of totals and reads x once.
+    """
     plan = plans.find((_plan_of_totals, name, operands.layout_of(x), axis, option))
     return plan.run((x,), None, None, handle_of(stream))
 
 
 def correction_of(value: Any) -> float:
-    """The option `correction` in one form."""
+    """Return the option `correction` in a unique form."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise OptionError(f"correction={shown(value)} is not a number")
     if not math.isfinite(value):
@@ -96,19 +98,21 @@ def correction_of(value: Any) -> float:
 
 
 def order_of(value: Any) -> float:
-    """The option `ord` in one form."""
+    """Return the option `ord` in a unique form."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
     try:
         order = float(value) if is_number else math.nan
     except OverflowError:
         order = math.nan
     if math.isnan(order):
-        raise OptionError(f"ord={shown(value)} is no number that float64 has; norms of matrices are not here")
+        raise OptionError(
+            f"ord={shown(value)} is not a number that float64 can represent; matrix norms are not supported"
+        )
     return order
 
 
 def checked(axis: Any, keepdims: Any) -> tuple[int | tuple[int, ...] | None, bool]:
-    """The options `axis` and `keepdims`, each in one form, before it is known what they are of."""
+    """Return the options `axis` and `keepdims`, each in a unique form, before the array is known."""
     if not isinstance(keepdims, (bool, np.bool_)):
         raise OptionError(f"keepdims={shown(keepdims)} is not True or False")
     if axis is not None and type(axis) is not int:  # 1.0 and True would be found in the cache under 1
@@ -117,7 +121,7 @@ def checked(axis: Any, keepdims: Any) -> tuple[int | tuple[int, ...] | None, boo
 
 
 def axes_in(axis: int | tuple[int, ...] | None, ndim: int, argument: str) -> tuple[int, ...]:
-    """The axes that are reduced of an argument of this name, in order."""
+    """Return the reduced axes, in order, of an argument with this name."""
     if axis is None:
         return tuple(range(ndim))
     if type(axis) is int:
@@ -130,7 +134,7 @@ def _without(lengths: Sequence[int], axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def result_of(x: Layout, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> Layout:
-    """The layout of a new result, in the memory order of what is reduced."""
+    """Return the layout of a new result. It has the memory order of the array that is reduced."""
     if keepdims:
         shape, strides = tuple(1 if d in axes else n for d, n in enumerate(x.shape)), x.strides
     else:
@@ -139,16 +143,16 @@ def result_of(x: Layout, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[
 
 
 def written(number: int, out: Layout, axes: tuple[int, ...], keepdims: bool) -> View:
-    """How result number `number` is written: without the axes that are reduced."""
+    """Return how result `number` is written: a view without the reduced axes."""
     if keepdims:
         return view(number, 0, _without(out.strides, axes), _without(out.shape, axes))
     return view(number, 0, out.strides, out.shape)
 
 
 def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
-    """The name of the formula."""
+    """Return the name of the formula."""
     name = _NORMS.get(option, "norm_p") if name == "norm" else name
-    # What is asked for in float64 is not to be rough.
+    # If float64 is requested, the less accurate variant must not be used.
     is_narrow = x.is_float and x.itemsize == 2 and compute == "float32"
     if name in ("var", "std", "mean_std", "logsumexp", "log_sum") and is_narrow:
         return f"{name}_narrow"
@@ -161,19 +165,19 @@ def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
 def _plan(
     name: str, x: Layout, axis: Any, keepdims: bool, asked: Any, option: Any, out: Layout | None, *, rounds: bool = True
 ) -> ReducePlan:
-    """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
+    """Validate a call and return its plan. Everything here depends only on layouts and options."""
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
     rule, takes_complex = _RULES.get(name, ("mean", False))
     dtype, compute = types_of(name, row, asked, rule=rule, takes_complex=takes_complex)
     if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
-        raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
+        raise ShapeError(f"axis={axis} has several axes; {name} takes one axis, or None for all")
     axes = axes_in(axis, x.ndim, "x")
     is_extreme = name in _EXTREMES or (name == "norm" and option == -math.inf)
     if is_extreme and 0 in x.shape and 0 not in _without(x.shape, axes):
         which = "it" if axis is None else f"axis {axis}"
-        raise ShapeError(f"x has shape {x.shape}: {which} has no elements, and nothing has no {name}")
+        raise ShapeError(f"x has shape {x.shape}: {which} has no elements; {name} needs at least one")
     result = result_of(x, axes, keepdims, dtype if rounds else np.dtype(compute))
     results, called = ((result,) * 2, ("first", "second")) if name in PAIRS else ((result,), ("out",))
     outputs = results if out is None else (out,)
@@ -200,18 +204,18 @@ def _plan(
 
 
 def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., tuple[Any, ...]]:
-    """What it means in NumPy, of what is reduced."""
+    """Return the NumPy version of a reduction."""
     if name in PAIRS:
         return lambda seen: PAIRS[name](seen, axes, *given)
     return lambda seen: (_IN_NUMPY[name](seen, axes, *given),)
 
 
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:
-    """A plan for an array that need not exist, in no cache."""
+    """Return a plan for an array that need not exist, without caching it."""
     return _plan(name, x, axis, False, None, option, None)
 
 
-#: Functions that are reduced in all floats, and their option.
+#: Functions that are prepared for all floats -> their option.
 _EVERYDAY = {
     **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin", "logsumexp"), None),
     "var": 0.0,
@@ -221,7 +225,7 @@ _EVERYDAY = {
 
 
 def everyday_reductions(matrix: Layout) -> Iterator[ReducePlan]:
-    """Plans of calls that reduce rows, columns and all of a matrix."""
+    """Yield plans that reduce the rows, the columns and all elements of a matrix."""
     yield from (planned(name, matrix, axis, option) for axis in (0, 1, None) for name, option in _EVERYDAY.items())
 
 

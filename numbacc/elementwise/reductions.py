@@ -1,12 +1,12 @@
-"""Reductions of arrays over one axis, several or all: sums and means, extremes and where they are, truth, norms.
+"""Reductions of arrays over one or several axes: sums and means, extremes and their indices, any and all, norms.
 
     f(x, *, axis=None, keepdims=False, out=None, stream=None)
 
-`axis` is None for all axes, an integer, or a tuple of them; an axis that is reduced goes, or with `keepdims` has length
-1. The order in which numbers are merged is fixed by shapes and strides: the same inputs give the same bits on every
+`axis` is an integer, a tuple of integers, or None for all axes. A reduced axis is removed, or kept with length 1 if
+`keepdims` is True. The order of merging depends only on shapes and strides: the same inputs give the same bits on every
 run. Sums are merged as a tree, so that their error grows with the logarithm of the length.
 
-The functions with options of their own are written here. The others are made of `kernels.reduce.functions.FUNCTIONS`.
+Functions with additional options are written here. The others are made from `kernels.reduce.functions.FUNCTIONS`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [*FUNCTIONS, "argmax", "argmin", "logsumexp", "norm", "std", "var"]
 
 _reduced = partial(planned, plans, "ReducePlan", "x", make=made, forms={"dtype": dtype_of})
 
-_DTYPES = {"total": "int64, of unsigned ones uint64", "mean": "float64"}
-_RETURNED = {"keep": "of x's dtype", "bool": "bool"}
+_DTYPES = {"total": "bool and signed integers int64, for unsigned integers uint64", "mean": "bool and integers float64"}
+_RETURNED = {"keep": ", with x's dtype", "bool": ", with dtype bool"}
 
 
 def _function(described: ReductionFunction) -> Any:
-    """The public function of a description."""
+    """Return the public function of a description."""
     name, has_dtype = described.name, described.name in WITH_DTYPE
     source = (
         f"def {name}(\n    x: Any, *, axis: int | Sequence[int] | None = None, "
@@ -46,33 +46,35 @@ def _function(described: ReductionFunction) -> Any:
 
 
 def _text(described: ReductionFunction) -> str:
-    """The docstring of a description."""
+    """Return the docstring of a description."""
     kinds = "integers, complex numbers or bool" if described.takes_complex else "integers or bool"
     arguments, printed = described.example
     lines = [
         described.says,
         "",
         "Args:",
-        f"    x: array of floats of 16 bits and more, {kinds}, rank 0 to 8, any strides.",
-        "    axis: the axes that are reduced: None for all, an integer, or a tuple of integers.",
-        "    keepdims: True if these axes stay, with length 1.",
+        f"    x: array of floats (16 bits or wider), {kinds}, with rank 0 to 8 and any strides.",
+        "    axis: the axes to reduce: an integer, a tuple of integers, or None for all axes.",
+        "    keepdims: True to keep the reduced axes, with length 1.",
     ]
     if described.name in WITH_DTYPE:
         lines += [
-            "    dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default",
-            f"        x's; of bool and integers {_DTYPES[described.rule]}.",
+            "    dtype: the dtype of the result and of the arithmetic; 16-bit floats are computed in float32. By",
+            f"        default, it is x's dtype; for {_DTYPES[described.rule]}.",
         ]
-    returned = f", {_RETURNED[described.rule]}" if described.rule in _RETURNED else ""
     lines += [
-        "    out: array for the result, of its shape, dtype and device; it shares no memory with x.",
+        "    out: array that receives the result. It has the result's shape, dtype and device, and must not share",
+        "        memory with x.",
         "",
         "Returns:",
-        f"    the result{returned}: a device array if x is one, a NumPy array if x is; `out` if given.",
+        f"    the result{_RETURNED.get(described.rule, '')}: a device array if x is one, a NumPy array if x is one; "
+        "`out` if given.",
         "",
         "Raises:",
-        "    ShapeError: rank, axis, shape of out" + ("; no elements." if described.needs_elements else "."),
-        "    DTypeError: a dtype not named above, not an array.",
-        "    OptionError: keepdims or stream.",
+        "    ShapeError: the rank, the axis or the shape of out is wrong"
+        + ("; or there are no elements." if described.needs_elements else "."),
+        "    DTypeError: x is not an array, or has a dtype not named above.",
+        "    OptionError: keepdims or stream is invalid.",
         "",
         *([described.more, ""] if described.more else []),
         "Example:",
@@ -98,29 +100,31 @@ def var(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """Σ |x - x̄|² / max(n - correction, 0), with the mean x̄: the variance; NaN of nothing.
+    """Return the variance Σ |x - x̄|² / max(n - correction, 0), where x̄ is the mean, and NaN for no elements.
 
     Args:
-        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
-            any strides.
-        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
-        keepdims: True if these axes stay, with length 1.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers float64. Not of complex numbers.
-        correction: what is subtracted from n: 0 for the variance of these numbers, 1 for an estimate of that of a
-            larger set that they were drawn from.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        x: array of floats (16 bits or wider), complex numbers, integers or bool, with rank 0 to 8 and any strides.
+            Integers and bool are converted to float64.
+        axis: the axes to reduce: an integer, a tuple of integers, or None for all axes.
+        keepdims: True to keep the reduced axes, with length 1.
+        dtype: the dtype of the result and of the arithmetic; 16-bit floats are computed in float32. By default, it is
+            x's dtype; for bool and integers float64. It must be None for complex numbers.
+        correction: the number to subtract from n: 0 for the variance of these numbers, 1 to estimate the variance of a
+            larger population from a sample.
+        out: array that receives the result. It has the result's shape, dtype and device, and must not share memory with
+            x.
 
     Returns:
-        the variance, as `sum` returns it; of complex numbers real. With return_saved, (y, saved).
+        the variance: a device array if x is one, a NumPy array if x is one; `out` if given. It is real for complex
+        numbers. With return_saved, (y, saved).
 
     Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: correction, keepdims, return_saved or stream.
+        ShapeError: the rank, the axis or the shape of out is wrong.
+        DTypeError: x is not an array, or has a dtype not named above.
+        OptionError: correction, keepdims, return_saved or stream is invalid.
 
-    It is merged from the counts, means and squares of parts, which is stable: Chan, Golub and LeVeque 1983, "Algorithms
-    for computing the sample variance".
+    The variance is merged from the counts, means and squares of parts, which is numerically stable. Source: Chan, Golub
+    and LeVeque 1983, "Algorithms for computing the sample variance".
 
     Example:
         >>> elementwise.var(np.array([[1.0, 2.0], [3.0, 4.0]]), correction=1, axis=1)
@@ -142,16 +146,17 @@ def std(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The square root of `var`: the standard deviation.
+    """Return the standard deviation, the square root of `var`.
 
     Args:
-        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
-            any strides.
-        correction: what is subtracted from n: 0 for the deviation of these numbers, 1 for an estimate of that of a
-            larger set that they were drawn from.
+        x: array of floats (16 bits or wider), complex numbers, integers or bool, with rank 0 to 8 and any strides.
+            Integers and bool are converted to float64.
+        correction: the number to subtract from n: 0 for the deviation of these numbers, 1 to estimate the deviation of
+            a larger population from a sample.
 
     Returns:
-        the deviation, as `sum` returns it; of complex numbers real. With return_saved, (y, saved).
+        the deviation: a device array if x is one, a NumPy array if x is one; `out` if given. It is real for complex
+        numbers. With return_saved, (y, saved).
 
     Example:
         >>> elementwise.std(np.array([[1.0, 2.0], [3.0, 6.0]]))
@@ -172,22 +177,22 @@ def norm(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The vector norm (Σ |x|^p)^(1/p) of the order p, as `numpy.linalg.norm` has it of vectors.
+    """Return the vector norm (Σ |x|^p)^(1/p) of order p, as `numpy.linalg.norm` does for vectors.
 
     Args:
-        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
-            any strides.
-        ord: p: any number. math.inf is for max |x|, -math.inf for min |x|, 0 for how many are not 0.
+        x: array of floats (16 bits or wider), complex numbers, integers or bool, with rank 0 to 8 and any strides.
+            Integers and bool are converted to float64.
+        ord: p, any number. math.inf gives max |x|, -math.inf gives min |x|, and 0 gives the number of nonzero elements.
 
     Returns:
-        the norm, as `sum` returns it; of complex numbers real. Of nothing 0, infinity of a negative order.
-        With return_saved, (y, saved).
+        the norm: a device array if x is one, a NumPy array if x is one; `out` if given. It is real for complex numbers.
+        For no elements, it is 0, or infinite for a negative order. With return_saved, (y, saved).
 
     Raises:
-        ShapeError: rank, axis, shape of out; -math.inf of nothing.
-        OptionError: ord, keepdims, return_saved or stream.
+        ShapeError: the rank, the axis or the shape of out is wrong; or ord is -math.inf and there are no elements.
+        OptionError: ord, keepdims, return_saved or stream is invalid.
 
-    Powers are not scaled: squares of float32 overflow beyond 1.8e19.
+    Powers are not scaled: in float32, squares overflow for |x| above 1.8e19.
 
     Example:
         >>> elementwise.norm(np.array([3.0, -4.0]))
@@ -209,16 +214,16 @@ def logsumexp(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """log Σ e^x, without overflow between; -inf of nothing.
+    """Return log Σ e^x, and -inf for no elements. The exponentials do not overflow.
 
     Args:
-        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides. It is read once.
+        x: array of floats (16 bits or wider), integers or bool, with rank 0 to 8 and any strides. It is read once.
 
     Returns:
-        an array of x's dtype, float64 of integers and bool; `out` if given. With return_saved, (y, saved).
+        an array of x's dtype, or of float64 for integers and bool; `out` if given. With return_saved, (y, saved).
 
     Raises:
-        OptionError: keepdims, return_saved or stream.
+        OptionError: keepdims, return_saved or stream is invalid.
 
     Example:
         >>> elementwise.logsumexp(np.array([1000.0, 1000.0]))
@@ -229,23 +234,24 @@ def logsumexp(
 
 @_reduced()
 def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
-    """The index of the largest number.
+    """Return the index of the largest element along an axis.
 
     Args:
-        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
-        axis: the axis that is reduced; None for all: the index is then that into the elements in C order.
-        keepdims: True if what is reduced stays, with length 1.
-        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        x: array of floats (16 bits or wider), integers or bool, with rank 0 to 8 and any strides.
+        axis: the axis to reduce. With None, all axes are reduced, and the index counts elements in C order.
+        keepdims: True to keep the reduced axes, with length 1.
+        out: array that receives the result. It has the result's shape, dtype and device, and must not share memory with
+            x.
 
     Returns:
-        the index, int64, as `max` returns it.
+        the index, with dtype int64: a device array if x is one, a NumPy array if x is one; `out` if given.
 
     Raises:
-        ShapeError: rank, axis, shape of out; nothing is reduced.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: keepdims or stream.
+        ShapeError: the rank, the axis or the shape of out is wrong; or there are no elements.
+        DTypeError: x is not an array, or has a dtype not named above.
+        OptionError: keepdims or stream is invalid.
 
-    NaN counts as largest. Of equal numbers the first counts.
+    NaN counts as the largest value. If several elements are equal, the first one is chosen.
 
     Example:
         >>> elementwise.argmax(np.array([[1.0, 5.0], [3.0, 4.0]]))
@@ -257,15 +263,15 @@ def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any 
 @_reduced()
 @like(argmax)
 def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False, out: Any = None, stream: Any = None) -> Array:
-    """The index of the smallest number.
+    """Return the index of the smallest element along an axis.
 
     Args:
-        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
+        x: array of floats (16 bits or wider), integers or bool, with rank 0 to 8 and any strides.
 
     Returns:
-        the index, int64, as `max` returns it.
+        the index, with dtype int64: a device array if x is one, a NumPy array if x is one; `out` if given.
 
-    NaN counts as smallest. Of equal numbers the first counts.
+    NaN counts as the smallest value. If several elements are equal, the first one is chosen.
 
     Example:
         >>> elementwise.argmin(np.array([[1.0, 5.0], [3.0, 4.0]]))

@@ -24,9 +24,9 @@ from ..functions.function import Meaning as Meaning
 from ..functions.symbolic.arithmetic_intensity import LONG
 from .type_promotion import RULES, WEAK, Types, as_floats, mixed_integers, promoted, refused
 
-#: Dtypes that a function may have a form of its own for, and the kind that says so.
+#: Dtypes for which a function may have its own form -> the kind of that form.
 FORMS = {"float64": "d", "float16": "h", "bfloat16": "g"}
-#: Those that have a form, "n", where all arguments are arrays of one of them: numbers have more bits.
+#: The kinds of 16-bit dtypes. Form "n" is for calls where all arguments are arrays of one such dtype, without scalars.
 _NARROW = ("h", "g")
 
 
@@ -34,22 +34,23 @@ class Row:
     """An elementwise function.
 
     Attributes:
-        name: as the public function is called.
-        names: of its arguments, options among them.
+        name: the name of the public function.
+        names: the names of its arguments, including options.
         rule: a key of `type_promotion.RULES`, or a function like those.
-        meanings: kinds of dtypes ("f", "iu", ...) -> what it is for these; of single dtypes as `FORMS` calls them.
-        meeting: which arguments decide the dtypes; by default all.
-        rounded: True where Python's numbers are rounded to the arrays' dtype first: x == 0.1 is to hold where x was
-            made of 0.1.
-        results: of a function that returns a tuple, what each of its numbers is: the number of the argument that it is
-            the gradient of, "bool", or "" for what the rule says. None of one that returns one number.
-        gradients: the arguments that the results are the gradients of.
-        is_tuple: True where results come as a tuple, even one.
+        meanings: kinds of dtypes ("f", "iu", ...) -> the function for these dtypes. `FORMS` names kinds of single
+            dtypes.
+        meeting: the indices of the arguments that take part in promotion; by default all.
+        rounded: True if Python scalars are rounded to the arrays' dtype first, so that x == 0.1 is True where x was
+            made from 0.1.
+        results: if the function returns a tuple, a description of each result: the index of the argument whose gradient
+            it is, "bool", or "" for the dtype of the rule. None if it returns one number.
+        gradients: the indices of the arguments whose gradients are the results.
+        is_tuple: True if results are returned as a tuple, even a single one.
         options: how many of its last arguments are options.
-        heavy: as in `Formula`.
-        truths: which arguments are truth values, whatever the others are.
-        wrong: given the options, what is wrong with them; "" where nothing is. None where any number will do.
-        origin: (function, arguments) that make it again in another process, where `NAMED` has it not.
+        heavy: the same as in `Formula`.
+        truths: the indices of the arguments that are truth values, whatever the other arguments are.
+        wrong: takes the options and returns what is wrong with them, "" if nothing is. None if any scalar is valid.
+        origin: (function, arguments) that make the row again in another process, if it is not in `NAMED`.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Row:
         self.truths, self.wrong, self.origin = tuple(truths), wrong, origin
 
     def called(self, names: Sequence[str]) -> Row:
-        """The same with other names of its arguments."""
+        """Return the same row with other names of the arguments."""
         found = copy(self)
         found.names, found.origin = tuple(names), (_named, (self.name,))
         return found
@@ -87,10 +88,10 @@ class Row:
         return f"<elementwise.{self.name}>"
 
     def types(self, given: Sequence[Any]) -> Types:
-        """The dtypes of a call with arrays of these dtypes (by name) and numbers of these types.
+        """Return the dtypes of a call, given the names of arrays' dtypes and the types of scalars.
 
         Raises:
-            DTypeError: the function is not for them.
+            DTypeError: the function does not support them.
         """
         meeting = [given[k] for k in self.meeting]
         rule = RULES[self.rule] if isinstance(self.rule, str) else self.rule
@@ -106,15 +107,15 @@ class Row:
 
 
 class Arrangement(NamedTuple):
-    """Where a call has its operands.
+    """The arrangement of a call's operands.
 
     Attributes:
-        given: for each argument the name of its array's dtype, or the type of a number.
-        masked: True where the results are the old values unless a mask holds.
-        wanted: which of the numbers of a tuple are wanted.
-        truths: which arguments are truth values that are to be computed with as 1 and 0.
-        compute: name of the dtype of the arithmetic.
-        whole: name of the integers' dtype that results have before they are stored as another; "" where they are not.
+        given: for each argument, the name of its array's dtype, or the type of a scalar.
+        masked: True if the results keep the old values unless a mask is True.
+        wanted: the indices of the wanted numbers of a tuple.
+        truths: the indices of truth values that are used as 1 and 0.
+        compute: the name of the compute dtype.
+        whole: the name of the results' integer dtype if they are stored as another dtype, else "".
     """
 
     given: tuple[Any, ...]
@@ -126,18 +127,18 @@ class Arrangement(NamedTuple):
 
     @property
     def arrays(self) -> list[int]:
-        """The arguments that are arrays."""
+        """The indices of the arguments that are arrays."""
         return [k for k, each in enumerate(self.given) if each not in WEAK]
 
     @property
     def numbers(self) -> list[int]:
-        """The arguments that are numbers."""
+        """The indices of the arguments that are scalars."""
         return [k for k, each in enumerate(self.given) if each in WEAK]
 
 
 @lru_cache(maxsize=4096)
 def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
-    """The formula of a call: of its arrays' numbers, then mask and old values, then numbers."""
+    """Return the formula of a call. Its operands are the arrays' elements, then mask and old values, then scalars."""
     found = row.origin or ((_named, (row.name,)) if NAMED.get(row.name) is row else None)
     origin = None if found is None else (_again, (*found, types, arrangement))
     behind, olds = len(arrangement.arrays) + 1, len(arrangement.wanted) or 1
@@ -155,7 +156,7 @@ def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
     )
 
 
-#: numbacc's own rows by name: what finds them in another process.
+#: Name -> numbacc's own row. Another process finds rows by these names.
 NAMED: dict[str, Row] = {}
 
 
@@ -164,18 +165,18 @@ def _named(name: str) -> Row:
 
 
 def _again(make: Callable[..., Row], given: tuple[Any, ...], types: Types, arrangement: Arrangement) -> Formula:
-    """A formula that another process made."""
+    """Return a formula that was made in another process."""
     return formula_of(make(*given), types, arrangement)
 
 
 def arranged(function: Callable[..., Any], arrangement: Arrangement, results: Sequence[Any]) -> Callable[..., Any]:
-    """A formula with its operands in the order in which kernels have them; `results` are as in `Row`.
+    """Return a formula with its operands in the kernels' order. `results` is the same as in `Row`.
 
-    Written as text, as the number of its parameters is not known here.
+    It is generated as source text, since the number of its parameters varies.
     """
     arrays, numbers, masked = arrangement.arrays, arrangement.numbers, arrangement.masked
     in_order = arrays == [*range(len(arrays))] and not masked and not arrangement.truths
-    # What is compiled is a Python function: math.exp is none.
+    # Only Python functions can be compiled; math.exp is not one.
     if (
         in_order
         and not arrangement.whole
@@ -189,7 +190,7 @@ def arranged(function: Callable[..., Any], arrangement: Arrangement, results: Se
     given = [f"(one if {name} else none)" if k in arrangement.truths else name for k, name in enumerate(names)]
     found = [f"found[{k}]" for k in arrangement.wanted] or ["found"]
     if arrangement.whole:
-        # Kernels compute with more bits than narrow integers have, which only a store of their own dtype cuts off.
+        # Kernels compute with more bits than narrow integers have. Only a store in the integer's own dtype truncates.
         kinds = [results[k] for k in arrangement.wanted] or [""]
         found = [number if kind == "bool" else f"whole({number})" for number, kind in zip(found, kinds, strict=True)]
     if masked:
@@ -198,7 +199,7 @@ def arranged(function: Callable[..., Any], arrangement: Arrangement, results: Se
     called = f"{module}.{function.__name__}" if module in ("math", "cmath") else "function"
     text = f"def arranged({', '.join(operands)}):\n    found = {called}({', '.join(given)})\n"
     text += f"    return {', '.join(found)}" + ("," if results or masked else "") + "\n"
-    # Numbers of the dtype that is computed in, as NumPy's: Python's own would raise where they divide.
+    # Use NumPy numbers in the compute dtype: Python numbers would raise errors where they divide by 0.
     number = dtypes.TABLE[arrangement.compute].numpy.type
     space: dict[str, Any] = {"function": function, "math": math, "cmath": cmath, "one": number(1), "none": number(0)}
     if arrangement.whole:
@@ -211,7 +212,7 @@ def arranged(function: Callable[..., Any], arrangement: Arrangement, results: Se
 def _reference(
     row: Row, function: Callable[..., Any], types: Types, arrangement: Arrangement
 ) -> Callable[..., tuple[Any, ...]]:
-    """The same in NumPy: computed in the dtype that kernels compute in, and rounded once."""
+    """Return the NumPy version: computed in the kernels' compute dtype, and rounded once."""
     compute = dtypes.TABLE[types.compute].numpy
     arrays, count = arrangement.arrays, len(arrangement.arrays)
     places = [*arrays, *arrangement.numbers]
@@ -236,14 +237,14 @@ def _reference(
 
 
 class Entry(NamedTuple):
-    """A function and its row."""
+    """A function's description and its row."""
 
     row: Row
     function: Function
 
     @property
     def says(self) -> str:
-        """One line of documentation."""
+        """The returned value in words, for docstrings."""
         return self.function.says
 
     @property

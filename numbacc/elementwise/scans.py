@@ -1,16 +1,16 @@
-"""Scans: sums and products of all elements up to each, along an axis.
+"""Scans: for each element, the sum or product of all elements up to it, along an axis.
 
     f(x, *, axis=None, dtype=None, reverse=False, out=None, stream=None)
 
-The order in which numbers are merged is fixed by shapes, strides and alignment: the same inputs give the same bits on
-every run. A row is taken in tiles of some hundred to some thousand elements, columns in tiles of 16 to some thousand,
-each merged as a tree and carried to the next: errors grow with the number of tiles, not of elements. Of columns that
-blocks share, a thread merges 16 to some hundred elements in order, a block what its threads make as a tree; 16 blocks
-are merged as a tree, 16 times so many again, and carried on. NaN and infinities reach what lies behind them, and
-nothing before.
+The order of merging depends only on shapes, strides and alignment: the same inputs give the same bits on every run.
+Rows are processed in tiles of some hundred to some thousand elements, columns in tiles of 16 to some thousand. Each
+tile is merged as a tree, and its total is carried to the next tile. Errors therefore grow with the number of tiles, not
+of elements. If several blocks share a column, a thread merges 16 to some hundred elements in order, and a block merges
+the results of its threads as a tree. The results of 16 blocks are merged as a tree, then 16 of these results again, and
+so on. NaN and infinities affect later elements, but no earlier ones.
 
-Source: Blelloch 1990, "Prefix sums and their applications", for scans by merges that are associative; Merrill and
-Garland 2016, "Single-pass parallel prefix scan with decoupled look-back", for blocks that tell each other their parts.
+Sources: Blelloch 1990, "Prefix sums and their applications", for scans with associative merges; Merrill and Garland
+2016, "Single-pass parallel prefix scan with decoupled look-back", for blocks that exchange their parts.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ __all__ = [
 
 
 class ScanPlan(TaskPlan, ScanExecutable):
-    """A planned scan, of a `ScanTask`. Call it with arrays laid out as those it was made for."""
+    """A planned scan of a `ScanTask`. Call it with arrays that have the layouts it was made for."""
 
 
 class ProductGradientPlan(TaskPlan):
-    """A planned gradient of products up to each element: a scan of x, and one of dy, x and what that made.
+    """A planned gradient of cumulative products: a scan of x, then a scan of dy, x and the first result.
 
     Args:
-        before: the first; its output lies in scratch memory.
-        task: the second, of (dy, x, that). Its reference is of dy and x.
+        before: the first scan. Its output is in scratch memory.
+        task: the second scan, of (dy, x, first result). Its reference takes dy and x.
     """
 
     def __init__(self, before: ScanTask, task: ScanTask):
@@ -76,7 +76,7 @@ class ProductGradientPlan(TaskPlan):
         self._before, self._gradient = ScanExecutable(before), ScanExecutable(task)
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
-        # dy and x are read element by element where the gradient is written.
+        # dy and x are read element by element, where the gradient is written.
         return self._in_place(i, j, source, target)
 
     def _shares(self, i: int, j: int) -> str:
@@ -86,7 +86,7 @@ class ProductGradientPlan(TaskPlan):
         return self._steps(key, lambda scan, alignment: scan.choose(alignment))
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:
-        """As `choose`; but compiles nothing where there are kernels that can be launched on these arrays."""
+        """Do the same as `choose`, but compile nothing if there are kernels that can run on these arrays."""
         key = self._key(addresses)
         if not self.chosen.made or key in self.chosen.made:
             return self.choose(addresses)
@@ -107,14 +107,14 @@ _BACKWARD = "_backward"
 
 
 def made(name: str, axis: int | None, asked: Any, reverse: bool, out: Layout | None, x: Layout) -> ScanPlan:
-    """The plan of a key: validation, and how the operands lie. Everything here depends on layouts and options alone."""
+    """Validate a key and return its plan. Everything here depends only on layouts and options."""
     backward = name.endswith(_BACKWARD)
     own = "dy" if backward else "x"
     if x.ndim > MAX_RANK:
         raise ShapeError(f"{own} has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, own)
     if backward and not (row.is_float or row.parts == 2):
-        raise DTypeError(f"{own} has dtype {row.name}; gradients are floats of 16 bits and more, or complex")
+        raise DTypeError(f"{own} has dtype {row.name}; it must be a float of 16 bits or more, or complex")
     dtype, compute = types_of(name, row, asked, own)
     if axis is None:
         axes = tuple(range(x.ndim))
@@ -128,7 +128,7 @@ def made(name: str, axis: int | None, asked: Any, reverse: bool, out: Layout | N
     if axis is None:
         steps = tuple(steps[0] * n for n in row_major_strides(x.shape, 1))
     function = reference.FUNCTIONS[name.removesuffix(_BACKWARD)]
-    # What a sum up to an element is given goes to all that are in it.
+    # The gradient of a sum of elements goes to all these elements, so that the gradient scans in the other direction.
     direction = reverse != backward
     return ScanPlan(
         ScanTask(
@@ -152,7 +152,7 @@ def made(name: str, axis: int | None, asked: Any, reverse: bool, out: Layout | N
 def made_gradient(
     name: str, axis: int, reverse: bool, out: Layout | None, dy: Layout, x: Layout
 ) -> ProductGradientPlan:
-    """As `made`, of the gradient of products."""
+    """Return the plan of the gradient of products, like `made`."""
     check_same_device(dy, "dy", x, "x")
     row = info(x.dtype, "x")
     if not row.is_float:
@@ -196,12 +196,12 @@ def made_gradient(
 
 
 def _found(name: str, x: Any, axis: Any, out: Any, stream: Any, dtype: Any, reverse: Any) -> Any:
-    """The plan of a scan, and what it runs on, for `plan.calls.planned`.
+    """Return the plan of a scan and its operands, for `plan.calls.planned`.
 
     Args:
-        name: a key of `reference.scans.FUNCTIONS`, or of a gradient.
-        x, axis, out, stream, reverse: as the function's docstring says.
-        dtype: `dtype_of` what it says of that.
+        name: a key of `reference.scans.FUNCTIONS`, or the name of a gradient.
+        x, axis, out, stream, reverse: the same as in the function's docstring.
+        dtype: the result of `dtype_of` for the function's `dtype`.
     """
     own = "dy" if name.endswith(_BACKWARD) else "x"
     x = operands.as_input(x, own, handle_of(stream))
@@ -211,7 +211,7 @@ def _found(name: str, x: Any, axis: Any, out: Any, stream: Any, dtype: Any, reve
 
 def _keep_cumsum(x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, stream: Any) -> tuple[Array, Saved]:
     """Return y and the saved object of `cumsum` with these arguments."""
-    # Before x may be overwritten in place, which changes neither; DLPack's arrays have neither until they are imported.
+    # Read shape and dtype first; objects that have only DLPack show them after the import.
     x = operands.as_input(x, "x", handle_of(stream))
     options = {"axis": axis, "dtype": info(x.dtype, "x").name, "reverse": reverse, "x_shape": tuple(x.shape)}
     y = cumsum(x, axis=axis, dtype=dtype, reverse=reverse, out=out, stream=stream)
@@ -222,19 +222,19 @@ _FLAT = "If x was flattened, so are dy and the plan's result."
 
 
 def _flattened(axis: Any, out: Any, shape: tuple[int, ...] | None, stream: Any) -> Any:
-    """Return where a gradient is written: of a flattened array of this shape to a view of `out` in one dimension."""
+    """Return `out`, or its view in one dimension if the gradient is that of a flattened array with this shape."""
     return out if axis is not None or shape is None or out is None else flattened_out(out, shape, handle_of(stream))
 
 
 def _in_shape(call: calls.PlannedCall, out: Any, shape: tuple[int, ...] | None) -> Array:
-    """Run a plan. The result gets this shape, unless it is None."""
+    """Run a plan. The result gets this shape unless it is None."""
     plan, inputs, outs, handle, _ = call
     dx = plan.run(inputs, outs, out, handle)
     return dx if out is not None or shape is None else dx.reshape(shape)
 
 
 def _prepared(call: calls.PlannedCall, out: Any, shape: Any) -> Any:
-    """Make a plan ready."""
+    """Return the plan, ready to run."""
     plan, inputs, outs, _, _ = call
     plan.prepare(inputs, outs)
     return plan
@@ -251,28 +251,29 @@ def cumsum(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """Cumulative sum: y[i] = Σ x[j] of all j <= i, or with reverse=True of all j >= i.
+    """Return the cumulative sum: y[i] is the sum of x[j] over all j <= i, or over all j >= i with reverse=True.
 
     Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axis along which elements are added up; None for all of them, in C order.
-        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
-            integers int64, of unsigned ones uint64.
+        x: array of floats (16 bits or wider), integers, complex numbers or bool, with rank 0 to 8 and any strides.
+        axis: the axis along which elements are added; None for all elements in C order.
+        dtype: the dtype of the result and of the arithmetic; 16-bit floats are computed in float32. By default, it is
+            x's dtype; for bool and signed integers int64, for unsigned integers uint64.
         reverse: True to go from the last element to the first.
-        return_saved: whether to return a second object, which carries x's shape and dtype and the options to
-            `cumsum_backward(dy, saved)`.
-        out: array for the result, of its shape, dtype and device. It may be x itself: in place.
+        return_saved: whether to return a second object for `cumsum_backward(dy, saved)`. It holds x's shape and dtype
+            and the options.
+        out: array that receives the result. It has the result's shape, dtype and device, and may be x itself (in
+            place).
 
     Returns:
-        the sums, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x is;
-        `out` if given. With return_saved, (y, saved).
+        the sums, with x's shape, or with shape (x.size,) for axis=None: a device array if x is one, a NumPy array if x
+        is one; `out` if given. With return_saved, (y, saved).
 
     Raises:
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array.
-        OptionError: reverse, return_saved or stream.
+        ShapeError: the rank, the axis or the shape of out is wrong.
+        DTypeError: x is not an array, or has a dtype not named above.
+        OptionError: reverse, return_saved or stream is invalid.
 
-    Integers wrap. 16-bit floats are added in float32 and rounded once. As NumPy's `cumsum`.
+    Integers wrap around. 16-bit floats are added in float32 and rounded once. It corresponds to NumPy's `cumsum`.
 
     Example:
         >>> elementwise.cumsum(np.array([1.0, 2.0, 3.0]))
@@ -293,18 +294,18 @@ def cumprod(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """Cumulative product: y[i] = Π x[j] of all j <= i, or with reverse=True of all j >= i.
+    """Return the cumulative product: y[i] is the product of x[j] over all j <= i, or over all j >= i with reverse=True.
 
     Args:
-        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
-        axis: the axis along which elements are multiplied; None for all of them, in C order.
+        x: array of floats (16 bits or wider), integers, complex numbers or bool, with rank 0 to 8 and any strides.
+        axis: the axis along which elements are multiplied; None for all elements in C order.
 
     Returns:
-        the products, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x
-        is; `out` if given. With return_saved, (y, saved).
+        the products, with x's shape, or with shape (x.size,) for axis=None: a device array if x is one, a NumPy array
+        if x is one; `out` if given. With return_saved, (y, saved).
 
-    Integers wrap. 16-bit floats are multiplied in float32 and rounded once. As NumPy's `cumprod`; but where what lies
-    behind a 0 overflows by itself, products with it may be NaN.
+    Integers wrap around. 16-bit floats are multiplied in float32 and rounded once. It corresponds to NumPy's `cumprod`,
+    with one exception: if the elements after a 0 overflow by themselves, their products with the 0 may be NaN.
 
     Example:
         >>> elementwise.cumprod(np.array([1.0, 2.0, 3.0]))
@@ -334,27 +335,27 @@ def cumsum_backward(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The gradient with respect to x, given dy, that with respect to y = cumsum(x): dx[i] = Σ dy[j] of all j >= i.
+    """Return the gradient of cumsum(x) with respect to x, multiplied by dy: dx[i] is the sum of dy[j] over all j >= i.
 
     Args:
-        dy: array of floats of 16 bits and more, or complex numbers, rank 1 to 8, any strides.
-        saved: the object that `cumsum(..., return_saved=True)` returned, as in `cumsum_backward(dy, saved)`. It holds
-            axis, reverse, and x's shape and dtype. Or None, with
-        axis: that of the forward call. Where that was None, x was flattened: 0, and the result in x's shape is
-            `dx.reshape(x.shape)`.
-        dtype: x's dtype, where it is not dy's.
-        reverse: that of the forward call. If it is forgotten, the gradient is wrong and nothing reports it.
-        out: array for the result, of its shape, dtype and device. It may be dy itself: in place. C-contiguous where
-            `saved` is from a call with axis=None.
+        dy: array of floats (16 bits or wider) or complex numbers, with rank 1 to 8 and any strides.
+        saved: the object saved by `cumsum(..., return_saved=True)`. It holds axis, reverse, and x's shape and dtype. Or
+            None.
+        axis: the same as in `cumsum`, if no saved object is given. If it was None, x was flattened: pass 0 and reshape
+            the result with `dx.reshape(x.shape)`.
+        dtype: x's dtype, if it differs from dy's.
+        reverse: the same as in `cumsum`. If you forget it, the gradient is wrong and no error is raised.
+        out: array that receives the result. It has the result's shape, dtype and device, and may be dy itself (in
+            place). If the saved object is from a call with axis=None, it must be C-contiguous.
 
     Returns:
-        the gradient, of dy's shape, as `cumsum` returns it. With `saved`, of x's shape.
+        dx, with dy's shape, or with x's shape if `saved` is given; `out` if given.
 
     Raises:
-        ArgumentsError: neither saved nor axis.
-        ShapeError: rank, axis, shape of out.
-        DTypeError: a dtype not named above, not an array; with `saved`, x was of integers or bool.
-        OptionError: an argument that differs from the saved one, reverse or stream.
+        ArgumentsError: neither saved nor axis is given.
+        ShapeError: the rank, the axis or the shape of out is wrong.
+        DTypeError: dy is not an array, or has a dtype not named above; or the saved x has integers or bool.
+        OptionError: an argument differs from the saved one, or reverse or stream is invalid.
 
     Example:
         >>> y, saved = elementwise.cumsum(np.ones(3), return_saved=True)
@@ -375,29 +376,31 @@ def cumsum_backward(
 def cumprod_backward(
     dy: Any, x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
-    """The gradient with respect to x, given dy, that with respect to y = cumprod(x): dx[j] = Σ dy[i] y[i] / x[j] of all
-    i >= j, also where x is 0.
+    """Return the gradient of cumprod(x) with respect to x, multiplied by dy.
+
+    dx[j] is the sum of dy[i] y[i] / x[j] over all i >= j. It is also correct where x is 0.
 
     Args:
-        dy: array of float32, float64, float16 or bfloat16, of x's shape and dtype, any strides.
-        x: the saved object of `cumprod(..., return_saved=True)`, as in `cumprod_backward(dy, saved)`. It holds x, axis
-            and reverse. Or x itself: array of dy's dtype, rank 1 to 8, any strides, with
-        axis: that of the forward call. Where that was None, pass x.reshape(-1) and 0.
-        reverse: that of the forward call. If it is forgotten, the gradient is wrong and nothing reports it.
-        out: array for the result, of x's shape, dtype and device. It may be dy or x itself: in place. C-contiguous
-            where a saved object is from a call with axis=None; then x is copied unless it is contiguous, too.
+        dy: array of float32, float64, float16 or bfloat16, with x's shape and dtype and any strides.
+        x: the object saved by `cumprod(..., return_saved=True)`. It holds x, axis and reverse. Or x itself, an array
+            with dy's dtype, rank 1 to 8 and any strides.
+        axis: the same as in `cumprod`, if no saved object is given. If it was None, pass x.reshape(-1) and 0.
+        reverse: the same as in `cumprod`. If you forget it, the gradient is wrong and no error is raised.
+        out: array that receives the result. It has x's shape, dtype and device, and may be dy or x itself (in place).
+            If the saved object is from a call with axis=None, it must be C-contiguous, and x is copied unless it is
+            contiguous, too.
 
     Returns:
-        the gradient, of x's shape, a device array if x is one, a NumPy array if x is; `out` if given.
+        dx, with x's shape: a device array if x is one, a NumPy array if x is one; `out` if given.
 
     Raises:
-        ArgumentsError: neither a saved object nor axis.
-        ShapeError: rank, axis, unequal shapes.
-        DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: an argument that differs from the saved one, reverse or stream.
+        ArgumentsError: neither a saved object nor axis is given.
+        ShapeError: the rank or the axis is wrong, or shapes differ.
+        DTypeError: an argument is not an array, has a dtype not named above, or dtypes differ.
+        OptionError: an argument differs from the saved one, or reverse or stream is invalid.
 
-    What lies before an element is multiplied with dy[j] + x[j+1] (dy[j+1] + x[j+2] (dy[j+2] + ...)): nothing is
-    divided. Where a product of some elements overflows by itself, results may be NaN.
+    The product of the elements before x[j] is multiplied by dy[j] + x[j+1] (dy[j+1] + x[j+2] (dy[j+2] + ...)), without
+    any division. If a product of some elements overflows by itself, results may be NaN.
 
     Example:
         >>> y, saved = elementwise.cumprod(np.array([2.0, 0.0, 3.0]), return_saved=True)
@@ -421,7 +424,7 @@ def cumprod_backward(
 
 
 def _axis(axis: Any, array: Layout, own: str) -> int:
-    """The option `axis` in one form: 1.0 and True would be found in the cache under 1."""
+    """Return the option `axis` in a unique form. Without this, the cache would find 1.0 and True under 1."""
     if type(axis) is int:
         return axis
     if isinstance(axis, (bool, np.bool_)):
@@ -430,7 +433,7 @@ def _axis(axis: Any, array: Layout, own: str) -> int:
 
 
 def _is_reversed(value: Any) -> bool:
-    """The option `reverse` in one form."""
+    """Return the option `reverse` in a unique form."""
     if not isinstance(value, (bool, np.bool_)):
         raise OptionError(f"reverse={shown(value)} is not True or False")
     return bool(value)
@@ -445,7 +448,7 @@ def missing(name: str) -> ArgumentsError:
 
 
 def opened(saved: Any, axis: Any, dtype: Any, reverse: Any) -> tuple[Any, np.dtype[Any], Any, tuple[int, ...]]:
-    """Return axis, x's dtype, reverse and x's shape of a call of `cumsum`, given the options of its gradient."""
+    """Return axis, x's dtype, reverse and x's shape of a saved call of `cumsum`, given its gradient's options."""
     if not isinstance(saved, Saved):
         raise DTypeError(f"saved is a {type(saved).__name__}; pass what cumsum(..., return_saved=True) returned")
     given = {"axis": axis, "dtype": None if dtype is None else info(dtype).name, "reverse": reverse}
@@ -474,12 +477,12 @@ def flattened_out(out: Any, shape: tuple[int, ...], handle: int) -> Array:
 
 
 def planned(name: str, x: Layout, axis: int | None, *, reverse: bool = False, dtype: Any = None) -> ScanPlan:
-    """A plan for an array that need not exist, in no cache."""
+    """Return a plan for an array that need not exist, without caching it."""
     return made(name, axis, dtype, reverse, None, x)
 
 
 def everyday_reductions(matrix: Layout) -> Iterator[ScanPlan]:
-    """Plans of sums and products up to each element of rows, of columns, and of all of a vector."""
+    """Yield plans of cumulative sums and products of rows, of columns, and of a vector."""
     flat = layout((matrix.size,), (matrix.itemsize,), matrix.dtype, matrix.device)
     for x, axis in ((matrix, 0), (matrix, 1), (flat, 0)):
         yield from (planned("cumsum", x, axis, reverse=reverse) for reverse in (False, True))
@@ -487,5 +490,5 @@ def everyday_reductions(matrix: Layout) -> Iterator[ScanPlan]:
 
 
 def planned_gradient(x: Layout, axis: int) -> ProductGradientPlan:
-    """The same of the gradient of products, of arrays alike."""
+    """Return a plan of the gradient of products, for arrays with x's layout that need not exist."""
     return made_gradient("cumprod_backward", axis, False, None, x, x)

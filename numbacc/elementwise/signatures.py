@@ -1,6 +1,7 @@
-"""Functions of one's own: what they take, numbers in order, those with defaults as options; and what they mean.
+"""The base of custom kernels and reductions: the parameters of Python functions, and the functions as formulas.
 
-`Benchmark` holds their speed on a GPU, compared with a copy of the same bytes.
+Positional parameters are numbers, and parameters with defaults are options. `Benchmark` holds the speed on a GPU
+compared to a copy of the same number of bytes.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def python_function(value: Any, name: str) -> FunctionType:
-    """An argument of this name as a Python function.
+    """Return an argument with this name as a Python function.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is not a Python function.
     """
     plain = getattr(value, "py_func", value)
     if not isinstance(plain, FunctionType):
@@ -51,31 +52,32 @@ def python_function(value: Any, name: str) -> FunctionType:
 
 
 def taken_by(function: FunctionType, called: str) -> tuple[list[str], dict[str, Any]]:
-    """(names of the numbers, defaults of the options by name) that a function takes.
+    """Return (the names of the numbers, the defaults of the options by name) of a function's parameters.
 
     Raises:
-        OptionError: they have no order, or an option is no number.
+        OptionError: the numbers are not positional, or an option is not a number.
     """
     parameters = inspect.signature(function).parameters.values()
     if not all(
         each.kind in _POSITIONAL or (each.kind is _KEYWORD and each.default is not _EMPTY) for each in parameters
     ):
         raise OptionError(
-            f"{called} has parameters that are not positional; kernels take numbers in order, and options by name"
+            f"{called} has parameters that are not positional and have no default; parameters must be positional for "
+            "numbers, and have defaults for options"
         )
     options = {each.name: each.default for each in parameters if each.default is not _EMPTY}
     for name, default in options.items():
         if not isinstance(default, _NUMBERS):
             raise OptionError(
                 f"{called} has the option {name}={shown(default)}, a {type(default).__name__}; options are numbers: "
-                f"make a kernel for each {name}, by a function that returns it"
+                f"write a function that takes {name} and returns a kernel"
             )
     return [each.name for each in parameters if each.default is _EMPTY], options
 
 
 def frozen(function: FunctionType) -> Callable[..., Any]:
-    """A function as it is now: what it has from outside stays as it is; its options are parameters, all in order."""
-    # What formulas note as a whole they know by itself.
+    """Return a copy of a function with its current globals and closures. Its options become positional parameters."""
+    # Opaque functions are kept, since traces recognize them.
     plain = copied(function, lambda value: value, keeps=lambda each: each is not function and is_whole(each))
     code = plain.__code__
     code = code.replace(co_argcount=code.co_argcount + code.co_kwonlyargcount, co_kwonlyargcount=0)
@@ -84,10 +86,10 @@ def frozen(function: FunctionType) -> Callable[..., Any]:
 
 
 def meaning_of(function: Callable[..., Any], name: str) -> tuple[Meaning, list[str]]:
-    """(what a function of this name means, for each of its results "bool" or "").
+    """Return (the formula of a function with this name, "bool" or "" for each of its results).
 
     Raises:
-        UnsupportedError: it does what kernels cannot; the message names the line.
+        UnsupportedError: the function does what kernels cannot; the message names the line.
     """
     try:
         scalar = written(function, name, gradient=False)
@@ -100,14 +102,14 @@ def meaning_of(function: Callable[..., Any], name: str) -> tuple[Meaning, list[s
 
 
 class Own:
-    """What is made of a Python function of numbers, and called with arrays in their place."""
+    """The base of objects that are made from Python functions of numbers and called with arrays."""
 
     __name__: str
     __qualname__: str
     _kind = ""
-    #: Parameters of every call, which the function must not have.
+    #: The parameters of every call. The function must not have these.
     _reserved: tuple[str, ...] = ("return_saved",)
-    #: The values that the functions read from outside, once they are copied; None if they read nothing.
+    #: The values that the functions read from outside, once they are copied; None if they read no such values.
     _outside: Outside | None = None
 
     def __init__(self, function: Callable[..., Any], more: Mapping[str, Any] = _NOTHING):
@@ -116,44 +118,44 @@ class Own:
         self._function = plain
         numbers, options = taken_by(plain, plain.__name__)
         if not numbers:
-            raise OptionError(f"{plain.__name__} takes no number; a kernel's function takes at least one")
+            raise OptionError(f"{plain.__name__} has no parameter without a default; it needs at least one")
         self._count, self._options = len(numbers), {**options, **more}
         signature = inspect.signature(plain)
         by_name = any(each.kind is _KEYWORD for each in signature.parameters.values())
         kind = _KEYWORD if by_name else inspect.Parameter.POSITIONAL_OR_KEYWORD
         added = [inspect.Parameter(name, kind, default=more[name]) for name in more if name not in options]
         self._signature = signature.replace(parameters=[*signature.parameters.values(), *added])
-        # How many arguments are in order as they are given.
+        # The number of arguments that may be passed on unchanged, in order.
         self._in_order = -1 if by_name else len(self._signature.parameters)
         if taken := [name for name in self._signature.parameters if name in self._reserved]:
-            raise OptionError(f"{taken[0]} is a parameter of {plain.__name__}, and of every call: name it otherwise")
+            raise OptionError(f"{taken[0]} is a parameter of {plain.__name__} and of every call: rename it")
 
     def __repr__(self) -> str:
         return f"<elementwise {self._kind} {self.__name__}{self._signature}>"
 
     def __reduce__(self) -> str:
-        """Copies are itself; a pickle holds its name, as that of a function does."""
+        """Return the name: copies are the object itself, and a pickle holds its name, as for a function."""
         return str(self.__qualname__)
 
     def _frozen(self, *functions: FunctionType | None) -> tuple[Any, ...]:
-        """Functions as they are now. Calls notice when one of their globals or closures changes (`_bound`)."""
-        # First, so that a change while they are copied is noticed, too.
+        """Return copies of functions with their current values. Calls notice changes of these values (`_bound`)."""
+        # This comes first, so that a change during the copy is noticed, too.
         outside = Outside(each for each in functions if each is not None)
         self._outside = outside if outside else None
         return tuple(None if each is None else frozen(each) for each in functions)
 
     def _notice(self) -> None:
-        """Forget what was made of the functions if a value that they read from outside has changed."""
+        """Discard everything that was made of the functions if a value that they read from outside has changed."""
         if self._outside is not None and self._outside.changed():
             for name in list(vars(self)):
                 if isinstance(getattr(type(self), name, None), cached_property):
                     vars(self).pop(name, None)
 
     def _bound(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments in order, options with their defaults among them. It comes first in a call.
+        """Return all arguments in order, including options with their defaults. Every call starts with this.
 
         Raises:
-            ArgumentsError: they are not those of the function.
+            ArgumentsError: the function has other parameters.
         """
         if self._outside is not None:
             self._notice()
@@ -162,7 +164,7 @@ class Own:
         try:
             bound = self._signature.bind(*arguments, **options)
         except TypeError as error:
-            raise ArgumentsError(f"{self.__name__}{self._signature} cannot be called so: {error}") from None
+            raise ArgumentsError(f"{self.__name__}{self._signature} cannot be called like this: {error}") from None
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
@@ -172,10 +174,10 @@ class Own:
         """Return the saved object of a call. Call this before anything is written.
 
         Args:
-            arguments: all of the call, in order.
+            arguments: all arguments of the call, in order.
             more: other options of the call, by name.
             out, handle: the call's `out` and stream.
-            gradient: the gradient that `backward` computes of the saved object, even after globals have changed.
+            gradient: the gradient that `backward` computes from the saved object, even after globals have changed.
 
         Raises:
             LayoutError: out shares memory with an argument.
@@ -193,11 +195,11 @@ class Own:
 
         Args:
             saved: the first argument of `backward`.
-            arguments, options: the others.
-            more: other options of the call that are not their defaults, by name.
+            arguments, options: the other arguments.
+            more: other options of the call that differ from their defaults, by name.
 
         Raises:
-            DTypeError, OptionError: something else made the object. OptionError: an argument differs.
+            DTypeError, OptionError: the object was saved by another function. OptionError: an argument differs.
         """
         if saved.maker is None:
             raise DTypeError(f"saved is what {saved.op} returned; {self.__name__}.backward needs {self._needed()}")
@@ -210,7 +212,7 @@ class Own:
         try:
             bound = self._signature.bind_partial(saved, *arguments, **options).arguments
         except TypeError as error:
-            raise ArgumentsError(f"{self.__name__}.backward(dy, saved) cannot be called so: {error}") from None
+            raise ArgumentsError(f"{self.__name__}.backward(dy, saved) cannot be called like this: {error}") from None
         given = {**dict(list(bound.items())[1:]), **more}
         saved.check(saved.op, given, dict.fromkeys(given, inspect.Parameter.empty))
         kept = {**saved.arrays, **saved.options}
@@ -219,18 +221,18 @@ class Own:
     def _needed(self) -> str:
         return f"what {self.__name__}(..., return_saved=True) returned"
 
-    # ------------------------------------------------------------ what it became
+    # ------------------------------------------------------------ the compiled functions
 
     def _written(self) -> Sequence[Callable[..., Any]]:
-        """Its functions of numbers, as they are compiled."""
+        """Return the scalar functions, as they are compiled."""
         raise NotImplementedError
 
     def _written_gradients(self) -> Sequence[Callable[..., Any]]:
-        """Those of its gradients."""
+        """Return the scalar functions of the gradients."""
         raise NotImplementedError
 
     def _source(self) -> str:
-        """All of these as text, or why there are no gradients."""
+        """Return the source text of all these functions, or the reason why there are no gradients."""
         texts = [inspect.getsource(function) for function in self._written()]
         try:
             texts += [inspect.getsource(function) for function in self._written_gradients()]
@@ -241,7 +243,7 @@ class Own:
     def _inspected(
         self, row: Row, arguments: tuple[Any, ...], options: dict[str, Any], shape: tuple[int, ...]
     ) -> tuple[tuple[Any, ...], list[int]]:
-        """(what decides a plan on a GPU, the arrays' addresses) of a call; by default of float32 of this shape."""
+        """Return (the key of a plan on a GPU, the arrays' addresses) of a call; by default float32 of this shape."""
         if not (arguments or options):
             dense = layout(shape, row_major_strides(shape, 4), np.dtype(np.float32), 0)
             return tuple([dense] * self._count + [float] * len(self._options)), []
@@ -251,9 +253,9 @@ class Own:
 
 # ---------------------------------------------------------------- benchmarks
 
-#: How many numbers are drawn; arrays repeat them.
+#: The number of random numbers that are drawn. Arrays repeat them.
 _DRAWN = 1 << 16
-#: Errors that are allowed, in units of the dtype's precision, and the part of truth values that may differ.
+#: The allowed error, in units of the dtype's precision, and the fraction of truth values that may differ.
 _ALLOWED, _ALLOWED_TRUTHS = 64, 1e-3
 #: Bytes of a float -> its precision.
 _PRECISION = {2: 2.0**-7, 4: 2.0**-23, 8: 2.0**-52}
@@ -261,13 +263,13 @@ _PRECISION = {2: 2.0**-7, 4: 2.0**-23, 8: 2.0**-52}
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The time of a call on a GPU, of results that were checked.
+    """The time of a call on a GPU whose results were checked.
 
     Attributes:
-        name, shape, dtype: what was measured.
-        ms: median time of a call in milliseconds, the L2 cache flushed before each.
-        copy_ms: that of a copy on the GPU that reads and writes as many bytes.
-        nbytes: bytes that are read and written.
+        name, shape, dtype: the name of the function, and the shape and dtype of its arrays.
+        ms: the median time of a call in milliseconds. The L2 cache is flushed before each call.
+        copy_ms: the median time of a copy on the GPU that reads and writes the same number of bytes.
+        nbytes: the number of bytes that are read and written.
     """
 
     name: str
@@ -279,7 +281,7 @@ class Benchmark:
 
     @property
     def bandwidth(self) -> float:
-        """The part of the copy's speed that it has."""
+        """The speed as a fraction of the copy's speed."""
         return self.copy_ms / self.ms
 
     @property
@@ -303,27 +305,28 @@ def benchmark(
     numbers: Mapping[str, Any],
     is_local: bool,
 ) -> Benchmark:
-    """The speed of a function.
+    """Measure the speed of a function.
 
     Args:
-        name: what it is called.
-        function: of arrays and numbers, `out` and `stream`.
-        names: of its parameters; those that are not among the numbers are arrays.
-        shape, dtype: of the arrays.
-        repeats: how often it is run.
-        numbers: by name.
-        is_local: whether each result is of what lies at its place, so that the first ones can be checked alone.
+        name: the name of the function, for messages.
+        function: takes arrays and scalars, `out` and `stream`.
+        names: the names of its parameters. Those that are not among the numbers are arrays.
+        shape, dtype: the shape and dtype of the arrays.
+        repeats: how often it runs.
+        numbers: the scalars by name.
+        is_local: whether each result depends only on the elements at its position. Then only the first ones are
+            checked.
 
     Raises:
         DeviceError: there is no GPU. Error: the results are wrong. ShapeError, DTypeError, OptionError: arguments.
     """
     if simulated() or not has_gpu():
-        raise DeviceError(f"benchmark of {name} needs a GPU; `python -m numbacc info` tells what is missing")
+        raise DeviceError(f"benchmark of {name} needs a GPU; `python -m numbacc info` shows what is missing")
     from ..runtime.timing import copy_of, gpu_ms
 
     row = dtypes.info(dtypes.dtype(dtype), "dtype")
     if not row.is_float or row.is_scaled:
-        raise DTypeError(f"dtype={row.name}; benchmarks are of floats of 16 bits and more")
+        raise DTypeError(f"dtype={row.name}; benchmarks support floats of 16 bits or more")
     lengths, count = lengths_of(shape, row.itemsize), checks.integer(repeats, "repeats", 1)
     if 0 in lengths:
         raise ShapeError(f"shape={lengths} has no elements")
@@ -345,14 +348,14 @@ def benchmark(
 def arguments_of(
     name: str, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype[Any], numbers: Mapping[str, Any]
 ) -> list[Any]:
-    """Arrays of normal numbers, and numbers where they are given by name.
+    """Return arrays of normally distributed numbers, and the scalars that are given by name.
 
     Raises:
-        OptionError: an unknown name, no number, or numbers alone.
+        OptionError: a name is unknown, a value is not a number, or there are only scalars.
     """
     for each, value in numbers.items():
         if each not in names:
-            raise OptionError(f"{each} is no parameter of {name}, which has {', '.join(names)}")
+            raise OptionError(f"{each} is not a parameter of {name}, which has {', '.join(names)}")
         if not isinstance(value, (int, float, np.integer, np.floating)):
             raise OptionError(f"{each} must be a number; benchmarks make the arrays themselves")
     rng = np.random.default_rng(7)
@@ -366,11 +369,11 @@ def arguments_of(
 
 
 def check(name: str, found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> None:
-    """Raise Error unless results are NumPy's, but for rounding: in units of the largest."""
+    """Raise Error if results differ from NumPy's by more than rounding, relative to the largest result."""
     if found.dtype == np.bool_:
         wrong = float(np.mean(found != wanted))
         if wrong > _ALLOWED_TRUTHS:
-            raise Error(f"{name} differs from NumPy's in {wrong:.1%} of all places: no time is told")
+            raise Error(f"{name} differs from NumPy's in {wrong:.1%} of all elements: no time is reported")
         return
     one, other = found.astype(np.float64), wanted.astype(np.float64)
     finite = np.abs(other[np.isfinite(other)])
@@ -379,4 +382,4 @@ def check(name: str, found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) 
     if not is_near.all():
         place = np.unravel_index(int(np.argmin(is_near)), is_near.shape)
         at = tuple(map(int, place))
-        raise Error(f"{name} is {one[place]} at {at} where NumPy's is {other[place]}: no time is told")
+        raise Error(f"{name} is {one[place]} at {at} where NumPy's is {other[place]}: no time is reported")

@@ -1,7 +1,7 @@
 """Parts of transformers, each in one pass: activations of sums, rotary position embedding, dropout.
 
-An activation is of x and a bias, or of x and what is added back to it. `rope` turns pairs of a row's elements by angles
-that grow with the position. The mask of `dropout` follows from a seed and a place in its sequence, and is not kept.
+An activation is applied to the sum of x and a bias, or of x and a residual. `rope` rotates pairs of a row's elements by
+angles that grow with the position. The mask of `dropout` is computed from a seed and an offset, and is not stored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .rows import TABLE, Meaning, Row
 
 # ---------------------------------------------------------------- activations of sums
 
-#: The activations, with their options as they are by default.
+#: The names of the activations. They are used with the defaults of their options.
 ACTIVATIONS = tuple(name for name, entry in TABLE.items() if entry.function.of_sum)
 
 _EXAMPLE = """
@@ -73,18 +73,17 @@ def bias_activation(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """An activation of x + bias, in one pass: nothing is rounded between.
+    """Return an activation of x + bias, computed in one pass without rounding the sum.
 
     Args:
-        x: array of floats of rank 1 to 8, any strides.
-        bias: array of rank 1, of x's length along the axis.
-        activation: a name in `elementwise.ACTIVATIONS`: "relu", "gelu", "silu", ...; with its options as they are by
-            default.
-        axis: the axis that the bias belongs to.
+        x: array of floats with rank 1 to 8 and any strides.
+        bias: array of rank 1 with x's length along the axis.
+        activation: a name in `elementwise.ACTIVATIONS`: "relu", "gelu", "silu", ... Its options have their defaults.
+        axis: the axis of x along which the bias is added.
 
     Raises:
-        OptionError: an unknown activation.
-        ShapeError: axis, the bias's shape.
+        OptionError: the activation is unknown.
+        ShapeError: the axis or the bias's shape is wrong.
 
     Example:
         >>> elementwise.bias_activation(np.array([[1.0, -3.0]]), np.array([0.5, 1.0]))
@@ -96,21 +95,22 @@ def bias_activation(
 def bias_activation_backward(
     dy: Any, x: Any, bias: Any = None, *, activation: str = "relu", axis: int = -1, out: Any = None, stream: Any = None
 ) -> tuple[Array, Array]:
-    """The gradients with respect to x and to the bias, given dy, that with respect to the result.
+    """Return the gradients of bias_activation(x, bias) with respect to x and the bias, multiplied by dy.
 
     Args:
-        dy: array of floats, of x's shape.
-        x: the saved object of `bias_activation(..., return_saved=True)`, as in `bias_activation_backward(dy, saved)`.
-            It holds x, bias, activation and axis. Or x itself, with
-        bias, activation, axis: the same as in `bias_activation`. If activation is forgotten, the gradients are wrong
-            and nothing reports it.
+        dy: array of floats with x's shape.
+        x: the object saved by `bias_activation(..., return_saved=True)`. It holds x, bias, activation and axis. Or x
+            itself.
+        bias, activation, axis: the same values as in `bias_activation`, if no saved object is given. If you forget
+            activation, the gradients are wrong and no error is raised.
         out: (array for dx, array for dbias).
 
     Returns:
-        (dx, dbias), like x and the bias. dbias is the sum of dx along all other axes, as it was rounded.
+        (dx, dbias), like x and the bias. dbias is the sum of the rounded dx along all other axes.
 
     Raises:
-        as `bias_activation`; ShapeError: dy's shape; `out` is no pair.
+        the same errors as `bias_activation`, and the following.
+        ShapeError: dy has the wrong shape, or `out` is not a pair.
 
     Example:
         >>> x, bias = np.array([[1.0, -3.0], [2.0, 4.0]]), np.array([0.5, 1.0])
@@ -151,15 +151,15 @@ def bias_activation_backward(
 def residual_activation(
     x: Any, residual: Any, *, activation: str = "relu", return_saved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
-    """An activation of x + residual, in one pass: nothing is rounded between.
+    """Return an activation of x + residual, computed in one pass without rounding the sum.
 
     Args:
-        x, residual: arrays of floats of one shape, any strides.
-        activation: as in `bias_activation`.
+        x, residual: arrays of floats with the same shape and any strides.
+        activation: the same as in `bias_activation`.
 
     Raises:
-        OptionError: an unknown activation.
-        ShapeError: unequal shapes.
+        OptionError: the activation is unknown.
+        ShapeError: the shapes differ.
 
     Example:
         >>> elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), activation="relu")
@@ -171,18 +171,20 @@ def residual_activation(
 def residual_activation_backward(
     dy: Any, x: Any, residual: Any = None, *, activation: str = "relu", out: Any = None, stream: Any = None
 ) -> Array:
-    """The gradient with respect to x, which is also that with respect to the residual, given dy.
+    """Return the gradient of residual_activation(x, residual) with respect to x, multiplied by dy.
+
+    The gradient with respect to the residual is the same.
 
     Args:
-        dy: array of floats, of x's shape.
-        x: the saved object of `residual_activation(..., return_saved=True)`, as in
-            `residual_activation_backward(dy, saved)`. It holds x, residual and activation. Or x itself, with
-        residual, activation: the same as in `residual_activation`. If activation is forgotten, the gradient is wrong
-            and nothing reports it.
-        out: array for the result, like x. It may be dy itself: in place.
+        dy: array of floats with x's shape.
+        x: the object saved by `residual_activation(..., return_saved=True)`. It holds x, residual and activation. Or x
+            itself.
+        residual, activation: the same values as in `residual_activation`, if no saved object is given. If you forget
+            activation, the gradient is wrong and no error is raised.
+        out: array that receives the result, like x. It may be dy itself (in place).
 
     Raises:
-        as `residual_activation`.
+        the same errors as `residual_activation`.
 
     Example:
         >>> y, saved = elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), return_saved=True)
@@ -217,7 +219,7 @@ def _alike(x: Any, residual: Any, stream: Any) -> tuple[Any, Any]:
 
 
 def everyday_blocks_activations(matrix: Layout, row: Layout) -> Iterator[ElementwisePlan]:
-    """Plans of calls forward and backward, of the activations that models have most."""
+    """Yield plans of calls, forward and backward, of the most common activations."""
     for activation in ("relu", "gelu", "gelu_tanh", "silu"):
         for other in (row, matrix):
             yield planned(_row(activation), (matrix, other))
@@ -226,7 +228,7 @@ def everyday_blocks_activations(matrix: Layout, row: Layout) -> Iterator[Element
 
 @lru_cache(maxsize=64)
 def _row(activation: str) -> Row:
-    """The row of an activation of a sum."""
+    """Return the row of an activation of a sum."""
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise unknown("activation", activation, ACTIVATIONS, f"it is one of {', '.join(ACTIVATIONS)}")
     entry = TABLE[activation]
@@ -244,7 +246,7 @@ def _row(activation: str) -> Row:
 
 @lru_cache(maxsize=64)
 def _gradient(activation: str) -> Row:
-    """The row of its gradient, with respect to x."""
+    """Return the row of the gradient of `_row` with respect to x."""
     row = _row(activation)
     entry = TABLE[activation]
     meaning, options = gradient_row(entry.row).meanings["f"], tuple(entry.options.values())
@@ -264,8 +266,10 @@ def _gradient(activation: str) -> Row:
 
 
 def _of_sum(function: Any, parameters: str, options: tuple[float, ...]) -> FunctionType:
-    """A function of numbers with the sum of the last two parameters in the place of one: written as text, as kernels
-    take no functions with as many parameters as they are given."""
+    """Return a scalar function that takes two more parameters instead of the last one, and uses their sum.
+
+    It is generated as source text, since kernels do not support functions with a variable number of parameters.
+    """
     module = getattr(function, "__module__", "")
     called = f"math.{function.__name__}" if module == "math" else "function"
     before = "dy, " if parameters.startswith("dy") else ""
@@ -287,7 +291,7 @@ def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout
         if not info(array.dtype, own).is_float:
             raise DTypeError(f"{own} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
     if x.shape[-1] % 2:
-        raise ShapeError(f"{name} has shape {x.shape}: rows of odd length have no pairs")
+        raise ShapeError(f"{name} has shape {x.shape}: rows of odd length cannot be split into pairs")
     half = x.shape[-1] // 2
     shape = (*x.shape[:-1], half)
     for array, own in ((cos, "cos"), (sin, "sin")):
@@ -317,12 +321,12 @@ def _rope(op: str, interleaved: bool, out: Layout | None, x: Layout, cos: Layout
 
 
 def _half(x: Layout, shape: tuple[int, ...]) -> Layout:
-    """The layout of one element of each pair, for messages."""
+    """Return the layout of one element of each pair, for messages."""
     return Layout(shape, x.strides, x.dtype, x.device)
 
 
 def _pairs(x: Layout, half: int, interleaved: bool) -> list[tuple[int, tuple[int, ...]]]:
-    """(offset, strides) of the first elements of all pairs, and of the second ones."""
+    """Return (offset, strides) of the first elements of all pairs, and of the second ones."""
     step = x.strides[-1]
     if interleaved:
         return [(offset, (*x.strides[:-1], 2 * step)) for offset in (0, step)]
@@ -340,26 +344,29 @@ def rope(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """Rotary position embedding: (a, b) -> (a cos - b sin, b cos + a sin), of pairs (a, b) in each row.
+    """Apply the rotary position embedding: each pair (a, b) in a row becomes (a cos - b sin, b cos + a sin).
 
     Source: Su et al. 2021 (arXiv:2104.09864).
 
     Args:
-        x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides, rows of even length d: queries or
-            keys, of shape (batch, heads, positions, d) or (batch, positions, heads, d), say.
-        cos, sin: arrays of floats that broadcast to x's shape with d/2 in the place of d: (positions, d/2), or
-            (positions, 1, d/2) where heads come behind positions. `rope_tables` makes them.
-        interleaved: which elements are a pair: i and i + d/2 (False, as GPT-NeoX and Llama's implementations have it),
-            or 2i and 2i + 1 (as in the paper and GPT-J; half the speed in 16 bits).
-        out: array for the result, like x. It may be x itself: in place.
+        x: array of float32, float64, float16 or bfloat16, with rank 1 to 8, any strides and rows of even length d. For
+            example, queries or keys with shape (batch, heads, positions, d) or (batch, positions, heads, d).
+        cos, sin: arrays of floats that broadcast to x's shape with d/2 instead of d: (positions, d/2), or
+            (positions, 1, d/2) if heads come after positions. `rope_tables` returns them.
+        interleaved: which elements form a pair. False for i and i + d/2, as in the implementations of GPT-NeoX and
+            Llama. True for 2i and 2i + 1, as in the paper and GPT-J; this has half the speed in 16 bits.
+        out: array that receives the result, like x. It may be x itself (in place).
 
     Returns:
-        an array like x; `out` if given. With return_saved (y, saved). 16-bit floats are computed in float32 and rounded
-        once.
+        an array like x; `out` if given. With return_saved, (y, saved). 16-bit floats are computed in float32 and
+        rounded once.
 
     Raises:
-        ShapeError: rank, a row of odd length, what does not broadcast. DTypeError: not of floats. LayoutError: out
-        overlaps in part, or is read-only. OptionError: interleaved, stream. DeviceError: several devices.
+        ShapeError: the rank is wrong, rows have odd length, or shapes do not broadcast.
+        DTypeError: an array does not hold floats.
+        LayoutError: out overlaps an input partly, or is read-only.
+        OptionError: interleaved or stream is invalid.
+        DeviceError: the arrays are on different devices.
 
     Example:
         >>> elementwise.rope(np.array([1.0, 0.0]), np.array([0.0]), np.array([1.0]))
@@ -373,15 +380,14 @@ def rope(
 def rope_backward(
     dy: Any, cos: Any, sin: Any = None, *, interleaved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
-    """The gradient with respect to x, given dy, that with respect to rope(x): each pair is turned back.
+    """Return the gradient of rope(x, cos, sin) with respect to x, multiplied by dy: each pair is rotated back.
 
     Args:
-        dy: array as x.
-        cos: the saved object of `rope(..., return_saved=True)`, as in `rope_backward(dy, saved)`. It holds cos, sin and
-            interleaved. Or cos itself, with
-        sin, interleaved: the same as in `rope`. If interleaved is forgotten, the gradient is wrong and nothing reports
-            it.
-        out, stream: as in `rope`, and so are the errors.
+        dy: array like x.
+        cos: the object saved by `rope(..., return_saved=True)`. It holds cos, sin and interleaved. Or cos itself.
+        sin, interleaved: the same values as in `rope`, if no saved object is given. If you forget interleaved, the
+            gradient is wrong and no error is raised.
+        out, stream: the same as in `rope`. The errors are the same, too.
 
     Example:
         >>> y, saved = elementwise.rope(np.ones(2), np.array([0.0]), np.array([1.0]), return_saved=True)
@@ -404,20 +410,20 @@ def rope_tables(
     device: int | str | None = None,
     stream: Any = None,
 ) -> tuple[Array, Array]:
-    """Cosines and sines of the angles of `rope`: position · base^(-2i/d), i = 0, 1, ..., d/2 - 1.
+    """Return the cosines and sines for `rope`: of the angles position · base^(-2i/d), for i = 0, 1, ..., d/2 - 1.
 
     Args:
-        length: how many positions.
+        length: the number of positions.
         dim: d, the even length of a row.
-        base: what the slowest angle's period grows with; above 0.
+        base: the base of the angles. A larger base gives longer periods. It must be above 0.
         first: the first position.
-        dtype: a float's; angles are computed in float64.
+        dtype: a float dtype. The angles are computed in float64.
 
     Returns:
-        (cos, sin), each of shape (length, d/2).
+        (cos, sin), each with shape (length, d/2).
 
     Raises:
-        OptionError: what is no such number. DTypeError: dtype is not a float's.
+        OptionError: a number is not valid. DTypeError: dtype is not a float dtype.
 
     Example:
         >>> cos, sin = elementwise.rope_tables(16, 64)
@@ -438,7 +444,7 @@ def rope_tables(
 
 
 def everyday_blocks_rope(queries: Layout, angles: Layout) -> Iterator[NumberedPlan]:
-    """Plans of calls forward and backward, by both kinds of pairs."""
+    """Yield plans of calls, forward and backward, with both kinds of pairs."""
     for op in ("rope", "rope_backward"):
         yield from (_rope(op, interleaved, None, queries, angles, angles) for interleaved in (False, True))
 
@@ -447,15 +453,15 @@ def everyday_blocks_rope(queries: Layout, angles: Layout) -> Iterator[NumberedPl
 
 
 class DropoutPlan(MapPlan):
-    """A planned dropout: probability, seed and offset are given to each run."""
+    """A planned dropout. Each run takes the probability, the seed and the offset."""
 
     def __call__(  # type: ignore[override]
         self, x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None, stream: Any = None
     ) -> Any:
-        """Run on arrays laid out as those that the plan was made for, with any numbers.
+        """Run on arrays that have the layouts the plan was made for, with any scalars.
 
         Raises:
-            LayoutError: an array is laid out otherwise. As `dropout` besides.
+            LayoutError: an array has another layout. The other errors are the same as in `dropout`.
         """
         handle = handle_of(stream)
         inputs, numbers = _arrays(x, offset, handle), _numbers(p, seed, offset)
@@ -464,7 +470,7 @@ class DropoutPlan(MapPlan):
         return self.run(inputs, outs, out, handle, self.passed(numbers))
 
     def passed(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The numbers as executables, or the reference, take them."""
+        """Return the scalars as executables, or the reference, take them."""
         if self.device < 0:
             return numbers
         return tuple(word for n, name in zip(numbers, self.task.scalars, strict=True) for word in words(n, name))
@@ -476,13 +482,13 @@ def _arrays(x: Any, offset: Any, handle: int) -> list[Any]:
 
 
 def _numbers(p: Any, seed: Any, offset: Any) -> tuple[int, int, int, float]:
-    """(seed, first group of words, the least word that is kept, 1 / (1 - p))."""
+    """Return (seed, first group of words, the smallest word that is kept, 1 / (1 - p))."""
     dropped = checks.real(p, "p")
     if not 0.0 <= dropped <= 1.0:
         raise OptionError(f"p={p} is not a probability: it must be from 0 to 1")
     start = checks.integer(offset, "offset", 0, 2**62) if isinstance(offset, (int, np.integer)) else 0
     if start % 4:
-        raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
+        raise OptionError(f"offset={start} is not a multiple of 4: random words are generated in groups of four")
     key = checks.integer(seed, "seed", 0, 2**64 - 1)
     return key, start // 4, round(dropped * 2**32), 1.0 / (1.0 - dropped) if dropped < 1.0 else 0.0
 
@@ -496,7 +502,7 @@ def _plan(name: str, out: Layout | None, *inputs: Layout) -> DropoutPlan:
     for each in inputs[1:]:
         check_same_device(each, "offset", x, "x")
         if each.dtype != np.int64:
-            raise DTypeError(f"offset has dtype {each.dtype}; an array of it is of int64")
+            raise DTypeError(f"offset has dtype {each.dtype}; an array must be int64")
         if each.size != 1:
             raise ShapeError(f"offset has shape {each.shape}; it must have one element")
     outputs = outputs_of(dense_like(x, x.shape), out)
@@ -531,24 +537,29 @@ def dropout(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """x / (1 - p) with probability 1 - p, else 0. Source: Srivastava et al. 2014, "Dropout".
+    """Set elements of x to 0 with probability p, and divide the others by 1 - p.
 
-    Element number i, in C order, is dropped by word number offset + i of the generator philox of `seed`: the same that
-    `numbacc.random.Generator("philox", seed).dropout_mask(p, x.shape)` drops, entered at `offset`. So the mask need not
-    be kept: `dropout_backward` makes it again. Of a NaN that is dropped 0 comes, too.
+    Source: Srivastava et al. 2014, "Dropout".
+
+    Element i, in C order, is dropped depending on word offset + i of the philox generator with this seed. The mask is
+    the same as that of `numbacc.random.Generator("philox", seed).dropout_mask(p, x.shape)`, started at `offset`. The
+    mask is not stored: `dropout_backward` computes it again. A dropped NaN becomes 0, too.
 
     Args:
-        x: array of float32, float64, float16 or bfloat16, of up to 8 dimensions, any strides.
-        p: the probability to drop, 0 to 1, to a multiple of 2^-32. With p = 1 all are 0.
-        seed: of the sequence, 0 to 2^64 - 1.
-        offset: where the sequence is entered, a multiple of 4, 0 to 2^62; the next draw begins x.size
-            behind it, rounded up. Or an array of one int64 on x's device, rounded down, which the GPU reads when
-            it runs: a graph that is replayed drops others as often as the array is changed.
-        out: array for the result, like x. It may be x itself: in place.
+        x: array of float32, float64, float16 or bfloat16, with up to 8 dimensions and any strides.
+        p: the probability to drop an element, from 0 to 1, rounded to a multiple of 2^-32. With p = 1, the result is 0.
+        seed: the seed of the sequence, from 0 to 2^64 - 1.
+        offset: the start in the sequence, a multiple of 4 from 0 to 2^62. The next draw starts at offset + x.size,
+            rounded up. Or an array of one int64 on x's device, which is rounded down. The GPU reads it when the kernel
+            runs: if the array changes, a replayed graph drops other elements.
+        out: array that receives the result, like x. It may be x itself (in place).
 
     Raises:
-        OptionError: p, seed or offset. DTypeError: x is not of floats; offset not of int64. ShapeError: rank; offset is
-        not of one element. LayoutError: out overlaps x in part, or is read-only. DeviceError: several devices.
+        OptionError: p, seed or offset is invalid.
+        DTypeError: x does not hold floats, or offset is an array that is not int64.
+        ShapeError: the rank is wrong, or offset does not have one element.
+        LayoutError: out overlaps x partly, or is read-only.
+        DeviceError: the arrays are on different devices.
 
     Example:
         >>> elementwise.dropout(np.ones(8), 0.5, seed=3)
@@ -562,15 +573,14 @@ def dropout(
 def dropout_backward(
     dy: Any, p: Any = 0.5, *, seed: int | None = None, offset: Any = 0, out: Any = None, stream: Any = None
 ) -> Array:
-    """The gradient with respect to x, given dy, that with respect to dropout(x): dy dropped alike.
+    """Return the gradient of dropout(x) with respect to x: dy with the same elements dropped, divided by 1 - p.
 
     Args:
-        dy: array of floats, of x's shape.
-        p: the saved object of `dropout(..., return_saved=True)`, as in `dropout_backward(dy, saved)`. It holds p, seed
-            and offset. Or p itself, with
-        seed, offset: the same as in `dropout`. If p or offset is forgotten, the gradient is wrong and nothing reports
-            it.
-        out, stream: as in `dropout`, and so are the errors.
+        dy: array of floats with x's shape.
+        p: the object saved by `dropout(..., return_saved=True)`. It holds p, seed and offset. Or p itself.
+        seed, offset: the same values as in `dropout`, if no saved object is given. If you forget p or offset, the
+            gradient is wrong and no error is raised.
+        out, stream: the same as in `dropout`. The errors are the same, too.
 
     Example:
         >>> y, saved = elementwise.dropout(np.ones(8), 0.5, seed=3, return_saved=True)
@@ -589,6 +599,6 @@ def dropout_backward(
 
 
 def everyday_blocks_dropout(matrix: Layout) -> Iterator[DropoutPlan]:
-    """Plans of calls whose offset is a number, or on the GPU."""
+    """Yield plans of calls whose offset is a scalar or on the GPU."""
     offset = layout((1,), (8,), np.dtype(np.int64), matrix.device)
     yield from (_plan("dropout", None, matrix), _plan("dropout", None, matrix, offset))

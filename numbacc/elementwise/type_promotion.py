@@ -1,7 +1,7 @@
-"""In which dtype the arguments of an elementwise function meet, and which its result has; and that of reductions.
+"""Type promotion: the common dtype of a call's arguments and the dtype of its result, also for reductions.
 
-As NumPy has it (NEP 50): arrays by their dtypes alone, of Python's numbers only the kind. Where NumPy has no answer
-(bfloat16 beside float16 or wide integers) torch's holds.
+It follows NumPy (NEP 50): arrays promote by their dtypes alone, and a Python scalar counts only by its kind. Where
+NumPy has no rule (bfloat16 with float16 or with wide integers), torch's rule applies.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..base import dtypes
 from ..base.dtypes import TABLE, DTypeInfo, info, real_of
 from ..errors import DTypeError, shown
 
-#: Python's numbers, whose dtype is that of the arrays beside them.
+#: The types of Python scalars, which never widen a dtype of the same kind.
 WEAK = (bool, int, float, complex)
-#: From the narrowest kind to the widest: truth values, integers, floats, complex numbers.
+#: Kinds from the narrowest to the widest: truth values, integers, floats, complex numbers.
 _ORDER = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _WEAK_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
-#: Kind -> how messages call it.
+#: Kind -> its name in messages.
 KINDS = {"b": "bool", "u": "unsigned integers", "i": "signed integers", "f": "floats", "c": "complex numbers"}
 
 
@@ -29,10 +29,10 @@ class Types(NamedTuple):
     """The dtypes of a call, by name.
 
     Attributes:
-        common: that in which the arguments meet.
-        result: that of the result.
-        mixed: "m" where signed integers are compared with unsigned ones of 64 bits, "w" where these are the first;
-            both as int64, with their bits. "" else.
+        common: the dtype to which the arguments promote.
+        result: the dtype of the result.
+        mixed: "m" if signed integers are compared with unsigned 64-bit integers, "w" if the unsigned ones come first.
+            Both are then read as int64, with unchanged bits. Otherwise "".
     """
 
     common: str
@@ -41,22 +41,22 @@ class Types(NamedTuple):
 
     @property
     def compute(self) -> str:
-        """That of the arithmetic."""
+        """The dtype of the arithmetic."""
         return "uint8" if self.as_bits else str(TABLE[self.common].number)
 
     @property
     def as_bits(self) -> bool:
-        """True where floats of 8 bits stay what they are: as numbers they would lose infinities and NaN's bits."""
+        """True if 8-bit floats are copied unchanged: a conversion would lose infinities and the bits of NaN."""
         return self.common == self.result and self.kind == "8"
 
     @property
     def kind(self) -> str:
-        """The kind of the common dtype, as `kind_of` has it; or what `mixed` says."""
+        """The kind of the common dtype, as `kind_of` returns it, or `mixed` if that is set."""
         return self.mixed or kind_of(self.common)
 
 
 def kind_of(name: str) -> str:
-    """The kind of a dtype: "b", "u", "i", "f" or "c"; "8" of floats of 8 bits."""
+    """Return the kind of a dtype: "b", "u", "i", "f" or "c", or "8" for 8-bit floats."""
     row = TABLE[name]
     if row.is_scaled:
         return "8"
@@ -65,17 +65,17 @@ def kind_of(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def promoted(given: tuple[Any, ...]) -> str:
-    """The dtype in which arrays of these dtypes and Python's numbers of these types meet.
+    """Return the dtype to which arrays with these dtypes and scalars of these types promote.
 
     Args:
         given: names of dtypes, and members of `WEAK`.
 
     Raises:
-        DTypeError: they do not meet.
+        DTypeError: they have no common dtype.
     """
     names = [each for each in given if isinstance(each, str)]
     found = names[0] if names else "bool"
-    # All of NumPy's at once: of three it does not say what it says of two and then the third.
+    # Promote all NumPy dtypes at once: the result for three may differ from promoting two and then the third.
     numpys = [name for name in names if name != "bfloat16" and kind_of(name) != "8"]
     others = [name for name in names if name not in numpys]
     if numpys:
@@ -93,10 +93,10 @@ def _of_two(one: str, other: str) -> str:
         return one
     for name in (one, other):
         if kind_of(name) == "8":
-            raise DTypeError(f"{one} and {other} do not meet: elementwise.astype converts {name}")
+            raise DTypeError(f"{one} and {other} have no common dtype: elementwise.astype converts {name}")
     try:
         return info(np.promote_types(TABLE[one].numpy, TABLE[other].numpy)).name
-    except (TypeError, DTypeError):  # bfloat16 beside what ml_dtypes leaves open
+    except (TypeError, DTypeError):  # ml_dtypes has no rule for bfloat16 with this dtype
         kinds = {kind_of(one), kind_of(other)}
         return "float32" if kinds == {"f"} else "bfloat16"
 
@@ -104,7 +104,7 @@ def _of_two(one: str, other: str) -> str:
 def _with_number(name: str, number: type) -> str:
     own, kind = kind_of(name), _WEAK_KINDS[number]
     if own == "8":
-        raise DTypeError(f"numbers and {name} do not meet: elementwise.astype converts it")
+        raise DTypeError(f"scalars and {name} have no common dtype: elementwise.astype converts it")
     if _ORDER[kind] <= _ORDER[own]:
         return name
     if kind == "i":
@@ -115,7 +115,7 @@ def _with_number(name: str, number: type) -> str:
 
 
 def mixed_integers(given: Sequence[Any]) -> str:
-    """`Types.mixed` of two dtypes, or types of Python's numbers, that are to be compared."""
+    """Return `Types.mixed` for two dtypes, or types of Python scalars, that are compared."""
     kinds = [kind_of(each) if isinstance(each, str) else "" for each in given]
     if sorted(kinds) != ["i", "u"] or TABLE[given[kinds.index("u")]].bits < 64:
         return ""
@@ -130,21 +130,21 @@ def _keep(common: str) -> Types:
 
 
 def _floating(common: str) -> Types:
-    """Integers become the float that holds them, as NumPy has it: 8 bits float16, 16 float32, more float64."""
+    """Integers become the float that holds them, as in NumPy: 8 bits float16, 16 bits float32, more bits float64."""
     if kind_of(common) in "bui":
         common = {1: "float16", 2: "float32"}.get(TABLE[common].itemsize, "float64")
     return _keep(common)
 
 
 def as_floats(given: list[Any]) -> list[Any]:
-    """Dtypes of several arrays of integers as the floats that NumPy casts each to: int8 and uint8 meet in float16."""
+    """Return several integer dtypes as the floats that NumPy casts each to: int8 and uint8 then promote to float16."""
     if len(given) > 1 and all(isinstance(each, str) and kind_of(each) in "bui" for each in given):
         return [_floating(each).common for each in given]
     return given
 
 
 def _dividing(common: str) -> Types:
-    """Of integers float64."""
+    """Integers and bool become float64."""
     return _keep("float64" if kind_of(common) in "bui" else common)
 
 
@@ -153,7 +153,7 @@ def _asking(common: str) -> Types:
 
 
 def _real(common: str) -> Types:
-    """Of complex numbers the dtype of their parts."""
+    """Complex numbers become the dtype of their parts."""
     return Types(common, real_of(common))
 
 
@@ -173,7 +173,7 @@ RULES = {
 
 
 def refused(function: str, names: Sequence[str], given: Sequence[Any], kinds: str) -> DTypeError:
-    """The error where a function does not take what the arguments meet in."""
+    """Return the error of a function that does not support the arguments' common dtype."""
     told = ", ".join(
         f"{name} has dtype {each}" if isinstance(each, str) else f"{name} is a Python {each.__name__}"
         for name, each in zip(names, given, strict=True)
@@ -185,7 +185,7 @@ def refused(function: str, names: Sequence[str], given: Sequence[Any], kinds: st
 
 @lru_cache(maxsize=1024)
 def is_stored_as(result: str, out: str) -> bool:
-    """True if results of one dtype may be written to an array of another: one of its kind, or of a wider one."""
+    """Return whether results of one dtype may be stored in an array of another: of the same kind, or of a wider one."""
     own, other = kind_of(result), kind_of(out)
     if "8" in (own, other) or (own, other) == ("i", "u"):
         return False
@@ -193,26 +193,26 @@ def is_stored_as(result: str, out: str) -> bool:
 
 
 def dtype_of(spec: Any) -> Any:
-    """The option `dtype` in one form: None, or a NumPy dtype."""
+    """Return the option `dtype` in a unique form: None, or a NumPy dtype."""
     return None if spec is None else dtypes.dtype(spec)
 
 
 def types_of(
     name: str, row: DTypeInfo, asked: Any, own: str = "x", *, rule: str = "total", takes_complex: bool = True
 ) -> tuple[np.dtype[Any], str]:
-    """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
+    """Return (the result's dtype, the name of the compute dtype) of a function of one array.
 
     Args:
-        name: the function's.
+        name: the function's name.
         row: the array's dtype.
-        asked: the option dtype, or None.
+        asked: the option `dtype`, or None.
         own: the array's name.
-        rule: as in `kernels.reduce.functions.ReductionFunction`; "index": int64; "real": as "mean", but real of
-            complex numbers.
+        rule: a rule of `kernels.reduce.functions.ReductionFunction`. Or "index" for int64; or "real", which is like
+            "mean", but real for complex numbers.
         takes_complex: whether the array may be complex.
 
     Raises:
-        DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
+        DTypeError: the function does not support the array's dtype, or results of the requested dtype.
     """
     kind = _kind(row) if row.compute is not None else None
     if kind is None or (kind == "complex" and not takes_complex):
@@ -228,7 +228,9 @@ def types_of(
         return row.numpy, str(row.compute)
     if kind == "complex" and rule == "real":
         if asked is not None:
-            raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
+            raise DTypeError(
+                f"dtype={shown(asked)} is not supported for complex {own}: convert {own}, or leave dtype out"
+            )
         return np.dtype(real_of(str(row.compute))), str(row.compute)
     if asked is None:
         asked = row.numpy
@@ -241,15 +243,15 @@ def types_of(
     known = ("float", *["complex"] * (takes_complex and rule != "real"), *["integer"] * (rule == "total"))
     if wanted.compute is None or _kind(wanted) not in known:
         raise DTypeError(
-            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
+            f"dtype={wanted.name} is not supported for results of {name}: use one of {', '.join(known)} dtypes"
         )
     if kind == "complex" and _kind(wanted) != "complex":
-        raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")
+        raise DTypeError(f"dtype={wanted.name} is real, but {own} is {row.name}: pass {own}.real, or leave dtype out")
     return wanted.numpy, str(wanted.compute)
 
 
 def _kind(row: DTypeInfo) -> str:
-    """What a dtype is of: "float", "complex", "integer" or "bool"."""
+    """Return the kind of a dtype: "float", "complex", "integer" or "bool"."""
     if row.parts == 2:
         return "complex"
     return "float" if row.is_float else "bool" if row.name == "bool" else "integer"

@@ -1,4 +1,4 @@
-"""`where` and `clamp`: functions whose arguments may be left out, or be of a dtype that has no say."""
+"""`where` and `clamp`: functions with optional arguments, or with arguments that take no part in promotion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FILL = _WHERE.called(("where", "value", "x"))
 
 
 def _run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
-    """As `operation.run` of `where`, of any condition."""
+    """Return the result of `operation.run` of `where`, for a condition of any dtype."""
     condition, *others = arguments
     return run(row, (_truth(condition, stream), *others), out, where, stream)
 
@@ -45,14 +45,14 @@ def _run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any
 )
 @like(SHARED)
 def where(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
-    """x1 where the condition holds, else x2.
+    """Return x1 where the condition is True, else x2.
 
     Args:
-        condition: array of bool; of another dtype, what is not 0 holds, NaN too. Or one truth value.
-        x1, x2: arrays, any strides, that broadcast as in NumPy with it; or numbers. They meet in a dtype as in NumPy.
+        condition: bool array. For other dtypes, nonzero values count as True, including NaN. Or one truth value.
+        x1, x2: arrays with any strides, or scalars. They broadcast with the condition and promote as in NumPy.
 
     Returns:
-        an array of the dtype in which x1 and x2 meet; `out` if given.
+        an array of the dtype to which x1 and x2 promote; `out` if given.
 
     Example:
         >>> elementwise.where(np.array([True, False]), np.array([1.0, 2.0]), 0.0)
@@ -62,18 +62,18 @@ def where(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = Non
 
 
 def fill(x: Any, value: Any, *, where: Any = None, stream: Any = None) -> Array:
-    """Make all elements of x one number, in place; with `where` those at which it holds.
+    """Fill x with a value in place, or only the elements where a mask is True.
 
     Args:
-        x: array of up to 8 dimensions, any strides; it is written.
-        value: a number, or an array that broadcasts to x's shape, of x's dtype or one that meets it in x's.
-        where: array of bool that broadcasts with x: the others stay.
+        x: array with up to 8 dimensions and any strides; it is written.
+        value: a scalar, or an array that broadcasts to x's shape. Its dtype must be x's or promote with x's to x's.
+        where: bool array that broadcasts with x. Elements of x where it is False keep their values.
 
     Returns:
         x.
 
     Raises:
-        OptionError: a number that the dtype has not. As `where` besides.
+        OptionError: a scalar is out of the dtype's range. The other errors are the same as in `where`.
 
     Example:
         >>> elementwise.fill(np.array([1.0, 2.0]), 0.0, where=np.array([True, False]))
@@ -97,7 +97,7 @@ def fill(x: Any, value: Any, *, where: Any = None, stream: Any = None) -> Array:
 
 
 def _met(source: Any, dtype: np.dtype[Any], stream: Any) -> Any:
-    """An array in the dtype of the one that it is written to, where they meet in that."""
+    """Return an array converted to the dtype of the array that it is written to, if the two promote to that dtype."""
     own, wanted = info(source.dtype).name, info(dtype).name
     if own == wanted:
         return source
@@ -107,7 +107,7 @@ def _met(source: Any, dtype: np.dtype[Any], stream: Any) -> Any:
 
 
 def _truth(condition: Any, stream: Any) -> Any:
-    """A condition as an array of bool; numbers, and what is none of both, as they are."""
+    """Return a condition as a bool array. Scalars and other objects are returned as they are."""
     known = getattr(condition, "_numbacc_layout", None)
     if known is not None and known.dtype == np.bool_:
         return condition
@@ -130,17 +130,19 @@ def _truth(condition: Any, stream: Any) -> Any:
 )
 @like(SHARED)
 def clamp(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
-    """x, but at least min and at most max; max where min is above it, NaN where one of them is.
+    """Return x limited to the range from min to max. Where min is above max, the result is max.
+
+    NaN in any argument gives NaN.
 
     Args:
-        x: array of up to 8 dimensions, any strides.
-        min, max: arrays that broadcast with it, or numbers; None for no bound, not both.
+        x: array with up to 8 dimensions and any strides.
+        min, max: arrays that broadcast with x, or scalars. One of them may be None for no bound.
 
     Returns:
-        an array of the dtype in which the arguments meet; `out` if given.
+        an array of the dtype to which the arguments promote; `out` if given.
 
     Raises:
-        OptionError: both bounds are None, or a number that the dtype does not hold.
+        OptionError: both bounds are None, or a Python scalar is out of the dtype's range.
 
     Example:
         >>> elementwise.clamp(np.array([-1.0, 0.5, 2.0]), 0.0, 1.0)
@@ -154,7 +156,7 @@ _INFINITY = math.inf
 
 
 def of_numbers() -> None:
-    """Give them what they are of numbers, for kernels of one's own that call them."""
+    """Set the scalar functions, for custom kernels that call `where` and `clamp`."""
     between, chosen = WHOLE_FUNCTIONS["clamp"], WHOLE_FUNCTIONS["where"]
 
     def clamp_of_numbers(x: Any, min: Any = None, max: Any = None) -> Any:
@@ -163,7 +165,7 @@ def of_numbers() -> None:
         return between(x, -_INFINITY if min is None else min, _INFINITY if max is None else max)
 
     def where_of_numbers(condition: Any, x1: Any, x2: Any) -> Any:
-        # What is known when the formula is noted needs no choice.
+        # A condition that is known during the trace needs no selection.
         if condition is True or condition is False:
             return x1 if condition else x2
         return chosen(condition, x1, x2)
@@ -173,7 +175,7 @@ def of_numbers() -> None:
 
 
 def _bounded(x: Any, low: Any, high: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The function that keeps these bounds, of which at least one is None, and its arguments."""
+    """Return the row of a clamp with at most one bound, and its arguments."""
     if low is None and high is None:
         raise OptionError("min and max are both None; pass one bound or both")
     return (_UPPER, (x, high)) if low is None else (_LOWER, (x, low))

@@ -1,1 +1,1 @@
-"""Scalar functions: what kernels and NumPy compute of one element, and their derivatives."""
+"""The scalar functions that kernels and NumPy compute for one element, and their derivatives."""

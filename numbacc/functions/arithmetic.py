@@ -1,7 +1,7 @@
-"""The few scalar functions that formulas are written with.
+"""The basic scalar functions that formulas call.
 
-As written here they are plain Python, exact to double precision. In a kernel some become others, or single instructions
-of the GPU: `precisions` says which, for each.
+Here they are plain Python with double precision. Kernels replace some of them by other functions or by single GPU
+instructions; `symbolic.precision_variants` lists the replacements.
 """
 
 from __future__ import annotations
@@ -9,109 +9,112 @@ from __future__ import annotations
 import math
 import struct
 
-#: Beyond this, e^x is not a float64 any more.
+#: For larger x, e^x overflows in float64.
 LOG_LARGEST = 709.782712893384
 
 
 def exp(x):
-    """e^x; infinity where it overflows."""
+    """Return e^x, and infinity where it overflows."""
     return math.exp(x) if not x > LOG_LARGEST else math.inf
 
 
 def reciprocal(x):
-    """1/x for x >= 1."""
+    """Return 1/x for x >= 1."""
     return 1.0 / x
 
 
 def minimum(x, y):
-    """The smaller one; y where x is NaN."""
+    """Return the smaller number, and y where x is NaN."""
     return x if x < y else y
 
 
 def maximum(x, y):
-    """The larger one; y where x is NaN."""
+    """Return the larger number, and y where x is NaN."""
     return x if x > y else y
 
 
 def greatest(x, y):
-    """The larger one, NaN if one is."""
+    """Return the larger number, and NaN if one is NaN."""
     return x if x > y or x != x else y
 
 
 def least(x, y):
-    """The smaller one, NaN if one is."""
+    """Return the smaller number, and NaN if one is NaN."""
     return x if x < y or x != x else y
 
 
 def magnitude(x):
-    """|x|, at most 40: beyond, exp(-x²/2) is 0 even in float64, and squares stay finite."""
+    """Return |x|, at most 40. Beyond 40, exp(-x²/2) is 0 even in float64, and the limit keeps squares finite."""
     return minimum(abs(x), 40.0)
 
 
 def magnitude_unbounded(x):
-    """|x|, where an infinite square makes 0 of exp(-x²/2)."""
+    """Return |x|, where an infinite square is allowed: it makes exp(-x²/2) 0."""
     return abs(x)
 
 
 def gaussian(x):
-    """exp(-x²/2), x from `magnitude`."""
+    """Return exp(-x²/2), for x from `magnitude`."""
     return exp(-0.5 * x * x)
 
 
 def normal_tail(x, e):
-    """Φ(-x) = ½ erfc(x/√2), x from `magnitude`, given e = exp(-x²/2), which not every version needs."""
+    """Return Φ(-x) = ½ erfc(x/√2), for x from `magnitude` and e = exp(-x²/2). Not every version uses e."""
     return 0.5 * math.erfc(x * 0.7071067811865476)
 
 
 def gaussian_approximate(x):
-    """As `gaussian`, by the hardware's power of 2: 0.72... is log2(e)/2."""
+    """Return `gaussian`, computed with the hardware's power of 2. The constant 0.72... is log2(e)/2."""
     return exp2(-0.7213475204444817 * x * x)
 
 
 def exp2(x):
-    """2^x."""
+    """Return 2^x."""
     return 2.0**x
 
 
 def exp2_rough(x):
-    """2^x to 22 bits, whatever is stored."""
+    """Return 2^x to 22 bits, regardless of the dtype that is stored."""
     return 2.0**x
 
 
 def inverse(x):
-    """1/x of any number."""
+    """Return 1/x for any x."""
     return 1.0 / x
 
 
 def quotient(x, y):
-    """x / y."""
+    """Return x / y."""
     return x / y
 
 
 def shared_out(x, n):
-    """x / n of a whole number n >= 1."""
+    """Return x / n for a whole number n >= 1."""
     return x / n
 
 
 def shared_out_by_products(x, n):
-    """x / n of float32, rounded once but for a few: as ptxas expands it, without its branch for what is very small."""
+    """Return x / n in float32, almost always rounded once.
+
+    It is ptxas's expansion of the division, without its branch for very small numbers.
+    """
     inverse = reciprocal_approximate(n)
     share = x * inverse
     exact = fma(fma(-share, n, x), inverse, share)
-    # An infinite one has no difference to itself.
+    # An infinite share gives NaN in the correction.
     return exact if exact == exact else share
 
 
 def square_root(x):
-    """√x, rounded once."""
+    """Return √x, rounded once."""
     return math.sqrt(x)
 
 
 def square_root_by_products(x):
-    """√x of float32, as ptxas expands it, without its branch for what is very small or infinite.
+    """Return √x in float32. It is ptxas's expansion, without its branch for very small numbers and infinity.
 
-    From r ≈ 1/√x (to one unit in the last place) s = x r; the remainder x - s² is exact, and half of it times r is what
-    s lacks (Markstein 1990). Below 2^-100 x is scaled, so that the remainder is no subnormal number.
+    With r ≈ 1/√x, to one unit in the last place, s = x r approximates √x. The remainder x - s² is exact, and r/2 times
+    the remainder corrects s (Markstein 1990). Below 2^-100, x is scaled, so that the remainder is not subnormal.
     """
     small = x < 7.888609052210118e-31
     y = x * 1.2676506002282294e30 if small else x
@@ -123,58 +126,58 @@ def square_root_by_products(x):
 
 
 def reciprocal_root_approximate(x):
-    """1/√x to one unit in the last place."""
+    """Return 1/√x to one unit in the last place."""
     return 1.0 / math.sqrt(x)
 
 
 def reciprocal_approximate(x):
-    """1/x to one unit in the last place, of x >= 1."""
+    """Return 1/x to one unit in the last place, for x >= 1."""
     return 1.0 / x
 
 
 def reciprocal_root(x):
-    """1/√x; infinity of 0."""
+    """Return 1/√x, and infinity for x = 0."""
     return 1.0 / math.sqrt(x)
 
 
 def cbrt(x):
-    """∛x, of x's sign."""
+    """Return ∛x, which has x's sign."""
     y = math.copysign(abs(x) ** (1.0 / 3.0), x)
-    # Newton's step: the power is off by the rounding of 1/3.
+    # Newton's step corrects the error that rounding 1/3 causes in the power.
     return y - (y * y * y - x) / (3.0 * y * y) if x != 0.0 and math.isfinite(x) else y
 
 
 def rint(x):
-    """The nearest whole number; of two the even one."""
+    """Return the nearest whole number, with ties rounded to even."""
     return math.copysign(float(round(x)), x) if math.isfinite(x) else x
 
 
 def scaled(x, exponent):
-    """x 2^exponent, the exponent a whole number, and in the range of 32-bit integers."""
+    """Return x 2^exponent, for a whole exponent in the range of 32-bit integers."""
     return math.ldexp(x, int(exponent)) if exponent == exponent else x
 
 
 def stepped(x, steps):
-    """x with so many, a whole number, added to its bits."""
+    """Return x with a whole number of steps added to its bits."""
     (bits,) = struct.unpack("<q", struct.pack("<d", x))
     return struct.unpack("<d", struct.pack("<q", bits + int(steps)))[0]
 
 
 def power_of_bits(x):
-    """The float32 whose bits are x's, moved up by 23: 2^(n - 127), where n is what stands in the lowest ones."""
+    """Return the float32 with x's bits shifted left by 23. It is 2^(n - 127), where n is in x's lowest bits."""
     (bits,) = struct.unpack("<I", struct.pack("<f", x))
     return struct.unpack("<f", struct.pack("<I", (bits << 23) % 2**32))[0]
 
 
 def erfinv(x):
-    """The y of which x is erf(y): Newton's method on erfc, from Winitzki's approximation (2008, 2e-3)."""
+    """Return y with erf(y) = x, by Newton's method on erfc, starting from Winitzki's approximation (2008, 2e-3)."""
     if not -1.0 < x < 1.0:
         return math.copysign(math.inf, x) if abs(x) == 1.0 else math.nan
     log = math.log1p(-x * x)
     first = 4.3307 + 0.5 * log
     y = math.copysign(math.sqrt(math.sqrt(first * first - log / 0.147) - first), x)
     for _ in range(4):
-        # Beside ±1 the distance to it is exact, where erf's own would cancel.
+        # Near ±1 the distance from ±1 is exact, while the difference of erf's values would cancel.
         wrong = math.erf(y) - x
         if abs(x) >= 0.5:
             wrong = (1.0 - abs(x) - math.erfc(abs(y))) * math.copysign(1.0, x)
@@ -183,11 +186,11 @@ def erfinv(x):
 
 
 def log1p_of_share(x):
-    """ln(1 + x) of x from 0 to 1."""
+    """Return ln(1 + x) for x from 0 to 1."""
     return math.log1p(x)
 
 
-#: A polynomial fitted as in `normal_tail_degree_9`, from the lowest coefficient on, which is 1; the last ones first.
+#: A polynomial that was fitted as in `normal_tail_degree_9`, the last coefficient first. The lowest is 1.
 _LOG1P = (
     0.02016826532781124, -0.05759408697485924, 0.10673169046640396, -0.1535084992647171, 0.1969374567270279,
     -0.2495824694633484, 0.333304762840271, -0.4999993145465851, 1.0,
@@ -195,7 +198,7 @@ _LOG1P = (
 
 
 def log1p_of_share_degree_10(x):
-    """As `log1p_of_share`, x P(x) to 1.2e-7 relative."""
+    """Return `log1p_of_share` as x P(x), with a relative error of 1.2e-7."""
     p = -0.0033106280025094748
     for term in _LOG1P:
         p = fma(p, x, term)
@@ -203,19 +206,20 @@ def log1p_of_share_degree_10(x):
 
 
 def put_back(tail, lost, t, slope):
-    """`tail`, a function of t, as it would be without the rounding errors of t.
+    """Return `tail`, a function of t, without the effect of the rounding error of t.
 
-    `lost` is t's relative error. Near x = 0 the tail changes by 1 + slope times as much, so that what is half a unit
-    in t would be two in the tail.
+    `lost` is the relative error of t. Near x = 0, the relative change of the tail is 1 + slope times that of t: an
+    error of half a unit in t would be two units in the tail.
     """
     return fma(tail, fma(slope, t, 1.0) * lost, tail)
 
 
 def normal_tail_degree_9(x, e):
-    """Φ(-x) = e · t · P(t), t = 1/(1 + 0.32 x): as Abramowitz and Stegun 26.2.17, fitted anew to 5e-8 relative.
+    """Return Φ(-x) = e · t · P(t), where t = 1/(1 + 0.32 x), with a relative error of 5e-8.
 
-    P is the polynomial that fits ½ erfcx(x/√2)/t on t in (0, 1] with the least maximal relative error, by
-    iteratively reweighted least squares, its coefficients rounded to float32.
+    The form is Abramowitz and Stegun 26.2.17, with newly fitted coefficients. P fits ½ erfcx(x/√2)/t for t in (0, 1]
+    with the smallest maximal relative error. It was found by iteratively reweighted least squares; the coefficients
+    are rounded to float32.
     """
     d = fma(0.32, x, 1.0)
     t = reciprocal_approximate(d)
@@ -234,7 +238,10 @@ def normal_tail_degree_9(x, e):
 
 
 def normal_tail_degree_7(x, e):
-    """As `normal_tail_degree_9`, to 5e-8 relative up to x = 6, where float16 ends, to 1e-5 beyond."""
+    """Return Φ(-x) as `normal_tail_degree_9` does, with relative errors of 5e-8 up to x = 6 and 1e-5 beyond.
+
+    float16 ends at x = 6.
+    """
     t = reciprocal(1.0 + 0.3 * x)
     p = 0.0368252993
     p = fma(p, t, -0.161641613)
@@ -248,9 +255,9 @@ def normal_tail_degree_7(x, e):
 
 
 def normal_tail_degree_22(x, e):
-    """As `normal_tail_degree_9`, to 6e-16 relative, in s = 2t - 1, t = 1/(1 + x/4): Chebyshev interpolation.
+    """Return Φ(-x) with a relative error of 6e-16, as a Chebyshev interpolation in s = 2t - 1, where t = 1/(1 + x/4).
 
-    It costs 22 fused multiply-adds where erfc costs 65 operations, exp among them, which e already paid.
+    It costs 22 fused multiply-adds. erfc costs 65 operations, exp among them, which e has already paid for.
     """
     d = fma(0.25, x, 1.0)
     t = reciprocal(d)
@@ -283,13 +290,13 @@ def normal_tail_degree_22(x, e):
 
 
 def multiply_then_add(x, y, z):
-    """x y + z of float64, product and sum each rounded, as NumPy's are.
+    """Return x y + z in float64, with the product and the sum each rounded, as in NumPy.
 
-    A compiler's own would be rounded once: other bits, and where they are rounded down other integers.
+    A compiler would fuse them and round once. This gives other bits, and other integers where results are rounded down.
     """
     return x * y + z
 
 
 def fma(x, y, z):
-    """x y + z, rounded once on a GPU."""
+    """Return x y + z, which a GPU rounds once."""
     return x * y + z

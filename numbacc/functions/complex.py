@@ -1,8 +1,8 @@
 """Scalar functions of complex numbers: signs, roots, exponentials and logarithms.
 
-They compute with real and imaginary parts, in the parts' own precision. Each part of a result is within a few units in
-the last place if it fits into the dtype. Special cases follow the array API standard and C (Annex G). `complex_angles`
-has the trigonometric and hyperbolic functions and their inverses.
+The functions compute with real and imaginary parts, in the parts' own precision. Each part of a result is within a few
+units in the last place if the dtype can represent it. Special cases follow the array API standard and C (Annex G).
+`complex_trigonometric` has the trigonometric and hyperbolic functions and their inverses.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from .arithmetic import exp2, fma, reciprocal_approximate, rint, square_root
 from .symbolic.precision_variants import SINGLE
 
 LN_2, LOG2_E, LOG10_E, LOG10_2 = 0.6931471805599453, 1.4426950408889634, 0.4342944819032518, 0.3010299956639812
-#: Parts above the first and below the second are scaled where they are squared or added. Both dtypes have room beyond.
+#: Parts above LARGE or below SMALL are scaled before they are squared or added. Both dtypes have a margin beyond these.
 LARGE, SMALL = 1e37, 1e-36
-#: 2^54 and the root of its inverse: it takes the smallest numbers of both dtypes to normal ones.
+#: 2^54 and the square root of its inverse. UP turns the smallest numbers of both dtypes into normal ones.
 UP, ROOT_DOWN = 18014398509481984.0, 7.450580596923828e-09
 
 
 def larger_part(a, b):
-    """The larger of |a| and |b|."""
+    """Return the larger of |a| and |b|."""
     return abs(a) if abs(a) > abs(b) else abs(b)
 
 
 def scale_of(largest):
-    """Return a power of 2. Scaled by it, numbers of this size have finite sums and normal products."""
+    """Return a power of 2. Numbers of this size that are scaled by it have finite sums and normal products."""
     return 0.25 if largest > LARGE else (UP if largest < SMALL else 1.0)
 
 
 def sign_complex(x):
-    """x / |x|, and 0 of 0; the direction of one infinite part, as NumPy has it."""
+    """Return x / |x|, and 0 for 0. If one part is infinite, return its direction, as NumPy does."""
     a, b = x.real, x.imag
     if math.isinf(a) != math.isinf(b):
         one = math.copysign(1.0, a if math.isinf(a) else b)
@@ -67,12 +67,15 @@ def rint_complex(x):
 
 
 def divide_complex(a, b):
-    """a / b; of b = 0 as its parts are divided by it."""
+    """Return a / b. For b = 0, both parts are divided by 0."""
     return complex(a.real / b.real, a.imag / b.real) if b == 0.0 else a / b
 
 
 def power_complex(a, b):
-    """a to the power of b; where a is 0 it is 1 of 0, 0 if b's real part is positive, else NaN, as in NumPy 2.4."""
+    """Return a to the power of b.
+
+    For a = 0, it is 1 if b is 0, 0 if b's real part is positive, else NaN, as in NumPy 2.4.
+    """
     if a != 0.0:
         return a**b
     if b == 0.0:
@@ -107,7 +110,7 @@ def overflows(a):
 
 
 def overflows_single(a):
-    """`overflows` of float32."""
+    """Return the result of `overflows` in float32."""
     return a > 88.0
 
 
@@ -124,7 +127,7 @@ def large_exp(a):
 
 
 def large_exp_single(a):
-    """`large_exp` of float32: s is 2^63 or 2^126."""
+    """Return the result of `large_exp` in float32. s is 2^63 or 2^126."""
     if a < 175.0:
         return math.exp(a - 87.3365478515625) * 1.000003101014199148, 9.223372036854775808e18
     near = a if a < 250.0 else 250.0
@@ -132,14 +135,14 @@ def large_exp_single(a):
 
 
 def large_exp2(a):
-    """`large_exp`, with a power of 2."""
+    """Return the result of `large_exp` for a power of 2."""
     if a < 2040.0:
         return exp2(a - 1022.0), 6.703903964971299e153
     return exp2((a if a < 3000.0 else 3000.0) - 2044.0), 4.49423283715579e307
 
 
 def large_exp2_single(a):
-    """`large_exp2` of float32."""
+    """Return the result of `large_exp2` in float32."""
     if a < 250.0:
         return exp2(a - 126.0), 9.223372036854775808e18
     return exp2((a if a < 360.0 else 360.0) - 252.0), 8.507059173023462e37
@@ -160,7 +163,7 @@ def times_ln_2(b):
 
 
 def times_ln_2_single(b):
-    """`times_ln_2` of float32."""
+    """Return the result of `times_ln_2` in float32."""
     product = b * 0.693147182464599609375
     return product, fma(b, 0.693147182464599609375, -product) + b * -1.904654299957768e-09
 
@@ -171,14 +174,14 @@ def times_large(part, e, s):
 
 
 def exp_beyond(a):
-    """e^(a + bi) where b is infinite or NaN."""
+    """Return e^(a + bi) where b is infinite or NaN."""
     if a == -math.inf:
         return complex(0.0, 0.0)
     return complex(a if a == math.inf else math.nan, math.nan)
 
 
 def exp_complex(x):
-    """e^a (cos b + i sin b)."""
+    """Return e^a (cos b + i sin b)."""
     a, b = x.real, x.imag
     if not math.isfinite(b):
         return exp_beyond(a)
@@ -191,7 +194,7 @@ def exp_complex(x):
 
 
 def exp2_complex(x):
-    """2^a (cos(b ln 2) + i sin(b ln 2))."""
+    """Return 2^a (cos(b ln 2) + i sin(b ln 2))."""
     a, b = x.real, x.imag
     if not math.isfinite(b):
         return exp_beyond(a)
@@ -212,7 +215,7 @@ def exp2_complex(x):
 
 
 def expm1_complex(x):
-    """e^x - 1 of x = a + bi: expm1(a) cos b - 2 sin²(b/2) + i e^a sin b."""
+    """Return e^x - 1 for x = a + bi: expm1(a) cos b - 2 sin²(b/2) + i e^a sin b."""
     a, b = x.real, x.imag
     if not math.isfinite(b):
         return complex(-1.0, 0.0) if a == -math.inf else exp_beyond(a)
@@ -237,24 +240,25 @@ def sum_and_rest(a, b):
 
 
 def square_scale(x):
-    """Return (s, n), s = 2^-n, such that x s squared is a normal number with room for a sum of two."""
+    """Return (s, n) with s = 2^-n such that the square of x s is normal and the sum of two squares is finite."""
     if x > 3.273390607896142e150:  # 2^500
         return 2.409919865102884e-181, 600.0
     return (5.260135901548374e210, -700.0) if x < 3.054936363499605e-151 else (1.0, 0.0)
 
 
 def square_scale_single(x):
-    """`square_scale` of float32."""
+    """Return the result of `square_scale` in float32."""
     if x > 1.152921504606846976e18:  # 2^60
         return 8.271806125530277e-25, 80.0
     return (1.2676506002282294e30, -100.0) if x < 8.673617379884035e-19 else (1.0, 0.0)
 
 
 def square_in_parts(x, y, d, is_near):
-    """Return (v, rest, n), where |x + yi|² is v (1 + rest) 4^n for x, y >= 0. The logarithm is taken of these.
+    """Return (v, rest, n), where |x + yi|² = v (1 + rest) 4^n, for x, y >= 0. The logarithm is computed from these.
 
-    Near 1 the sum of squares is 1 + 2d + d² + y², d = x - 1, and its terms may cancel. It is computed with twice the
-    precision. The squares are multiply-adds, so that the compiler does not fuse them with the sums.
+    Near 1, the sum of squares is 1 + 2d + d² + y² with d = x - 1. Its terms may cancel, so that it is computed with
+    twice the precision. The squares are written as multiply-adds, so that the compiler does not fuse them with the
+    sums.
     """
     if is_near:
         square_d, square_y = fma(d, d, 0.0), fma(y, y, 0.0)
@@ -278,7 +282,7 @@ def size_in_parts(a, b):
 
 
 def log_size(a, b):
-    """ln |a + bi|."""
+    """Return ln |a + bi|."""
     square, rest, n = size_in_parts(a, b)
     return 0.5 * (math.log(square) + rest) + n * LN_2
 
@@ -299,7 +303,7 @@ def log10_complex(x):
 
 
 def log1p_complex(z):
-    """ln(1 + x). Near 0 it is computed from x, since rounding 1 + a would lose digits."""
+    """Return ln(1 + x). Near 0, it is computed from x, since rounding 1 + a would lose digits."""
     a, b = z.real, z.imag
     moved, y = 1.0 + a, abs(b)
     x, d = abs(moved), a

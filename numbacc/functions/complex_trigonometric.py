@@ -1,7 +1,8 @@
-"""Trigonometric and hyperbolic functions of complex numbers and their inverses, as `complexes` has others.
+"""Trigonometric and hyperbolic functions of complex numbers, and their inverses.
 
-f(z) = -i g(iz) holds for f = sin, tan, asin, atan and g = sinh, tanh, asinh, atanh. As these are odd, and g of the
-conjugate is the conjugate of g, this exchanges the parts of z and the parts of the result.
+f(z) = -i g(iz) holds for f = sin, tan, asin, atan and g = sinh, tanh, asinh, atanh. These functions are odd, and g of
+the conjugate is the conjugate of g. Therefore, f is g with the parts of z exchanged and the parts of the result
+exchanged.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ import math
 from .arithmetic import square_root
 from .complex import LN_2, large_exp, larger_part, log_size, overflows, times_large
 
-#: From here on x² + 1 rounds to x² in both dtypes. Products of two such numbers are finite in float32 up to 1e19.
+#: Above this, x² + 1 rounds to x² in both dtypes. Products of two such numbers are finite in float32 up to 1e19.
 FAR = 1e17
-#: From here on tanh is 1 in both dtypes.
+#: Above this, tanh is 1 in both dtypes.
 TANH_IS_1 = 22.0
 
 
 def hyperbolic(x):
-    """sinh x and cosh x of x >= 0 where e^x does not overflow, both from e^x - 1."""
+    """Return sinh x and cosh x, both computed from e^x - 1, for x >= 0 where e^x does not overflow."""
     t = math.expm1(x)
     u = t / (t + 1.0)
     return 0.5 * (t + u), 1.0 + 0.5 * (t * u)
 
 
 def sinh_parts(a, b):
-    """sinh a cos b, cosh a sin b."""
+    """Return sinh a cos b and cosh a sin b."""
     if not (math.isfinite(a) and math.isfinite(b)):
         return sinh_beyond(a, b)
     cosine, sine, x = math.cos(b), math.sin(b), abs(a)
@@ -37,7 +38,7 @@ def sinh_parts(a, b):
 
 
 def sinh_beyond(a, b):
-    """`sinh_parts` where a or b is infinite or NaN."""
+    """Return the result of `sinh_parts` where a or b is infinite or NaN."""
     if math.isinf(a) and math.isfinite(b):
         return a * math.cos(b), abs(a) * math.sin(b) if b != 0.0 else b
     if b == 0.0:
@@ -46,7 +47,7 @@ def sinh_beyond(a, b):
 
 
 def cosh_parts(a, b):
-    """cosh a cos b, sinh a sin b."""
+    """Return cosh a cos b and sinh a sin b."""
     if not (math.isfinite(a) and math.isfinite(b)):
         return cosh_beyond(a, b)
     cosine, sine, x = math.cos(b), math.sin(b), abs(a)
@@ -58,7 +59,7 @@ def cosh_parts(a, b):
 
 
 def cosh_beyond(a, b):
-    """`cosh_parts` where a or b is infinite or NaN."""
+    """Return the result of `cosh_parts` where a or b is infinite or NaN."""
     if math.isinf(a) and math.isfinite(b):
         return abs(a) * math.cos(b), a * math.sin(b) if b != 0.0 else math.copysign(1.0, a) * b
     if a == 0.0 or b == 0.0:
@@ -67,7 +68,10 @@ def cosh_beyond(a, b):
 
 
 def tanh_parts(a, b):
-    """Kahan's (1987): of t = tan b and s = sinh a, with p = 1 + t², (p s cosh a + i t) / (1 + p s²)."""
+    """Return the parts of tanh(a + bi), (p s cosh a + i t) / (1 + p s²), where t = tan b, s = sinh a, p = 1 + t².
+
+    Source: Kahan 1987.
+    """
     x = abs(a)
     if not math.isfinite(b):
         if math.isinf(a):
@@ -105,7 +109,7 @@ def sin_complex(z):
 
 
 def cos_complex(z):
-    """cosh iz."""
+    """Return cos z = cosh iz."""
     real, imaginary = cosh_parts(z.imag, z.real)
     return complex(real, -imaginary)
 
@@ -119,12 +123,13 @@ def tan_complex(z):
 
 
 def ellipse(x, y):
-    """(c, h) of x + yi, both parts at least 0: its angles are atan2(c, x) of acos and atan2(x, c) of asin, and h is the
-    other part of both.
+    """Return (c, h) for x + yi, where both parts are at least 0.
 
-    With r and s, the distances from -1 and 1, and A = (r + s)/2, the point lies on the ellipse cosh h = A, and
-    c = √(A² - x²). Hull, Fairgrieve and Tang (1997) show how to compute A - x and A - 1 without
-    cancellation: as sums of y²/(r + x + 1) and either y²/(s + |x - 1|) or s + |x - 1|.
+    The angle of acos is atan2(c, x), the angle of asin is atan2(x, c), and h is the other part of both.
+
+    r and s are the distances from -1 and 1, and A = (r + s)/2. The point lies on the ellipse cosh h = A, and
+    c = √(A² - x²). Hull, Fairgrieve and Tang (1997) show how to compute A - x and A - 1 without cancellation: as sums
+    of y²/(r + x + 1) and either y²/(s + |x - 1|) or s + |x - 1|.
     """
     if x > FAR or y > FAR:
         return y, log_size(x, y) + LN_2
@@ -135,10 +140,10 @@ def ellipse(x, y):
         both = 0.5 * (first + 1.0 / second)
         c = square_root((0.5 * (middle + x)) * (y * y * first + second))
         h = math.log1p(y * y * both + y * square_root((middle + 1.0) * both))
-        # The angle of 0 + NaN i is known.
+        # For 0 + NaN i, the angle is known.
         return c if x > 0.0 else 1.0, h
     less = y * y * first + second
-    # √y twice: where x is 1, y/second is 1, and y² may underflow.
+    # √y is a factor twice: for x = 1, y/second is 1, and y² may underflow.
     c = square_root(y) * square_root((0.5 * (middle + x)) * (y * first + y / second)) if y != 0.0 else 0.0
     return c, math.log1p(0.5 * less + square_root((0.5 * (middle + 1.0)) * less))
 
@@ -150,7 +155,7 @@ def asin_parts(a, b):
 
 
 def acos_parts(a, b):
-    """The angle, and |the other part|."""
+    """Return the angle and the absolute value of the other part."""
     c, h = ellipse(abs(a), abs(b))
     return math.atan2(c, a), h
 
@@ -176,11 +181,11 @@ def acosh_complex(z):
 
 
 def atanh_parts(a, b):
-    """¼ ln(1 + 4x/((1 - x)² + y²)), ½ atan2(2y, (1 - x)(1 + x) - y²), of x = |a| and y = |b|."""
+    """Return ¼ ln(1 + 4x/((1 - x)² + y²)) and ½ atan2(2y, (1 - x)(1 + x) - y²), where x = |a| and y = |b|."""
     x, y = abs(a), abs(b)
     if x > FAR or y > FAR:
         right = math.copysign(0.5 * math.pi, b)
-        # NaN if a part is, but where b is infinite.
+        # The angle is NaN if a part is NaN, unless b is infinite.
         return math.copysign(reciprocal_part(x, y), a), right if math.isinf(y) or x + y == x + y else math.nan
     below = 1.0 - x
     if x == 1.0 and y < 1e-15:
@@ -191,7 +196,7 @@ def atanh_parts(a, b):
 
 
 def reciprocal_part(x, y):
-    """x / (x² + y²) of large numbers."""
+    """Return x / (x² + y²) for large numbers."""
     if math.isinf(x) or math.isinf(y):
         return 0.0
     largest = larger_part(x, y)

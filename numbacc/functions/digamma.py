@@ -1,4 +1,4 @@
-"""The derivatives of ln Γ: ψ, and its slope."""
+"""The derivatives of ln Γ: the digamma function ψ and its slope, the trigamma function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .arithmetic import fma, rint
 PI = 3.141592653589793
 
 
-#: B_2k / 2k, the last first.
+#: B_2k / 2k, the last coefficient first.
 _PSI = (
     0.08333333333333333, -0.021092796092796094, 0.007575757575757576, -0.004166666666666667, 0.003968253968253968,
     -0.008333333333333333, 0.08333333333333333,
@@ -17,10 +17,10 @@ _PSI = (
 
 
 def digamma(x):
-    """ψ(x) = d ln Γ(x)/dx: recurrence up to 10, then the asymptotic series; of negative x by reflection.
+    """Return ψ(x) = d ln Γ(x)/dx, by recurrence up to 10, then by the asymptotic series; by reflection for negative x.
 
-    Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18. NaN at the poles -1, -2, ...; at zeros infinity of the other sign, as
-    SciPy has it.
+    Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18. It is NaN at the poles -1, -2, ...; for zeros, it is infinite and has
+    the other sign, as in SciPy.
     """
     if x == 0.0:
         return math.copysign(math.inf, -x)
@@ -44,9 +44,9 @@ def digamma(x):
     return shift + (math.log(x) - 0.5 * inverse_x - series)
 
 
-#: Polynomials with the least maximal error for float32, by iteratively reweighted least squares, the last coefficients
-#: first: π tan(πt)/t in t² and (1/t - π cot(πt))/t in t² for |t| up to 1/4, to 2e-8 and 4e-8; (ln x - 1/(2x) - ψ(x)) x²
-#: in 1/x² for x from 1 on, the difference to 7e-9.
+#: Polynomials with the smallest maximal errors in float32, found by iteratively reweighted least squares. The last
+#: coefficients come first. _TAN is π tan(πt)/t in t², for |t| up to 1/4, to 2e-8. _COT is (1/t - π cot(πt))/t in t²,
+#: for the same t, to 4e-8. _REST is (ln x - 1/(2x) - ψ(x)) x² in 1/x², for x >= 1; the difference is accurate to 7e-9.
 _TAN = (
     82704.2734375, 3455.90673828125, 2244.965576171875, 508.3140869140625, 128.2122344970703, 32.46969985961914,
     9.869604110717773,
@@ -59,7 +59,7 @@ _REST = (
 
 
 def polynomial(coefficients, s):
-    """Of s, the last coefficient first."""
+    """Return a polynomial of s. The last coefficient comes first."""
     p = 0.0 * s
     for coefficient in coefficients:
         p = fma(p, s, coefficient)
@@ -67,9 +67,9 @@ def polynomial(coefficients, s):
 
 
 def digamma_single(x):
-    """`digamma` of float32: one step up to 1, and reflection by what is small where it is.
+    """Return `digamma` in float32: one recurrence step up to 1, and reflection by terms that stay small.
 
-    The quotient of the nearest pole, where it is of the result's size, brings its own rounding error along.
+    If the quotient 1/x of the nearest pole is of the result's size, its rounding error is added back.
     """
     if x == 0.0:
         return math.copysign(math.inf, -x)
@@ -95,12 +95,12 @@ def digamma_single(x):
 
 
 def quotient_error(q, x):
-    """1/x - q of a rounded quotient q; 0 where it is large beside all that is added to it, or infinite."""
+    """Return 1/x - q for a rounded quotient q. It is 0 if q is infinite or large compared to the other terms."""
     return q * fma(-q, x, 1.0) if abs(q) < 1048576.0 else 0.0
 
 
 def trigamma(x):
-    """ψ'(x), as `digamma`: Abramowitz and Stegun 6.4.6, 6.4.7, 6.4.12."""
+    """Return ψ'(x), computed as in `digamma`. Abramowitz and Stegun 6.4.6, 6.4.7, 6.4.12."""
     shift, sign_of_rest = 0.0, 1.0
     if x < 0.5:
         s = PI / math.sin(PI * (x - rint(x)))
@@ -119,7 +119,7 @@ def trigamma(x):
     return shift + sign_of_rest * (total + inverse_x * (1.0 + 0.5 * inverse_x + series))
 
 
-#: The Bernoulli numbers B_2k, the last first.
+#: The Bernoulli numbers B_2k, the last one first.
 _PSI_PRIME = (
     1.1666666666666667, -0.2531135531135531, 0.07575757575757576, -0.03333333333333333, 0.023809523809523808,
     -0.03333333333333333, 0.16666666666666666,

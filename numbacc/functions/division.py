@@ -1,9 +1,9 @@
-"""Divisions that leave a whole number, and what is left: of floats as NumPy has them.
+"""Floor division and remainders of floats, as NumPy defines them.
 
-By `math.fmod`, which is exact but goes bit by bit; and in float32, where a quotient rounded once is next to right: its
-floor is that of the exact quotient, or one more where that was rounded up to a whole number. Then the remainder of one
-fused multiply-add has the wrong sign. As whole numbers of units of b below b such remainders are exact; where |a| is
-below |b| they are a, or a + b, rounded as NumPy does it.
+`math.fmod` is exact, but computes bit by bit. In float32, a quotient that is rounded once is almost right: its floor is
+the floor of the exact quotient, or one more if the quotient was rounded up to a whole number. Then the remainder, from
+one fused multiply-add, has the wrong sign. Such a remainder is exact, since it is a whole number of units of b and
+smaller than b. If |a| is below |b|, the remainder is a, or a + b rounded as in NumPy.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import math
 
 from .arithmetic import fma, reciprocal_approximate
 
-#: Quotients up to here have whole numbers on both sides that float32 holds.
+#: For quotients up to this, float32 represents the whole numbers on both sides.
 _LARGEST = 16777216.0
-#: What moves float32's numbers so far that the reciprocal of the largest is a normal number; and a factor by which that
-#: of any b makes no product of a number with it 0.
+#: The first factor scales floats so that even the largest has a normal reciprocal. The second factor scales the
+#: reciprocal of any b so that its product with a number does not underflow to 0.
 _DOWN, _UP = 2.0**-26, 2.0**101
 
 
 def floor_divide_by_fmod(a, b):
-    """The largest whole number that is not above a / b, of the remainder, so that the two fit; of b = 0, a / b."""
+    """Return floor(a / b), computed from the remainder so that the two are consistent. b = 0 gives a / b."""
     if b == 0.0:
         return a / b
     rest = math.fmod(a, b)
@@ -34,24 +34,24 @@ def floor_divide_by_fmod(a, b):
 
 
 def remainder_by_fmod(a, b):
-    """a - b floor(a / b), of b's sign, zeros too."""
+    """Return a - b floor(a / b), which has b's sign, also if it is 0."""
     rest = math.fmod(a, b)
     moved = rest + b if rest != 0.0 and (b < 0.0) != (rest < 0.0) else rest
     return math.copysign(moved, b)
 
 
 def is_easy(quotient, b):
-    """True where a quotient's floor is known but for one; False of what is infinite, and NaN."""
+    """Return whether the floor of a quotient is off by at most one. It is False for infinities and NaN."""
     return abs(quotient) < _LARGEST and abs(b) < math.inf
 
 
 def is_beyond(rest, b):
-    """True where what is left has not b's sign: the quotient was taken for too large."""
+    """Return whether the remainder lacks b's sign, so that the quotient was too large."""
     return rest < 0.0 if b > 0.0 else rest > 0.0
 
 
 def floor_divide_single(a, b):
-    """`floor_divide_by_fmod` of float32. Large quotients are whole, and as they are."""
+    """Return `floor_divide_by_fmod` in float32. Large quotients are whole numbers already."""
     quotient = a / b
     if abs(a) < math.inf and abs(b) < math.inf:
         whole = math.floor(quotient) * 1.0 if is_easy(quotient, b) else quotient
@@ -65,18 +65,22 @@ def floor_divide_single(a, b):
 
 
 def floor_divide_narrow(a, b):
-    """`floor_divide_by_fmod` of two floats of 16 bits, for results of as many."""
+    """Return `floor_divide_by_fmod` for two 16-bit floats and a 16-bit result."""
     return floor_divide_by_fmod(a, b)
 
 
 def floor_divide_rough(a, b):
-    """The same in float32, by the hardware's reciprocal: that of a smaller number, so that it is never subnormal.
+    """Return `floor_divide_narrow`, computed in float32 with the hardware's reciprocal.
 
-    The quotient is next to right: up to `_LARGEST` whole numbers are, and what lies below one is not above it. A larger
-    one may be a unit in the last place off. That is infinite in float16. In bfloat16 it is rounded as the exact one is:
-    that of numbers of 8 bits either has 9 bits, and then is found exactly, or lies 2^-17 of itself away from any number
-    of 9 bits, where roundings change. It is NaN, and left to others, where b is infinite, 0 or below 2^-100, so that
-    remainders would not be exact, and where it overflows.
+    The reciprocal is that of a smaller number, so that it is never subnormal. The quotient is almost right: whole
+    quotients up to `_LARGEST` are exact, and a quotient below a whole number is not above it.
+
+    Larger quotients may be off by a unit in the last place. In float16 they are infinite. In bfloat16 they are rounded
+    like the exact quotient, for this reason: the exact quotient of two numbers of 8 bits either has 9 bits, and is
+    found exactly, or differs by at least 2^-17 of itself from any number of 9 bits, where the rounding changes.
+
+    The quotient is NaN, and another function is called, where b is infinite or 0, where |b| is below 2^-100 (remainders
+    would not be exact), and where the quotient overflows.
     """
     large = reciprocal_approximate(b * _DOWN)
     inverse = large * _DOWN
@@ -85,14 +89,14 @@ def floor_divide_rough(a, b):
     if not abs(quotient) < math.inf:
         return floor_divide_single(a, b)
     whole = math.floor(quotient) * 1.0
-    # Of the signs of what is left and of b; the product is not too small for one.
+    # The product has the signs of the remainder and of b. It is scaled so that it does not underflow.
     if fma(-whole, b, a) * (large * _UP) < 0.0:
         whole -= 1.0
     return math.copysign(whole, first)
 
 
 def remainder_single(a, b):
-    """`remainder_by_fmod` of float32."""
+    """Return `remainder_by_fmod` in float32."""
     quotient = a / b
     if not is_easy(quotient, b):
         return remainder_by_fmod(a, b)
@@ -101,7 +105,7 @@ def remainder_single(a, b):
 
 
 def fmod_single(a, b):
-    """`math.fmod` of float32: the same of a quotient that is rounded toward 0, of a's sign."""
+    """Return `math.fmod` in float32: the remainder of a quotient that is rounded toward 0. It has a's sign."""
     quotient = a / b
     if not is_easy(quotient, b):
         return math.fmod(a, b)
@@ -111,15 +115,15 @@ def fmod_single(a, b):
 
 
 def floor_divide(a, b):
-    """The largest whole number that is not above a / b; of b = 0, a / b."""
+    """Return floor(a / b). b = 0 gives a / b."""
     return floor_divide_by_fmod(a, b)
 
 
 def remainder(a, b):
-    """a - b floor(a / b), of b's sign, zeros too."""
+    """Return a - b floor(a / b), which has b's sign, also if it is 0."""
     return remainder_by_fmod(a, b)
 
 
 def fmod_of_floats(a, b):
-    """a - b trunc(a / b), of a's sign, zeros too."""
+    """Return a - b trunc(a / b), which has a's sign, also if it is 0."""
     return math.fmod(a, b)

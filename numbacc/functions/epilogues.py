@@ -1,4 +1,4 @@
-"""What follows a matrix product, element by element or over rows: biases, activations and their gradients."""
+"""Formulas of epilogues, which follow a matrix product: biases, activations and their gradients."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .reduction_formula import ReductionFormula
 
 
 def dgelu(v, aux):
-    """v g'(aux), the gradient of GELU's tanh form, which is what gates GeGLU's."""
+    """Return v g'(aux), the gradient of GELU's tanh form. g is the gate of GeGLU."""
     _, slope = geglu_tanh_pair(aux)
     return (v * slope,)
 
 
 def activated_with_aux(activation):
-    """The map v -> (activation(v), v): what the derivative will need is kept."""
+    """Make the map v -> (activation(v), v). The second output is kept for the derivative."""
 
     def forward(v):
         return activation(v), v
@@ -37,22 +37,22 @@ _EPILOGUES = {
 
 
 def named(name: str) -> Formula:
-    """The formula of a name."""
+    """Return the formula with this name."""
     return SUM if name == SUM.name else FORMULAS[name]
 
 
 def part(x):
-    """x -> (x,): what a number adds to a sum."""
+    """Return (x,), the part that an element adds to a sum."""
     return (x,)
 
 
 def add(total, value):
-    """(total, value) -> (total + value,)."""
+    """Return (total + value,)."""
     return (total + value,)
 
 
 def total(x, rows):
-    """(x,): a sum is not a mean."""
+    """Return (x,): the result of a sum is the total itself."""
     return (x,)
 
 
@@ -60,7 +60,7 @@ def total(x, rows):
 SUM = ReductionFormula("sum", part, start=(0.0,), merge=add, finish=total)
 SUM.origin = (named, (SUM.name,))
 
-#: Formulas of epilogues, of gates, and of copies, by name.
+#: Name -> formula, for epilogues, gates and copies.
 FORMULAS = {
     **gates.FORMULAS,
     **{

@@ -1,8 +1,9 @@
-"""What falls as e^-x does: exponentials of what is not positive, and the sigmoids that are made of them.
+"""Exponentials e^-x of nonnegative numbers, and the sigmoids that are computed from them.
 
-As written here they are plain Python in double precision; `precisions` says what kernels have in their place. An
-exponential is off by its argument's own error, relative to itself: where the argument is computed, what rounding took
-from it is computed beside it, and given to the exponential.
+Here they are plain Python with double precision; `symbolic.precision_variants` lists the versions that kernels use.
+
+The relative error of an exponential contains the absolute error of its argument. Where the argument is computed, its
+rounding error is therefore computed, too, and passed on to the exponential.
 """
 
 from __future__ import annotations
@@ -15,65 +16,65 @@ TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
 TANH_CUBIC = 0.07135481627260025  # 2√(2/π) · 0.044715
 QUICK = 1.702
 
-# ---------------------------------------------------------------- what formulas call
+# ---------------------------------------------------------------- the functions that formulas call
 
 
 def decay(x):
-    """e^-x of x that is not negative."""
+    """Return e^-x, for x that is not negative."""
     return exp(-x)
 
 
 def tanh_decay(b):
-    """e^-|2u|, 2u = 2√(2/π)(b + 0.044715 b³)."""
+    """Return e^-|2u|, where 2u = 2√(2/π)(b + 0.044715 b³)."""
     return exp(-abs(b * (TANH_LINEAR + TANH_CUBIC * b * b)))
 
 
 def quick_decay(b):
-    """e^-|1.702 b|."""
+    """Return e^-|1.702 b|."""
     return exp(-QUICK * abs(b))
 
 
 def share(b, e):
-    """1/(1 + e), or e/(1 + e) where b is not 0 or above: σ(b) of e = exp(-|b|)."""
+    """Return σ(b), given e = exp(-|b|): 1/(1 + e) for b >= 0, else e/(1 + e)."""
     return (1.0 if b >= 0.0 else e) / (1.0 + e)
 
 
 def sigmoid(b):
-    """σ(b) = 1/(1 + exp(-b)), without overflow."""
+    """Return σ(b) = 1/(1 + exp(-b)), without overflow."""
     return share(b, decay(abs(b)))
 
 
 def silu(b):
-    """b σ(b)."""
+    """Return b σ(b)."""
     return b * sigmoid(b)
 
 
 def tanh_gelu(b):
-    """b σ(2u) = b ½(1 + tanh u), u as in `tanh_decay`."""
+    """Return b σ(2u) = b ½(1 + tanh u), with u from `tanh_decay`."""
     return b * share(b, tanh_decay(b))
 
 
 def quick_gelu(b):
-    """b σ(1.702 b)."""
+    """Return b σ(1.702 b)."""
     return b * share(b, quick_decay(b))
 
 
 def weighted_ratio(b, x, x_rest, y, y_rest):
-    """b (x + x_rest)/(y + y_rest), y from 1 to 8, where the rests are what rounding took."""
+    """Return b (x + x_rest)/(y + y_rest), for y from 1 to 8. The rests are the rounding errors of x and y."""
     return b * (x / y)
 
 
-# ---------------------------------------------------------------- in float64
+# ---------------------------------------------------------------- the versions of float64
 
 
 def decay_beside(x, rest):
-    """e^-(x + rest), where rest is small."""
+    """Return e^-(x + rest), where rest is small."""
     e = exp(-x)
     return fma(-rest, e, e)
 
 
 def of_square(beside):
-    """`gaussian` by a function of x and rest: without what rounding took from x², ten units off at x = 5."""
+    """Make `gaussian` from a function of x and its rest. Without the rest of x², it is ten units off at x = 5."""
 
     def gaussian(x):
         square = x * x
@@ -83,16 +84,17 @@ def of_square(beside):
 
 
 def of_cubic(beside, linear, linear_rest, cubic, cubic_rest):
-    """`tanh_decay` by a function of x and rest.
+    """Make `tanh_decay` from a function of x and its rest.
 
     Args:
-        linear, cubic: the constants, rounded to the precision; the first to four bits less, so that what is left of it
-            beside the cubic term is exact.
-        linear_rest, cubic_rest: what rounding took from them.
+        linear, cubic: the constants, rounded to the precision. The first has four bits less, so that subtracting it
+            from its sum with the cubic term is exact.
+        linear_rest, cubic_rest: the rounding errors of the constants.
     """
 
     def tanh_decay(b):
-        # Beyond 40 it is 0 in either precision, and squares stay finite. Of NaN too: what is multiplied by b is NaN.
+        # Beyond 40, the result is 0 in both precisions. The limit keeps squares finite. A NaN becomes 0 here, too, but
+        # the caller multiplies the result by b.
         x = minimum(abs(b), 40.0)
         square = x * x
         p = fma(cubic, square, linear)
@@ -104,10 +106,10 @@ def of_cubic(beside, linear, linear_rest, cubic, cubic_rest):
 
 
 def of_product(beside, factor, factor_rest):
-    """`quick_decay` by a function of x and rest, the factor in two parts."""
+    """Make `quick_decay` from a function of x and its rest, with the factor in two parts."""
 
     def quick_decay(b):
-        # Beyond 512 it is 0 in either precision; NaN as above.
+        # Beyond 512, the result is 0 in both precisions. NaN is treated as above.
         x = minimum(abs(b), 512.0)
         u = factor * x
         return beside(u, fma(factor_rest, x, fma(factor, x, -u)))
@@ -121,17 +123,19 @@ tanh_decay_double = of_cubic(
 )
 quick_decay_double = of_product(decay_beside, 1.702, 4.2632564145606011e-17)
 
-# ---------------------------------------------------------------- in float32
+# ---------------------------------------------------------------- the versions of float32
 
 
 def decay_beside_single(x, rest):
-    """e^-(x + rest) to one unit in the last place, where CUDA's own e^x is off by two.
+    """Return e^-(x + rest) to one unit in the last place. CUDA's own e^x is two units off.
 
-    2^n e^r, n whole and |r| at most ln 2/2: ln 2 in two parts (Cody and Waite 1980), 0.693145752 n exact. e^r is
-    1 + r + r² Q(r), the polynomial Q with the least maximal relative error of e^r, 3e-9, by iteratively reweighted
-    least squares, its coefficients rounded to float32, from the lowest on, the rest fitted anew. The lowest bits of
-    `whole` are n + 64 + 127, which is 2^(n + 64) as a float's exponent; what is a subnormal number is rounded once,
-    when 2^64 is divided out.
+    The result is 2^n e^r, with a whole n and |r| <= ln 2/2. ln 2 has two parts (Cody and Waite 1980), so that
+    0.693145752 n is exact. e^r is 1 + r + r² Q(r), where the polynomial Q gives e^r the smallest maximal relative
+    error, 3e-9. Q was found by iteratively reweighted least squares; its coefficients were rounded to float32 one after
+    the other, starting with the lowest, and the others were fitted again.
+
+    The lowest bits of `whole` are n + 64 + 127, the exponent bits of the float 2^(n + 64). A subnormal result is
+    rounded once, when it is divided by 2^64.
     """
     x = 120.0 if x > 120.0 else x
     whole = fma(x, -1.44269504, 12583103.0)
@@ -158,7 +162,7 @@ quick_decay_single = of_product(decay_beside_single, 1.7020000219345093, -2.1934
 
 
 def share_single(b, e):
-    """To half a unit in the last place beside e's error: what rounding took from 1 + e is put back."""
+    """Return `share` to half a unit in the last place, apart from the error of e. It corrects the rounding of 1 + e."""
     x, y = 1.0 if b >= 0.0 else e, 1.0 + e
     r = reciprocal_approximate(y)
     found = x * r
@@ -171,19 +175,19 @@ def weighted_ratio_single(b, x, x_rest, y, y_rest):
 
 
 def mended(x, x_rest, y, y_rest):
-    """(x + x_rest)/(y + y_rest), mostly rounded once: by what is left of x beside a first quotient.
+    """Return (x + x_rest)/(y + y_rest), mostly rounded once: a first quotient plus a correction from its remainder.
 
-    Of -0.0 that is 0.0, which would turn its sign.
+    For x = -0.0 the sum is 0.0, so that the sign must be restored.
     """
     r = reciprocal_approximate(y)
     found = x * r
     left = fma(-found, y, x) + fma(-found, y_rest, x_rest)
-    # Of infinities nothing is left, but NaN.
+    # For infinities, the remainder is NaN; it is replaced.
     return math.copysign(fma(maximum(left, -1e36), r, found), x)
 
 
 def weighted_by(decay):
-    """b σ(u) by a function of b that is e^-|u|."""
+    """Make the function b σ(u) of b, from a function of b that returns e^-|u|."""
 
     def weighted(b):
         e = decay(b)
@@ -202,7 +206,7 @@ silu_single = weighted_by(decay_of_magnitude)
 tanh_gelu_single = weighted_by(tanh_decay_single)
 quick_gelu_single = weighted_by(quick_decay_single)
 
-# ---------------------------------------------------------------- of 16 bits
+# ---------------------------------------------------------------- the versions of 16 bits
 
 
 def share_rough(b, e):
@@ -210,7 +214,7 @@ def share_rough(b, e):
 
 
 def sigmoid_rough(b):
-    """Where exp overflows, σ is 0."""
+    """Return σ(b). Where exp overflows, it is 0."""
     return reciprocal(1.0 + exp(-b))
 
 
@@ -219,7 +223,7 @@ def silu_rough(b):
 
 
 def tanh_gelu_rough(b):
-    """Its constants times -log₂ e, as the hardware has powers of 2."""
+    """Return `tanh_gelu`. The constants are multiplied by -log₂ e, since the hardware computes powers of 2."""
     return b * reciprocal(1.0 + exp2(b * (-2.302208198144325 - 0.1029432395800235 * b * b)))
 
 

@@ -1,8 +1,8 @@
-"""Formulas: what a kernel computes of one element of each array, as an ordinary Python function of numbers.
+"""Formulas: scalar functions in plain Python that kernels compute for one element of each array.
 
-A formula brings no Numba: plans are made with it, and it is compiled when a kernel is. Compiled kernels are kept under
-a digest of the formula's own code and of all that it calls, so that two formulas of one name never find each other's
-machine code, and a change of one compiles no other anew.
+A formula does not need Numba. Plans are made with it, and it is compiled when a kernel is compiled. Compiled kernels
+are cached under a digest of the code of the formula and of all functions that it calls. Two formulas with the same name
+therefore never share machine code, and changing one formula does not recompile others.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ class Formula:
 
     Attributes:
         name: for messages and `PlanInfo`.
-        function: of as many numbers as there are operands; it returns a number or a tuple of them.
-        reference: its meaning in NumPy: takes arrays, returns a tuple of arrays. By default the function itself, number
-            by number.
+        function: takes as many numbers as there are operands; it returns a number or a tuple of numbers.
+        reference: the same function for NumPy arrays: it takes arrays and returns a tuple of arrays. By default, the
+            function itself is applied to each element.
         derivative: the formula of its gradients, or None.
-        heavy: bytes of an element where its arithmetic, not memory, takes the time: threads then take more elements. As
-            a mapping it says how many numbers of all inputs a thread has at most, None for as many as usual then.
-        origin: (function, arguments) that make it again in another process; None where nothing does.
-        kept: which of its operands are elements as they lie in memory. Its results are then tuples: a number, whether
-            that is to be stored, and which of those elements is kept if not.
+        heavy: sizes of elements in bytes. For these, arithmetic takes longer than memory, and each thread processes
+            more elements. A mapping gives the largest number of elements of all inputs that a thread processes; None
+            stands for the usual number.
+        origin: (function, arguments) that make the formula again in another process; None if nothing can.
+        kept: the operands that are elements as stored in memory. The results are then tuples: a number, whether it is
+            to be stored, and the old element that is kept if not.
     """
 
     __slots__ = ("derivative", "function", "heavy", "kept", "name", "origin", "reference")
@@ -59,11 +60,11 @@ class Formula:
         return f"Formula({self.name!r})"
 
     def __call__(self, *numbers: Any) -> Any:
-        """The function of numbers, in double precision."""
+        """Return the result of the function in double precision."""
         return self.function(*numbers)
 
     def digest(self, compute: str, narrow: bool) -> str:
-        """A digest of the code that kernels run of it, as `specialize` makes it for a precision."""
+        """Return a digest of the code that kernels run, as `specialize` makes it for a precision."""
         found = digest(self.function, compute, narrow)
         return f"{found} {self.kept}" if self.kept else found
 
@@ -84,10 +85,11 @@ def _number_by_number(function: Callable[..., Any]) -> Callable[..., tuple[Any, 
 
 @lru_cache(maxsize=4096)
 def digest(function: Callable[..., Any], compute: str, narrow: bool) -> str:
-    """A digest of a function's code and of everything that it refers to, for kernels of a precision.
+    """Return a digest of a function's code and everything it refers to, for kernels of a precision.
 
-    It is of the code itself, not of the text: a comment, a name's spelling in another file, or a line more above it
-    change nothing. What cannot be followed is refused, as compiled code could outlive its meaning.
+    It is computed from the code, not from the source text: comments, line numbers and the names of other files do not
+    change it. References that cannot be followed raise an error, since cached code could differ from their later
+    values.
 
     Raises:
         TypeError: the function refers to something that is not a number, function, type or module.
@@ -101,11 +103,11 @@ def digest(function: Callable[..., Any], compute: str, narrow: bool) -> str:
 
 
 def _parts(value: Any, replaced: Mapping[Any, Any], seen: dict[int, int]) -> Iterator[str]:
-    """The text of all that decides what a value means in a kernel."""
+    """Yield the text of everything that determines a value's meaning in a kernel."""
     try:
         value = replaced.get(value, value)
     except TypeError:
-        pass  # it has no hash, and is replaced by nothing
+        pass  # it has no hash, so nothing replaces it
     value = getattr(value, "py_func", value)
     if isinstance(value, FunctionType):
         if id(value) in seen:  # it calls itself, or is called twice
@@ -138,7 +140,7 @@ def _parts(value: Any, replaced: Mapping[Any, Any], seen: dict[int, int]) -> Ite
 
 
 def _code(code: CodeType, names: dict[str, Any], replaced: Mapping[Any, Any], seen: dict[int, int]) -> Iterator[str]:
-    """The instructions of a function, the constants and the globals that they use."""
+    """Yield the instructions of a function, and the constants and globals that they use."""
     yield f"{code.co_code.hex()} {code.co_argcount} {code.co_flags} {code.co_varnames} {code.co_names}"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -152,7 +154,7 @@ def _code(code: CodeType, names: dict[str, Any], replaced: Mapping[Any, Any], se
 
 
 def identity(x):
-    """x -> (x,): the map that copies strided arrays."""
+    """Return (x,): the map that copies strided arrays."""
     return (x,)
 
 
@@ -160,12 +162,12 @@ def _copy() -> Formula:
     return COPY
 
 
-#: The formula of copies. It stands here, since arrays need it and none of the functions.
+#: The formula of copies. It is here because arrays need it and none of the other functions.
 COPY = Formula("copy", identity, lambda x: (x,), origin=(_copy, ()))
 
 
 def reduced(formula: Formula) -> tuple[Any, ...]:
-    """The pickled form of a formula: what makes it again."""
+    """Return the pickled form of a formula: the function and arguments that make it again."""
     if formula.origin is None:
         raise TypeError(f"{formula!r} is not one of numbacc's own formulas: it cannot be pickled")
     return formula.origin

@@ -16,7 +16,7 @@ from .symbolic.vectorized import vectorized
 
 
 class Meaning(NamedTuple):
-    """A function of one kind of dtype: of numbers, as kernels compile it, and of NumPy arrays."""
+    """A function for one kind of dtype: for scalars, as kernels compile it, and for NumPy arrays."""
 
     scalar: Callable[..., Any]
     numpy: Callable[..., Any]
@@ -45,11 +45,12 @@ class Function(NamedTuple):
     """A function of `numbacc.elementwise`.
 
     Attributes:
-        name: as the public function is called.
+        name: the name of the public function.
         arguments: the names of its arguments, without options.
         rule: the dtype of the result, as a key of `elementwise.type_promotion.RULES`.
-        says: one line of documentation.
+        says: what the function returns, for the docstring "Return <says>". More sentences may follow the first one.
         example: the arguments of an example, and the output.
+        gradient_example: the same for the gradient, with the arguments after dy, which is all ones.
         options: the names of its options and their defaults. Options are the last arguments.
         meanings: kinds of dtypes -> the function for these dtypes. The kinds are f (floats), i and u (signed and
             unsigned integers), b (bool) and c (complex numbers). Single dtypes may have a function too: d (float64),
@@ -58,11 +59,11 @@ class Function(NamedTuple):
         gradient: None if the function has no derivative, or if its derivative is 0 everywhere.
         is_opaque: whether a trace of a user's formula notes the function as one operation and does not look into it.
             This is needed if the function branches, or if `gradient` differs from the derivative of the code.
-        is_smooth: whether an opaque function depends on all of its arguments everywhere.
+        is_smooth: whether the result of an opaque function depends on all of its arguments everywhere.
         is_long: whether a kernel of 16-bit arrays spends more time on this function than on memory.
         of_sum: whether `bias_activation` and `residual_activation` offer it.
-        meeting, rounded, heavy, truths, wrong: as in `elementwise.rows.Row`.
-        numbers: how many of the last arguments must be numbers and are not options.
+        meeting, rounded, heavy, truths, wrong: the same as in `elementwise.rows.Row`.
+        numbers: how many of the last arguments must be scalars but are not options.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Function(NamedTuple):
     rule: str
     says: str
     example: tuple[str, str]
+    gradient_example: tuple[str, str]
     options: Mapping[str, Any]
     meanings: Mapping[str, Meaning]
     gradient: FunctionGradient | None
@@ -105,13 +107,16 @@ def function(
     truths: Sequence[int] = (),
     numbers: int = 0,
     wrong: Callable[..., str] | None = None,
+    gradient_example: str = "",
+    gradient_prints: str = "",
     **meanings: tuple[Callable[..., Any], Callable[..., Any]] | Callable[..., Any],
 ) -> Function:
-    """Describe a function: see `Function`.
+    """Describe a function. `Function` explains the arguments that are not listed here.
 
     Args:
         arguments: the arguments' names, with blanks between them.
         example, prints: the arguments of the example, and the output.
+        gradient_example, gradient_prints: the same for the gradient; by default with the arguments of `example`.
         gradient: a `FunctionGradient`, or its attribute `scalar` alone. It becomes None for functions that return bool
             or do not take floats.
         meanings: for each kind a pair of functions, one of numbers and one of NumPy arrays; or the function of numbers
@@ -123,8 +128,9 @@ def function(
     if rule == "bool" or not any("f" in kinds for kinds in found):
         gradient = None
     return Function(
-        name, tuple(arguments.split()), rule, says, (example, prints), options, found, gradient, is_opaque, is_smooth,
-        is_long, of_sum, meeting, rounded, heavy, truths, numbers, wrong,
+        name, tuple(arguments.split()), rule, says, (example, prints), (gradient_example or example, gradient_prints),
+        options, found, gradient, is_opaque, is_smooth, is_long, of_sum, meeting, rounded, heavy, truths, numbers,
+        wrong,
     )  # fmt: skip
 
 
@@ -140,17 +146,17 @@ def _meaning(name: str, given: tuple[Callable[..., Any], Callable[..., Any]] | C
 
 
 def unary(name: str, rule: str, says: str, example: str, prints: str, **more: Any) -> Function:
-    """A function of one array, x."""
+    """Describe a function of one array, x."""
     return function(name, "x", rule, says, example, prints, **more)
 
 
 def binary(name: str, rule: str, says: str, example: str, prints: str, **more: Any) -> Function:
-    """A function of two arrays, or of an array and a number."""
+    """Describe a function of two arrays, or of an array and a scalar."""
     return function(name, "x1 x2", rule, says, example, prints, **more)
 
 
 def activation(name: str, says: str, example: str, prints: str, *, is_opaque: bool = True, **more: Any) -> Function:
-    """An activation function of one array of floats. `symbolic.derivatives` knows those that are not opaque."""
+    """Describe an activation function of one float array. If it is not opaque, `symbolic.derivatives` has its rule."""
     more = {"of_sum": True, **more}
     return function(name, "x", "float", says, example, prints, is_opaque=is_opaque, **more)
 

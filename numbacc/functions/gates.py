@@ -1,11 +1,11 @@
-"""The scalar math of every kernel, once for all dtypes, each formula beside its derivative.
+"""The scalar math of all kernels of gated units, for all dtypes. Each formula is followed by its derivative.
 
-These are ordinary Python functions of numbers, and run as such. A kernel gets a copy in which every number
-has the kernel's compute dtype (see `specialize`) and the names imported from `arithmetic` have that dtype's fastest
-accurate instructions.
+These are ordinary Python functions of numbers and can be called as such. A kernel uses a copy made by
+`specialize`: every number has the kernel's compute dtype, and the names imported from `arithmetic` stand for that
+dtype's fastest accurate instructions.
 
-Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, Shazeer 2020
-(arXiv:2002.05202); the tanh form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
+Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, Shazeer 2020 (arXiv:2002.05202); the tanh
+form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI ·
 
 
 def shares(b, e):
-    """σ(b) and σ(b) (1 - σ(b)), neither by a subtraction that cancels.
+    """Return σ(b) and σ(b) (1 - σ(b)), both without a subtraction that cancels.
 
     With e = exp(-|b|), σ and 1 - σ are 1/(1+e) and e/(1+e).
     """
@@ -37,14 +37,14 @@ def shares(b, e):
 
 
 def sigmoid_pair(b):
-    """σ(b) and σ'(b) = σ(b) (1 - σ(b))."""
+    """Return σ(b) and σ'(b) = σ(b) (1 - σ(b))."""
     return shares(b, decay(abs(b)))
 
 
 def normal_pair(b):
-    """Φ(b) and φ(b), the normal distribution and its density, from one exponential.
+    """Return Φ(b) and φ(b), the normal distribution and its density, from one exponential.
 
-    Φ(-|b|) = ½ erfc(|b|/√2) keeps its relative precision far out, where ½(1 + erf) would cancel.
+    Φ(-|b|) = ½ erfc(|b|/√2) keeps its relative precision for large |b|, where ½(1 + erf) would cancel.
     """
     x = magnitude(b)
     e = gaussian(x)
@@ -55,48 +55,48 @@ def normal_pair(b):
 
 
 def glu(b):
-    """g = σ(b)."""
+    """Return g = σ(b)."""
     return sigmoid(b)
 
 
 def glu_pair(b):
-    """g = σ(b), g' = σ'(b)."""
+    """Return g = σ(b) and g' = σ'(b)."""
     return sigmoid_pair(b)
 
 
 def swiglu(b):
-    """g = b σ(b)."""
+    """Return g = b σ(b)."""
     return silu(b)
 
 
 def swiglu_pair(b):
-    """g = b σ(b), g' = σ(b) (1 + b (1 - σ(b))) = σ(b) + b σ'(b)."""
+    """Return g = b σ(b) and g' = σ(b) (1 + b (1 - σ(b))) = σ(b) + b σ'(b)."""
     s, slope = sigmoid_pair(b)
     return b * s, s + b * slope
 
 
 def geglu(b):
-    """g = b Φ(b)."""
+    """Return g = b Φ(b)."""
     cdf, _ = normal_pair(b)
     return b * cdf
 
 
 def geglu_pair(b):
-    """g = b Φ(b), g' = Φ(b) + b φ(b)."""
+    """Return g = b Φ(b) and g' = Φ(b) + b φ(b)."""
     cdf, pdf = normal_pair(b)
     return b * cdf, cdf + b * pdf
 
 
 def geglu_tanh(b):
-    """g = b ½(1 + tanh u) = b σ(2u), 2u = 2√(2/π)(b + 0.044715 b³)."""
+    """Return g = b ½(1 + tanh u) = b σ(2u), where 2u = 2√(2/π)(b + 0.044715 b³)."""
     return tanh_gelu(b)
 
 
 def geglu_tanh_pair(b):
-    """g = b σ(2u), g' = σ(2u) + b σ'(2u) (2u)'.
+    """Return g = b σ(2u) and g' = σ(2u) + b σ'(2u) (2u)'.
 
-    The square in u is bounded: from |b| = 47 on, where the bound sets in, σ(2u) is 0 or 1 to the last bit, and u'
-    would overflow where it is multiplied by 0. For the same reason b meets σ' first.
+    The square in u is limited. The limit takes effect from |b| = 47 on, where σ(2u) is 0 or 1 to the last bit; without
+    it, u' would overflow and be multiplied by 0. For the same reason, b is multiplied by σ' first.
     """
     square = TANH_CUBIC * minimum(b * b, 2200.0)
     s, slope = shares(b, tanh_decay(b))
@@ -104,21 +104,21 @@ def geglu_tanh_pair(b):
 
 
 def reglu_forward(a, b):
-    """y = a max(b, 0), where max(NaN, 0) is NaN."""
+    """Return y = a max(b, 0), where max(NaN, 0) is NaN."""
     if b <= 0.0:
         return (a * 0.0,)
     return (a * b,)
 
 
 def reglu_backward(dy, a, b):
-    """da = dy b and db = dy a where b > 0, else 0: a selection, so an infinite dy gives 0, not NaN."""
+    """Return da = dy b and db = dy a where b > 0, else 0. This is a selection: an infinite dy gives 0, not NaN."""
     if b > 0.0:
         return dy * b, dy * a
     return 0.0, 0.0
 
 
 def gated_forward(gate):
-    """The map (a, b) -> (a g(b),)."""
+    """Make the map (a, b) -> (a g(b),)."""
 
     def forward(a, b):
         return (a * gate(b),)
@@ -127,9 +127,9 @@ def gated_forward(gate):
 
 
 def gated_backward(gate_pair):
-    """The map (dy, a, b) -> (dy g(b), dy a g'(b)).
+    """Make the map (dy, a, b) -> (dy g(b), dy a g'(b)).
 
-    a meets g', which is of the order of 1, before dy does: the product a dy alone could overflow.
+    a is multiplied by g' first, which is of the order of 1. The product a dy alone could overflow.
     """
 
     def backward(dy, a, b):
@@ -140,14 +140,14 @@ def gated_backward(gate_pair):
 
 
 def relu(v):
-    """max(v, 0), where max(NaN, 0) is NaN."""
+    """Return max(v, 0), where max(NaN, 0) is NaN."""
     if v <= 0.0:
         return 0.0
     return v
 
 
 def activated(activation):
-    """The map v -> (activation(v),)."""
+    """Make the map v -> (activation(v),)."""
 
     def forward(v):
         return (activation(v),)
@@ -156,7 +156,7 @@ def activated(activation):
 
 
 def biased(formula):
-    """The map (v, b) -> formula(v + b)."""
+    """Make the map (v, b) -> formula(v + b)."""
 
     def forward(v, b):
         return formula(v + b)
@@ -172,11 +172,11 @@ class Gate(NamedTuple):
 
 
 def smooth(pair, gate=None):
-    """The gate of g(b) and g'(b), which `pair` returns; `gate` gives g alone, where that is less work."""
+    """Make a gate from `pair`, which returns g(b) and g'(b). `gate` returns g alone, if that is less work."""
     return Gate(gated_forward(gate or (lambda b: pair(b)[0])), gated_backward(pair))
 
 
-#: Kind of gate -> its maps. A new kind is a row here, and one in `reference.gated.KINDS`.
+#: Kind of gate -> its maps. To add a kind, add a row here and one in `reference.gated.KINDS`.
 GATES = {
     "glu": smooth(glu_pair, glu),
     "reglu": Gate(reglu_forward, reglu_backward),
@@ -187,7 +187,7 @@ GATES = {
 
 
 def first(function):
-    """The function that returns the first of what another does."""
+    """Make the function that returns the first result of another one."""
 
     def of(b):
         return function(b)[0]
@@ -196,7 +196,7 @@ def first(function):
 
 
 def both(one, other):
-    """The function that returns what two do."""
+    """Make the function that returns the results of two functions."""
 
     def of(b):
         return one(b), other(b)
@@ -205,7 +205,7 @@ def both(one, other):
 
 
 def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] | None = None) -> dict[str, Formula]:
-    """The formulas of a kind of gate that is given by g, and by g' where that is not to be derived: by direction.
+    """Return the formulas of a user's gate by direction. It is given by g, and by g' unless g' can be derived.
 
     Raises:
         TypeError: g is not a formula. NotDerived: g' cannot be derived.
@@ -222,7 +222,7 @@ def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] 
 
 
 def named(name: str) -> Formula:
-    """The formula of a name."""
+    """Return the formula with this name."""
     return FORMULAS[name]
 
 

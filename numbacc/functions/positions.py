@@ -1,6 +1,7 @@
-"""Formulas of where an element is: `column`, `row` and the like are indices, the steps of a map's counters say of what.
+"""Formulas that depend on an element's position. `column`, `row` and so on are indices.
 
-Their numbers are int64; of the other numbers each has the dtype that is computed in.
+The step of each counter of a map says which index it is. These numbers are int64; all other numbers have the compute
+dtype.
 """
 
 from __future__ import annotations
@@ -12,46 +13,46 @@ from .formula import Formula
 
 
 def stepped(index, start, step):
-    """start + index step."""
+    """Return start + index step."""
     return (start + index * step,)
 
 
 def stepped_real(index, start, step):
-    """`stepped` in float64, product and sum rounded as NumPy's are."""
+    """Return the result of `stepped` in float64, with the product and the sum each rounded, as in NumPy."""
     return (multiply_then_add(index * 1.0, step, start),)
 
 
 def spaced(index, start, step, last, stop):
-    """`stepped_real`, and at the last index stop, whatever the sum is rounded to."""
+    """Return the result of `stepped_real`. At the last index it is exactly `stop`, however the sum is rounded."""
     return (stop if index == last else multiply_then_add(index * 1.0, step, start),)
 
 
 def spaced_below(index, start, step, last, stop):
-    """`spaced`, rounded down."""
+    """Return the result of `spaced`, rounded down."""
     return (math.floor(stop if index == last else multiply_then_add(index * 1.0, step, start)),)
 
 
 def on_diagonal(above, number, one, zero):
-    """One where the column minus the row is a number."""
+    """Return one where the column minus the row equals `number`, else zero."""
     return (one if above == number else zero,)
 
 
 def up_to_diagonal(x, above, number, zero):
-    """x where the column minus the row is at most a number."""
+    """Return x where the column minus the row is at most `number`, else zero."""
     return (x if above <= number else zero,)
 
 
 def from_diagonal(x, above, number, zero):
-    """x where the column minus the row is at least a number."""
+    """Return x where the column minus the row is at least `number`, else zero."""
     return (x if above >= number else zero,)
 
 
 def one_hot(index, column, one, zero):
-    """One in the column that an index names."""
+    """Return one in the column that the index selects, else zero."""
     return (one if index == column else zero,)
 
 
-#: Formulas by name. What they mean in NumPy says who plans them.
+#: Name -> formula. The code that plans a formula also provides its NumPy version.
 POSITIONS = {
     function.__name__: Formula(function.__name__, function)
     for function in (stepped, stepped_real, spaced, spaced_below, on_diagonal, up_to_diagonal, from_diagonal)
@@ -60,7 +61,7 @@ POSITIONS["one_hot"] = Formula("one_hot", one_hot, heavy={1: 64, 2: 32, 4: 16})
 
 
 def named(name: str) -> Formula:
-    """A formula of this module, as pickles have it."""
+    """Return a formula of this module. Pickles refer to it by name."""
     return POSITIONS[name]
 
 

@@ -1,4 +1,4 @@
-"""Formulas of several elements: of reductions, of rows, and of scans."""
+"""Formulas of several elements: reductions, row operations and scans."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from .formula import Formula, digest, reduced
 
 
 class Chunk(NamedTuple):
-    """How the parts of several rows are made together: cheaper than of each row, and merged.
+    """Functions that compute the parts of several rows together. This costs less than computing and merging each row's.
 
     Attributes:
-        first, merge_first: of each row a tuple, as `ReductionFormula.function`, and of two of these one.
-        middle: (these of all rows, their number) -> a tuple.
-        second, merge_second: (the numbers of a row, its index where there is one, what `middle` returned, the parts of
-            no rows) -> a tuple, and of two of these one.
-        finish: (what `middle` returned, what `merge_second` did, the number of rows) -> the parts.
+        first, merge_first: `first` makes a tuple for each row, like `ReductionFormula.function`; `merge_first` combines
+            two of these tuples.
+        middle: (the merged tuple, the number of rows) -> a tuple.
+        second, merge_second: `second` makes a tuple from the numbers of a row, its index if the reduction is indexed,
+            the result of `middle`, and the parts of no rows; `merge_second` combines two of these tuples.
+        finish: (the result of `middle`, the merged result of `second`, the number of rows) -> the parts.
     """
 
     first: Callable[..., tuple[Any, ...]]
@@ -30,12 +31,12 @@ class Chunk(NamedTuple):
 
 
 class Place(NamedTuple):
-    """How the first of the best of several rows is found, and where: the parts are a number and its index.
+    """Functions that find the first of the best elements of several rows. The parts are a number and its index.
 
     Attributes:
-        best: (a, b) -> (the better one,), NaN if one is.
-        later: as the reduction's `merge` where the second index is larger, or the first that of nothing.
-        instruction: "max" or "min", which does so with pairs of 16-bit floats.
+        best: (a, b) -> (the better one,), or NaN if one is NaN.
+        later: the same as the reduction's `merge`, if the second index is larger or the first index is that of nothing.
+        instruction: "max" or "min": the instruction that does this for pairs of 16-bit floats.
     """
 
     best: Callable[..., tuple[Any, ...]]
@@ -44,19 +45,20 @@ class Place(NamedTuple):
 
 
 class ReductionFormula(Formula):
-    """A formula that makes one element of all rows of a column.
+    """A formula that reduces all rows of a column to one element.
 
     Attributes:
-        function: of the numbers of one row, its index where that is asked for, and the scalar arguments: a tuple of the
-            parts that it adds.
-        start: the parts of no rows at all, as Python numbers; of integers an infinity stands for the outermost.
-        merge: (parts, other parts) -> their parts together: associative, but for rounding.
+        function: takes the numbers of one row, the row's index if `indexed`, and the scalar arguments. It returns a
+            tuple of the parts that the row contributes.
+        start: the parts of no rows, as Python numbers. For integers, an infinity stands for the smallest or largest
+            one.
+        merge: (parts, other parts) -> the parts of both together. It is associative, apart from rounding.
         finish: (parts, the number of rows, scalar arguments) -> a tuple of results.
-        parts: the parts' dtypes: names, "" for what is computed in, "real" for that of a complex number's parts,
-            "index" for that of indices.
-        indexed: True if the function is given the row's index, counted in C order where several axes are reduced.
-        chunk: how the parts of several rows are made together, None for one by one.
-        place: the same where the parts are a number and its index.
+        parts: the dtypes of the parts: names, or "" for the compute dtype, "real" for the dtype of a complex number's
+            parts, "index" for the dtype of indices.
+        indexed: True if the function takes the row's index. If several axes are reduced, it counts in C order.
+        chunk: functions that compute the parts of several rows together; None to compute each row's parts.
+        place: the same if the parts are a number and its index.
     """
 
     __slots__ = ("chunk", "finish", "indexed", "merge", "parts", "place", "start")
@@ -81,7 +83,7 @@ class ReductionFormula(Formula):
         self.parts, self.indexed = ("",) * len(start) if parts is None else parts, indexed
 
     def digest(self, compute: str, narrow: bool) -> str:
-        """As `Formula.digest`, of all its functions."""
+        """Return the digest of all its functions, like `Formula.digest`."""
         functions = (self.function, self.merge, self.finish, *(self.chunk or ()), *(self.place or ())[:2])
         digests = [digest(function, compute, narrow) for function in functions]
         more = self.start, self.parts, self.indexed, *(self.place or ())[2:]
@@ -89,17 +91,19 @@ class ReductionFormula(Formula):
 
 
 class RowFormula(Formula):
-    """A formula of the elements of a row, and of what is reduced from all of it.
+    """A formula of the elements of a row and of values that are reduced from the whole row.
 
     Attributes:
-        function: of the numbers at one place of a row, the results of all stages, and the scalar arguments: a tuple.
-        stages: reductions of the row, one after the other: their functions are given the results of those before,
-            behind the numbers.
-        fewer: the same with fewer stages, for rows that are read anew in each of them; itself where there is none.
-        shared: how blocks that share a row bring together what they have found, each in both stages of what it has of
-            the row: a number, the first stage's result, and the parts of the second. None where they exchange what they
-            have of each stage. Its function is given how many elements that is of, these, and the scalar arguments; it
-            makes the results of both stages of its parts.
+        function: takes the numbers at one position of a row, the results of all stages, and the scalar arguments. It
+            returns a tuple.
+        stages: reductions of the row, one after the other. After the numbers, the function of each stage takes the
+            results of the earlier stages.
+        fewer: the same formula with fewer stages, for rows that are read again in each stage; the formula itself if
+            there is no such version.
+        shared: merges the results of blocks that share a row. Each block runs both stages on its piece of the row; it
+            provides a number of elements, the result of the first stage, and the parts of the second. The function
+            takes the number of elements, these values, and the scalar arguments; it makes the results of both stages
+            from its parts. None if the blocks exchange the parts of each stage instead.
     """
 
     __slots__ = ("fewer", "shared", "stages")
@@ -116,21 +120,21 @@ class RowFormula(Formula):
         self.stages, self.fewer, self.shared = stages, fewer or self, shared
 
     def digest(self, compute: str, narrow: bool) -> str:
-        """As `Formula.digest`, of all its functions."""
+        """Return the digest of all its functions, like `Formula.digest`."""
         reductions = self.stages if self.shared is None else (*self.stages, self.shared)
         digests = [digest(self.function, compute, narrow), *(each.digest(compute, narrow) for each in reductions)]
         return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
 class Scan(Formula):
-    """A formula that merges all elements of a row up to each.
+    """A formula that merges, for each element of a row, all elements up to it.
 
     Attributes:
-        function: of the numbers of one element: a tuple of the parts that it adds.
-        start: the parts of no elements at all, as Python numbers.
-        merge: (parts, parts of what lies behind) -> their parts together: associative, but for rounding.
-        finish: of the parts of all elements before one, and of its numbers: a tuple of results. None where the result
-            is the last of the parts of all up to it.
+        function: takes the numbers of one element and returns a tuple of the parts that it contributes.
+        start: the parts of no elements, as Python numbers.
+        merge: (parts, parts of later elements) -> the parts of both together. It is associative, apart from rounding.
+        finish: takes the parts of all elements before one, and the numbers of that element. It returns a tuple of
+            results. None if the result is the last of the parts of all elements up to it.
     """
 
     __slots__ = ("finish", "merge", "start")
@@ -148,7 +152,7 @@ class Scan(Formula):
         self.start, self.merge, self.finish = start, merge, finish
 
     def digest(self, compute: str, narrow: bool) -> str:
-        """As `Formula.digest`, of all its functions."""
+        """Return the digest of all its functions, like `Formula.digest`."""
         functions = (self.function, self.merge, *([] if self.finish is None else [self.finish]))
         digests = [digest(function, compute, narrow) for function in functions]
         return hashlib.sha256(f"{digests} {self.start!r}".encode()).hexdigest()

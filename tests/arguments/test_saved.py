@@ -810,7 +810,7 @@ def test_what_kernels_of_ones_own_refuse(place):
     refused(UnsupportedError, "no gradient", run=lambda: most(y, axis=1, out=out[:, 0], return_saved=True))
     assert not place.get(out).any()
     for make in (ew.kernel, ew.reduction):
-        words = "return_saved is a parameter of <lambda>, and of every call"
+        words = "return_saved is a parameter of <lambda> and of every call"
         refused(OptionError, words, run=lambda make=make: make(lambda x, return_saved=1.0: x))
         refused(OptionError, words, run=lambda make=make: make(lambda return_saved: return_saved))
     after = lambda total, return_saved=1.0: total  # noqa: E731

@@ -52,7 +52,7 @@ def test_inspect_by_default_and_of_what_runs(place):
     repeated = capped.inspect(place.put(np.ones((64, 4096), np.float32)), place.put(np.ones((64, 1), np.float32)))
     assert repeated.bytes_per_thread == 2 * 8 * 4 + 4
     assert "no launch" in str(capped.inspect(place.put(np.ones((0, 3))), 1.0))
-    refused(DTypeError, "numbers alone", run=lambda: capped.inspect(1.0, 2.0))
+    refused(DTypeError, "only scalars", run=lambda: capped.inspect(1.0, 2.0))
     with pytest.raises(TypeError, match="argument"):
         capped.inspect(ones)
 
@@ -93,7 +93,7 @@ def test_benchmarks_check_what_they_measure(place, stopwatch):
     refused(ShapeError, "shape", run=lambda: own.benchmark((0, 3)))
     refused(DTypeError, "dtype", "int32", run=lambda: own.benchmark(3, "int32"))
     refused(OptionError, "repeats", run=lambda: own.benchmark(3, repeats=0))
-    refused(OptionError, "s is no parameter", run=lambda: own.benchmark(3, s=1.0))
+    refused(OptionError, "s is not a parameter", run=lambda: own.benchmark(3, s=1.0))
     refused(OptionError, "array", run=lambda: own.benchmark(3, x=1.0))
     refused(OptionError, "number", run=lambda: capped.benchmark(3, s="a"))
 

@@ -111,7 +111,7 @@ def test_options_and_arguments(place):
     for wrong in (lambda: bent(d), lambda: bent(d, 1, 2, 3), lambda: bent(d, 1, other=2), lambda: bent()):
         with pytest.raises(TypeError, match="argument"):
             wrong()
-    refused(DTypeError, "numbers alone", run=lambda: bent(1.0, 2.0))
+    refused(DTypeError, "only scalars", run=lambda: bent(1.0, 2.0))
     refused(DTypeError, "y", run=lambda: bent(d, "a"))
     plan = bent.plan(d, 1.0, slope=0.5)
     close(place, plan(d, 1.0, 3.0)[0], bent_by_numpy(x, 1.0, 3.0)[0])
@@ -319,7 +319,7 @@ def test_what_kernels_cannot_is_told_with_the_line(place, function):
 
 def test_the_line_is_the_users_own():
     """Not one of the functions that the formula calls; nor the decorator, where no line alone is wrong."""
-    with pytest.raises(UnsupportedError, match=r"takes no numbers: .*; line \d+ of .*: return ew\.sum\(y\)$"):
+    with pytest.raises(UnsupportedError, match=r"takes arrays, not numbers: .*; line \d+ of .*: return ew\.sum\(y\)$"):
         ew.kernel(adds_up)(np.ones(2))
 
     @ew.kernel

@@ -118,7 +118,9 @@ def test_what_is_no_reduction_is_refused():
     refused(OptionError, "not positional", run=lambda: ew.reduction(lambda *x: x[0]))
     refused(OptionError, "not positional", run=lambda: ew.reduction(lambda x: x, after=lambda *t: t[0]))
     refused(OptionError, "at least one", run=lambda: ew.reduction(lambda: 1.0))
-    refused(OptionError, "p is 1.0", "2.0", run=lambda: ew.reduction(lambda x, p=1.0: x, after=lambda t, p=2.0: t))
+    refused(
+        OptionError, "p has the default 1.0", run=lambda: ew.reduction(lambda x, p=1.0: x, after=lambda t, p=2.0: t)
+    )
 
 
 def test_functions_that_do_not_fit_each_other(place):

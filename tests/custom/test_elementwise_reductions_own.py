@@ -134,7 +134,7 @@ def test_options_and_numbers(place):
     for wrong in (lambda: dot(d), lambda: dot(d, d, d), lambda: rms(d, other=1), lambda: rms()):
         with pytest.raises(TypeError, match="argument"):
             wrong()
-    refused(DTypeError, "numbers alone", run=lambda: dot(1.0, 2.0))
+    refused(DTypeError, "only scalars", run=lambda: dot(1.0, 2.0))
     refused(DTypeError, "y", run=lambda: dot(d, "a"))
     refused(OptionError, "eps", "array", run=lambda: rms(d, eps=d))
     refused(OptionError, "keepdims", run=lambda: rms(d, keepdims=1))

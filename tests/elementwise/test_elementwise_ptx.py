@@ -87,7 +87,7 @@ def test_numbers_are_passed_not_compiled_in():
     """Another number is no other kernel."""
     row = TABLE["multiply"].row
     assert operation.planned(row, (dense((256,), "float32"), float)).task.scalars == ("float32",)
-    with pytest.raises(numbacc.DTypeError, match="numbers and float8"):
+    with pytest.raises(numbacc.DTypeError, match="scalars and float8"):
         operation.planned(row, (dense((256,), "float8_e5m2"), float))
 
 

@@ -287,7 +287,7 @@ def branches_much(x):
     "function, message",
     [
         (lambda x: digamma.trigamma(x), r"no derivative of .*digamma.trigamma is known; line \d+ of .*test_derive.py"),
-        (looks_up, r"only known when it runs: math.trunc.*; line \d+ of .*test_derive.py: return table\[int\(x\)\]"),
+        (looks_up, r"when it runs: use math.trunc.*; line \d+ of .*test_derive.py: return table\[int\(x\)\]"),
         (loops, "loop whose length"),
         (branches_much, "ways through it|too many branches"),
         (lambda x: [x], "returns a list"),
@@ -315,7 +315,7 @@ def test_what_has_none_is_told_with_its_line(function, message):
         (lambda x: math.comb(x, 2), r"math.comb.*; line \d+ of .*test_derive.py: \(lambda x: math.comb"),
         (lambda x: math.isclose(x, 2, rel_tol=x), "math.isclose"),
         (lambda x: np.heaviside(x, 1), r"numpy.heaviside.*; line \d+ of .*test_derive.py"),
-        (lambda x: math.hypot(x, 2, 3, 4), "math.hypot of 4 numbers.*: of more than three"),
+        (lambda x: math.hypot(x, 2, 3, 4), "math.hypot of 4 numbers.*: for more than three"),
         (lambda x: np.linspace(x, 1, num=x), r"; line \d+ of .*test_derive.py: \(lambda x: np.linspace"),
         (lambda x: (x, 1) if x > 0 else (x, 1, 2), "returns 2 numbers on one way and 3 on another"),
         (lambda x: x.hex(), r"\.hex of a number.*; line \d+ of .*test_derive.py"),

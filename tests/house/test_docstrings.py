@@ -79,6 +79,27 @@ def test_docstrings_open_with_a_verb_or_the_thing_itself(name):
     assert not PUBLIC[name].__doc__.lstrip().startswith(("What", "This ", "Function", "Class"))
 
 
+#: The public functions and plans of elementwise. All families have functions of their plan caches alike.
+ELEMENTWISE = [
+    name
+    for name, thing in PUBLIC.items()
+    if name.startswith("elementwise.") and inspect.isfunction(thing) and "cache_" not in name
+]
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_docstrings_of_elementwise_open_with_an_imperative_sentence(name):
+    first = PUBLIC[name].__doc__.lstrip().partition("\n")[0]
+    assert re.fullmatch(r"(Return|Make|Set|Fill|Apply|Normalize) .+\.", first)
+
+
+@pytest.mark.parametrize("name", [name for name in ELEMENTWISE if name.endswith("_backward")])
+def test_examples_of_gradients_print_them(name):
+    """Not their shape."""
+    wanted = [example.want for example in examples_of(PUBLIC[name].__doc__)]
+    assert any(each.lstrip("(").startswith("array(") for each in wanted)
+
+
 @pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
 def test_signatures_say_what_is_returned(name):
     """In words that an editor shows: `Array` is what an array of NumPy's or of a GPU is called."""

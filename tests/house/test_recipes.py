@@ -88,7 +88,7 @@ except numbacc.OptionError as error:
 #: Recipe -> the function that it makes, and how many lines it has.
 FUNCTIONS = {
     "A new activation": ("lisht", 9),
-    "A new function of one array": ("cube", 7),
+    "A new function of one array": ("cube", 8),
     "A new function of two arrays, with its gradient": ("squared_difference", 14),
 }
 

@@ -55,7 +55,7 @@ def test_refused_options(place):
     refused(numbacc.OptionError, "correction='1'", run=lambda: reductions.var(x, correction="1"))
     refused(numbacc.OptionError, "correction=inf", run=lambda: reductions.std(x, correction=math.inf))
     refused(numbacc.OptionError, "correction=True", run=lambda: reductions.std(x, correction=True))
-    refused(numbacc.OptionError, "ord=nan", "no number", run=lambda: reductions.norm(x, ord=math.nan))
+    refused(numbacc.OptionError, "ord=nan", "not a number", run=lambda: reductions.norm(x, ord=math.nan))
     refused(numbacc.OptionError, "ord=True", run=lambda: reductions.norm(x, ord=True))
     refused(numbacc.OptionError, "ord='fro'", run=lambda: reductions.norm(x, ord="fro"))
     refused(numbacc.DTypeError, "dtype='wide'", run=lambda: reductions.sum(x, dtype="wide"))

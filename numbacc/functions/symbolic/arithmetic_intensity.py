@@ -1,4 +1,4 @@
-"""Which formulas take longer than memory does: by what they call, once they are specialized."""
+"""Find formulas whose arithmetic takes longer than memory, by the functions that they call after specialization."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from .ieee_math import names_in
 from .precision_variants import replacements
 
-#: What is a few instructions of `math`; all else there are 20 to 200.
+#: Functions of `math` that take a few instructions. The others take 20 to 200.
 _SHORT = frozenset(
     (
         "ceil", "copysign", "degrees", "exp", "fabs", "floor", "fma", "isfinite", "isinf", "isnan", "radians", "sqrt",
@@ -24,10 +24,10 @@ LONG: set[Any] = {"cbrt", "erfinv"}
 
 @lru_cache(maxsize=4096)
 def is_long(function: Callable[..., Any], compute: str, narrow: bool) -> bool:
-    """True where a formula takes longer than an H200 has for 16 bits in and out.
+    """Return whether a formula takes longer than an H200 needs to read and write 16 bits per element.
 
     Args:
-        function, compute, narrow: as `specialize` takes them.
+        function, compute, narrow: the same as for `specialize`.
     """
     return any(
         each in LONG or (callable(getattr(math, str(each), None)) and each not in _SHORT)
@@ -36,7 +36,7 @@ def is_long(function: Callable[..., Any], compute: str, narrow: bool) -> bool:
 
 
 def calls_math(function: Callable[..., Any]) -> bool:
-    """True where a formula of 16 bits calls a function of `math`, itself or in one that it calls."""
+    """Return whether a formula in 16 bits calls a function of `math`, directly or through other functions."""
     return any(
         isinstance(each, str) and callable(getattr(math, each, None))
         for each in _called(function, replacements("float32", True), set())
@@ -44,7 +44,7 @@ def calls_math(function: Callable[..., Any]) -> bool:
 
 
 def _called(value: Any, replaced: Mapping[Any, Any], seen: set[int]) -> Iterator[Any]:
-    """Everything that a function calls, those that it calls too: functions, and the names of those that CUDA has."""
+    """Yield everything that a function calls, directly or indirectly: functions, and the names of CUDA's functions."""
     value = getattr(value, "py_func", value)
     if not callable(value) or id(value) in seen:
         return

@@ -1,4 +1,4 @@
-"""Values that formulas read from outside: notice changes of globals and closures, and raise for calls of clocks."""
+"""Values that formulas read from outside: notice changed globals and closures, reject calls whose value changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .ieee_math import names_in
 
 
 class Refused(TypeError, AttributeError):
-    """A formula does what kernels cannot. `hasattr` finds no attribute."""
+    """The error of a formula that does what kernels cannot do. It is an AttributeError, so that `hasattr` works."""
 
 
 # ---------------------------------------------------------------- calls whose value changes
@@ -29,15 +29,15 @@ _CHANGING = {
     **dict.fromkeys(("random", "numpy.random", "secrets", "uuid"), _DRAW),
     **dict.fromkeys(("time", "datetime", "os"), _READ),
 }
-#: Private modules -> the public modules that they are parts of.
+#: Private modules -> the public modules that contain them.
 _PARTS = {"_random": "random", "_datetime": "datetime", "posix": "os", "nt": "os"}
 _BUILTINS = ("input", "open", "id")
-#: Modules with objects that draw numbers when their methods are called; other modules' objects are values.
+#: Modules with objects whose methods draw numbers. Objects of other modules count as values.
 _DRAWING = ("random", "numpy.random")
 
 
 class _ChangingCalls:
-    """Stands for a module, class or function whose calls give changing values: only calls raise."""
+    """A stand-in for a module, class or function whose calls give changing values. Only calls raise an error."""
 
     def __init__(self, name: str, value: Any, instead: str):
         self._name, self._value, self._instead = name, value, instead
@@ -58,7 +58,7 @@ class _ChangingCalls:
 
 
 def changing(value: Any) -> Any:
-    """Return a stand-in for a value whose calls give changing values; None for all other values."""
+    """Return a stand-in for a value whose calls give changing values, and None for all other values."""
     for name in _BUILTINS:
         if value is getattr(builtins, name, None):
             return _ChangingCalls(name, value, _READ)
@@ -83,23 +83,23 @@ def changing(value: Any) -> Any:
 
 
 def _module(name: Any) -> str:
-    """Return the public module that a module is a part of."""
+    """Return the public module that contains a module."""
     return "numpy.random" if str(name).startswith("numpy.random.") else _PARTS.get(str(name), str(name))
 
 
 # ---------------------------------------------------------------- values that were read
 
 _GONE = object()
-#: Elements of a list or an array that are compared; of longer ones only the length is.
+#: Lists and arrays up to this length are compared element by element; longer lists by length, longer arrays by address.
 _COMPARED = 4096
 _NUMBERS = (bool, int, float, complex, str, bytes, np.generic)
 
 
 class Outside:
-    """The values that functions read from outside, as they were when this was made.
+    """The values that functions read from outside, as they were when this object was made.
 
-    These are globals and closures, of called functions too, and the attributes and elements that the functions may read
-    of modules, objects, lists and small arrays. Values of libraries count as constant.
+    These are globals and closures, also of called functions, and the attributes and elements of modules, objects, lists
+    and small arrays that the functions may read. Values of libraries count as constant.
 
     Args:
         functions: Python functions.
@@ -117,7 +117,7 @@ class Outside:
         return bool(self._names or self._cells or self._pictures)
 
     def changed(self) -> bool:
-        """True if a value is another one now."""
+        """Return whether a value has changed."""
         for names, name, value in self._names:
             if names.get(name, _GONE) is not value:
                 return self._differs()
@@ -127,7 +127,7 @@ class Outside:
         return bool(self._pictures) and any(_picture(value) != before for value, before in self._pictures)
 
     def _differs(self) -> bool:
-        """Compare by value. An equal object takes the place of the old one, so that the next comparison is quick."""
+        """Compare by value. An equal object replaces the old one, so that the next comparison is fast."""
         for k, (names, name, value) in enumerate(self._names):
             now = names.get(name, _GONE)
             if now is not value:
@@ -145,7 +145,7 @@ class Outside:
     # ------------------------------------------------------------ looking
 
     def _read(self, value: Any, names: frozenset[str]) -> None:
-        """Note what a value holds, as far as code that uses these names reads it."""
+        """Record what a value holds, as far as code that uses these names reads it."""
         if isinstance(value, (*_NUMBERS, type(None), CodeType, BuiltinFunctionType, np.ufunc)):
             return
         value = getattr(value, "py_func", value)
@@ -178,7 +178,7 @@ class Outside:
             if name in held:
                 self._read_name(held, name, names)
             elif not hasattr(builtins, name):
-                self._names.append((held, name, _GONE))  # the call fails, until it is defined
+                self._names.append((held, name, _GONE))  # the call fails until the name is defined
         for cell in function.__closure__ or ():
             value = _content(cell)
             self._cells.append((cell, value))
@@ -197,7 +197,7 @@ class Outside:
 
 
 def _globals_in(code: CodeType) -> set[str]:
-    """Return the names of the globals that a function reads. `names_in` has the names of attributes, too."""
+    """Return the names of the globals that a function reads. `names_in` also returns names of attributes."""
     found = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return found.union(*(_globals_in(each) for each in code.co_consts if isinstance(each, CodeType)))
 
@@ -210,12 +210,12 @@ def _content(cell: CellType) -> Any:
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """True for equal numbers or texts of one type; -0.0 differs from 0.0."""
+    """Return whether both are equal numbers or strings of one type; -0.0 differs from 0.0."""
     return type(one) is type(other) and isinstance(one, _NUMBERS) and repr(one) == repr(other)
 
 
 class _Itself:
-    """An object in a picture, which is equal to itself alone."""
+    """An object in a picture that is equal only to itself."""
 
     __slots__ = ("_value",)
 
@@ -246,10 +246,10 @@ def _picture(value: Any, depth: int = 0) -> Any:
 
 
 def _attributes(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Return the attributes of an object and of its classes, without libraries' classes."""
+    """Yield the attributes of an object and of its classes, except for libraries' classes."""
     try:
         own = vars(value)
-    except TypeError:  # it has none
+    except TypeError:  # it has no attributes
         own = {}
     if isinstance(own, Mapping):
         yield own
@@ -263,9 +263,9 @@ _OURS = str(Path(__file__).absolute().parents[2]) + os.sep
 
 
 def _is_library(module: ModuleType | None) -> bool:
-    """True for a module of Python's, of an installed package or of numbacc's."""
+    """Return whether a module belongs to Python, to an installed package or to numbacc."""
     file = getattr(module, "__file__", None)
-    # Built-in modules have no file; nor has a notebook, or a module that a program made.
+    # Built-in modules have no file. Neither have notebooks, nor modules that a program made.
     return getattr(module, "__spec__", None) is not None if file is None else _is_librarys(file)
 
 

@@ -1,4 +1,4 @@
-"""What was noted of symbols (see `symbols`), written down as Python functions; and what is said where that fails."""
+"""Write what a trace noted as Python functions, and raise errors that name the formula's line where that fails."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _FILES = itertools.count(1)
 
 
 class Text:
-    """The text of a function of numbers that are given; how it computes, those derived from this say.
+    """The source text of a function of given numbers. Subclasses decide how it computes.
 
     Attributes:
-        names: what it refers to.
-        lines: its lines so far.
+        names: the objects that the text refers to, by name.
+        lines: the lines so far.
     """
 
     def __init__(self, given: Sequence[Symbol]):
@@ -38,9 +38,9 @@ class Text:
         self.lines = [f"def derived({', '.join(self._texts.values())}):"]
 
     def function(self, file: str) -> Callable[..., tuple[Any, ...]]:
-        """The function that was written down, as if it were in a file of this name."""
+        """Return the generated function, with this name as its file."""
         text = "\n".join(self.lines) + "\n"
-        # Functions may have one name: each has a file of its own.
+        # Several functions may have the same name; each gets its own file name.
         file = f"{file[:-1]} {next(_FILES)}>"
         define(text, file, self.names)
         derived: Callable[..., tuple[Any, ...]] = self.names.pop("derived")
@@ -48,14 +48,14 @@ class Text:
         return derived
 
     def _named(self, value: Any, name: str) -> str:
-        """The name that the text has for a function: this one, or one like it that stands for no other function."""
+        """Return the name for a function in the text: the given name, or a similar one if that is in use."""
         names = itertools.chain([name], (f"{name}_{k}" for k in itertools.count(2)))
         found = next(each for each in names if self.names.get(each, value) is value)
         self.names[found] = value
         return found
 
     def write(self, ways: Sequence[Way]) -> None:
-        """The code that goes these ways and returns their results."""
+        """Write the code that follows these ways and returns their results."""
         raise NotImplementedError
 
     def _expression(self, symbol: Symbol) -> str:
@@ -65,7 +65,7 @@ class Text:
         self.lines.append("    " * depth + text)
 
     def _kept(self, text: str, depth: int = 1) -> str:
-        """The name of a variable that is this."""
+        """Return the name of a new variable with this value."""
         name = f"t{next(self._counter)}"
         self._line(f"{name} = {text}", depth)
         return name
@@ -81,22 +81,22 @@ class Text:
         if part != part:
             return "math.nan"
         text = repr(part) if abs(part) != math.inf else "-math.inf" if part < 0 else "math.inf"
-        # -2.0 ** x is not what it looks like.
+        # Python reads -2.0 ** x as -(2.0 ** x).
         return f"({text})" if text[0] == "-" else text
 
 
-#: Of infinities what Numba makes of the first two is NaN; and of the others kernels have quicker ones, where results
-#: are narrow.
+#: Operators and functions -> the functions to call instead. Numba's % and // give NaN for infinities. For the others,
+#: kernels have faster versions if results are narrow.
 _CALLED: dict[Any, Any] = {
     "%": remainder, "//": floor_divide, "/": quotient, math.fmod: fmod_of_floats, math.sqrt: square_root
 }  # fmt: skip
 
 
 class ScalarText(Text):
-    """A function of numbers, with branches: what kernels compile, and Python runs."""
+    """A function of numbers, with branches. Kernels compile it, and Python can run it."""
 
     def write(self, ways: Sequence[Way], depth: int = 1) -> None:
-        """The code that goes these ways, which have the first decisions in common, and returns their results."""
+        """Write the code that follows these ways, which share their first decisions, and returns their results."""
         kept = dict(self._texts)
         (decisions, results), *more = ways
         if not more:
@@ -124,14 +124,14 @@ class ScalarText(Text):
         return self._named(function, function.__name__)
 
     def _number(self, part: Any) -> str:
-        """A truth value that is computed with is 1 or 0."""
+        """Write a truth value as 1 or 0, since it is used as a number."""
         if isinstance(part, bool):
             return "1.0" if part else "0.0"
         return f"{self._callee(one_if)}({self._text(part)})" if is_truth(part) else self._text(part)
 
 
 def taking(ways: Sequence[Way], answer: bool) -> list[Way]:
-    """Those of the ways on which the first decision is this, from there on."""
+    """Return the ways on which the first decision has this answer, without that decision."""
     return [(taken[1:], results) for taken, results in ways if taken[0][1] is answer]
 
 
@@ -140,7 +140,7 @@ def taking(ways: Sequence[Way], answer: bool) -> list[Way]:
 
 @contextmanager
 def told(what: str, function: Callable[..., Any], raised: type[TypeError] = TypeError) -> Iterator[None]:
-    """Whatever fails within is raised as one error that says what, why and where in the formula."""
+    """Raise any error from within as one error that names the problem, its reason and the line of the formula."""
     try:
         yield
     except Exception as error:
@@ -149,36 +149,38 @@ def told(what: str, function: Callable[..., Any], raised: type[TypeError] = Type
 
 
 def _said(error: Exception, called: str) -> str:
-    """An error's own words, with its kind where they alone say little; `called` is the function that fails."""
+    """Return an error's text, with its type if the text alone is unclear. `called` is the function that fails."""
     if isinstance(error, Refused):
         return f"in {called} {error}" if called else str(error)
-    if type(error).__module__.startswith("numbacc."):  # only functions of arrays raise such
+    if type(error).__module__.startswith("numbacc."):  # only functions of arrays raise these errors
         name = called or "a function"
-        return f"it calls {name}, which in formulas takes no numbers: call it with arrays, and pass what it returns"
-    # What stands for numbers has a name that no formula knows.
+        return (
+            f"it calls {name}, which takes arrays, not numbers: call it with arrays and pass its result as an argument"
+        )
+    # Users do not know the class that stands for numbers.
     text = re.sub(rf"\b{Symbol.__name__}\b", "number", str(error))
     if re.search(r"'number' .*(subscriptable|iterable|reversible|iterator|len\(\))", text):
         text += f": {ELEMENTS}"
     return text if isinstance(error, (TypeError, ArithmeticError)) else f"{type(error).__name__}: {text}"
 
 
-#: How the files of numbacc's own functions begin, which a formula may call; some are written down, as here.
+#: The beginnings of file names of numbacc's own functions, which a formula may call. Some functions are generated.
 _OWN = (str(Path(__file__).parents[2]), "<numbacc.", "<formula of ", "<derivative of ", "<gradient of ", "<arrays of ")
 
 
 def _frames(error: BaseException) -> Iterator[tuple[CodeType, int, bool]]:
-    """(code, line, whether it is numbacc's own) of what was run on symbols when an error was raised, from outside."""
+    """Yield (code, line, whether it is numbacc's own) of the functions that ran on symbols, the outermost first."""
     back = error.__traceback__
     while back is not None:
         code = back.tb_frame.f_code
-        # What runs on symbols is a copy, which has the names that it uses, and no module's own.
+        # Code that runs on symbols is a copy; its globals lack the module's `__name__`.
         if "__name__" not in back.tb_frame.f_globals:
             yield code, back.tb_lineno, code.co_filename.startswith(_OWN)
         back = back.tb_next
 
 
 def _called(error: BaseException) -> str:
-    """The name of the function of numbacc's that a formula calls, where that fails; "" where the formula does."""
+    """Return the name of numbacc's function that a formula calls and that fails; "" if the formula itself fails."""
     found = ""
     for code, _, is_own in _frames(error):
         found = (found or code.co_name) if is_own else ""
@@ -186,7 +188,7 @@ def _called(error: BaseException) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """The line of the formula that an error comes from: of a function of numbacc's that it calls, the call."""
+    """Return the line of the formula that an error comes from. In a function of numbacc, it is the call's line."""
     found = own = ""
     for code, number, is_own in _frames(error):
         line = _line(code.co_filename, number)
@@ -198,7 +200,7 @@ def _where(error: BaseException) -> str:
 
 
 def _begins(code: CodeType) -> str:
-    """The line that a function begins with, behind its decorators."""
+    """Return the line on which a function begins, after its decorators."""
     number = code.co_firstlineno
     while linecache.getline(code.co_filename, number).lstrip().startswith("@"):
         number += 1
@@ -206,7 +208,7 @@ def _begins(code: CodeType) -> str:
 
 
 def _line(file: str, number: int) -> str:
-    """A line by its number, with its text where that is known; "" of numbacc's own where it is not."""
+    """Return a description of a line: its number, and its text if known; "" for numbacc's lines without text."""
     text = linecache.getline(file, number).strip()
     if not text and file.startswith(_OWN):
         return ""

@@ -1,7 +1,8 @@
-"""The derivatives of operators and functions that formulas are made of: what `derive` applies the chain rule to.
+"""The derivatives of the operators and functions that formulas consist of. `derive` applies the chain rule to them.
 
-A rule takes the result and the arguments, and returns the derivative with respect to each argument: numbers, or what is
-computed of these. No rule branches; steps have slope 0. What has a rule is noted as a whole, not by what it does.
+A rule takes the result and the arguments. It returns the derivative with respect to each argument: numbers, or symbols
+that are computed from the result and the arguments. No rule branches; steps have slope 0. A trace notes a call of a
+function that has a rule as one operation, and does not look into the function.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _INV_SQRT_2PI, _RADIAN = 0.3989422804014327, 0.017453292519943295
 
 
 def sign(x):
-    """1, -1, or x · 0 for zeros and NaN."""
+    """Return 1 or -1, or x · 0 for zeros and NaN."""
     if x > 0.0:
         return 1.0
     if x < 0.0:
@@ -29,17 +30,17 @@ def sign(x):
 
 
 def one_if(condition):
-    """1 where it is true, else 0."""
+    """Return 1 where the condition is true, else 0."""
     return 1.0 if condition else 0.0
 
 
 def if_any(dy, term):
-    """The term, what dy adds to a gradient; 0 where dy is 0, though a slope that it met is infinite or NaN."""
+    """Return the term that dy adds to a gradient. Where dy is 0, return 0, even if a slope is infinite or NaN."""
     return term if dy != 0.0 else 0.0
 
 
 def is_less(x, y):
-    """1 where x < y, else 0."""
+    """Return 1 where x < y, else 0."""
     return 1.0 if x < y else 0.0
 
 
@@ -50,7 +51,7 @@ def _of_quotient(y: Any, a: Any, b: Any) -> tuple[Any, Any]:
 
 def _of_power(y: Any, base: Any, exponent: Any) -> tuple[Any, Any]:
     if isinstance(exponent, (int, float)):
-        # x ** 0 is 1 everywhere, also where 0 · x ** -1 is not a number.
+        # x ** 0 is 1 everywhere. The derivative is 0 even where 0 · x ** -1 is NaN.
         return (exponent * base ** (exponent - 1) if exponent else 0.0), 0.0
     if isinstance(base, (int, float)):
         return 0.0, y * math.log(base) if base > 0 else 0.0 if base == 0 else math.nan
@@ -58,27 +59,27 @@ def _of_power(y: Any, base: Any, exponent: Any) -> tuple[Any, Any]:
 
 
 def power_by_base(base, exponent):
-    """y x^(y - 1); 0 of what is 1 everywhere."""
+    """Return y x^(y - 1), and 0 for y = 0, where the power is always 1."""
     return 0.0 if exponent == 0.0 else exponent * math.pow(base, exponent - 1.0)
 
 
 def power_by_exponent(base, exponent):
-    """x^y ln x; 0 of what is 0 everywhere."""
+    """Return x^y ln x, and 0 for x = 0 and y >= 0, where the power is constant."""
     return 0.0 if base == 0.0 and exponent >= 0.0 else math.pow(base, exponent) * math.log(base)
 
 
 def hypot_of_three(x, y, z):
-    """√(x² + y² + z²)."""
+    """Return √(x² + y² + z²)."""
     return math.hypot(math.hypot(x, y), z)
 
 
 def call(function: Any, like: Any, *parts: Any) -> Any:
-    """A function of parts, noted where `like` is."""
+    """Return a function of parts, noted in the trace of `like`."""
     return like.trace.note(function, *parts)
 
 
 def _by(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """The rule of a function of one argument: (result, argument) -> the derivative."""
+    """Make the rule of a function of one argument: (result, argument) -> a tuple of the derivative."""
     return lambda y, x: (function(y, x),)
 
 
@@ -105,7 +106,7 @@ def _of_quick_gelu(y: Any, x: Any) -> tuple[Any, ...]:
 
 
 def _of_weighted_ratio(y: Any, b: Any, x: Any, x_rest: Any, below: Any, y_rest: Any) -> tuple[Any, ...]:
-    # What rounding took is not derived.
+    # The rests are rounding errors; they are treated as constants.
     inverse = call(arithmetic.reciprocal, y, below)
     t = x * inverse
     return t, b * inverse, 0.0, -(b * inverse) * t, 0.0
@@ -125,7 +126,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     division.floor_divide: lambda y, a, b: (0.0, 0.0),
     math.fabs: _by(lambda y, x: call(sign, y, x)),
     math.exp: _by(lambda y, x: y),
-    # y + 1 would cancel where x is far below 0, and (1 - y)(1 + y) where |y| is near 1.
+    # y + 1 would cancel where x is far below 0, and (1 - y)(1 + y) would cancel where |y| is near 1.
     math.expm1: _by(lambda y, x: call(math.exp, y, x)),
     math.log: _by(lambda y, x: 1.0 / x),
     math.log1p: _by(lambda y, x: 1.0 / (1.0 + x)),
@@ -161,7 +162,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     math.isnan: _by(lambda y, x: 0.0),
     math.isinf: _by(lambda y, x: 0.0),
     math.isfinite: _by(lambda y, x: 0.0),
-    # What the formulas here are written with, so that each precision has its own.
+    # Functions that the formulas of numbacc call, so that each precision can have its own version.
     sign: _by(lambda y, x: 0.0),
     is_less: lambda y, a, b: (0.0, 0.0),
     if_any: lambda y, dy, term: (0.0, dy != 0.0),
@@ -187,14 +188,14 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     exponentials.weighted_ratio: _of_weighted_ratio,
     arithmetic.magnitude: _by(lambda y, x: call(sign, y, x)),
     arithmetic.gaussian: _by(lambda y, x: -x * y),
-    # The second argument is a function of the first, which the first one's derivative stands for.
+    # The second argument is a function of the first. The derivative by the first argument accounts for both.
     arithmetic.normal_tail: lambda y, x, e: (-_INV_SQRT_2PI * e, 0.0),
 }
 
-#: Functions that kernels have, but no rule: how many numbers they take.
+#: Functions that kernels have but that have no rule -> the number of their arguments.
 _UNDERIVED = {digamma.trigamma: 1, power_by_base: 2, power_by_exponent: 2}
 
-#: Functions of `math` that Python or Numba has since some version only -> those here.
+#: Functions of `math` that only newer versions of Python or Numba have -> the functions that replace them.
 OURS: dict[Any, Any] = {
     getattr(math, name): function
     for name, function in {"cbrt": arithmetic.cbrt, "exp2": arithmetic.exp2}.items()
@@ -203,12 +204,12 @@ OURS: dict[Any, Any] = {
 
 
 def has_derivative(function: Any) -> bool:
-    """Whether the derivative of a function is known that is noted as a whole."""
+    """Return whether the derivative of a function is known that traces note as one operation."""
     return function in RULES or (function in WHOLES and WHOLES[function].gradients is not None)
 
 
 def numbers_of(function: Any) -> int | None:
-    """How many numbers a function takes that is noted as a whole; None where kernels do not have it."""
+    """Return the number of arguments of a function that traces note as one operation; None if kernels lack it."""
     if function in WHOLES:
         return WHOLES[function].count
     rule = RULES.get(function)

@@ -1,12 +1,11 @@
 """Derivatives of formulas, derived from the functions themselves.
 
-The function is run on symbols in the place of numbers, once for each way through its branches; they note what is
-computed of them (`symbols`). The chain rule then goes backward over what was noted, and value and derivatives together
-are written down as a Python function: straight lines and branches, which kernels compile, and the CPU runs, as any
-other formula.
+The function runs on symbols instead of numbers, once for each way through its branches. The symbols note the operations
+on them (`trace`). Then the chain rule goes backward over the operations, and value and derivatives are written together
+as a Python function: straight lines and branches. Kernels compile it and the CPU runs it like any other formula.
 
-What is written down refers to nothing but `math`, `arithmetic` and `derivatives`: what the function had from outside is
-in it as it was when it was run on symbols.
+The generated function refers only to `math`, `arithmetic` and `derivatives`. Values that the original function reads
+from outside are part of it, as they were when the function ran on symbols.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from .trace import Symbol, is_derived, order, traced
 
 
 class NotDerived(TypeError):
-    """A formula does something of which no derivative is known."""
+    """The error of a formula that does something whose derivative is unknown."""
 
 
 def takes_one(function: Any) -> bool:
-    """True if it is a Python function that can be called with one number."""
+    """Return whether `function` is a Python function that can be called with one number."""
     if not isinstance(getattr(function, "py_func", function), FunctionType):
         return False
     try:
@@ -40,17 +39,18 @@ def takes_one(function: Any) -> bool:
 def written(
     function: Callable[..., Any], name: str, *, gradient: bool, wanted: int | None = None
 ) -> Callable[..., tuple[Any, ...]]:
-    """The function of the same numbers that returns its values, or its value and its derivative with respect to each.
+    """Return a function of the same numbers that returns the values, or the value and its derivative by each argument.
 
     Args:
         function: a formula: arithmetic, comparisons, branches, loops over known ranges, `math`, and calls of such
-            functions. Parameters with defaults have these. With gradient it has one result, else as many as it likes.
-        name: what it is called in messages.
-        gradient: whether the derivatives are wanted.
-        wanted: with respect to how many of the first arguments; all of them if None.
+            functions. Parameters with defaults have their defaults. With `gradient`, it has one result; without it, any
+            number of results.
+        name: the name to use in messages.
+        gradient: whether to return the derivatives, too.
+        wanted: the number of first arguments to derive by; None for all.
 
     Raises:
-        TypeError: it does something else; the message names the line. NotDerived: that is so for derivatives.
+        TypeError: the function does something else; the message names the line. NotDerived: the same for derivatives.
     """
     if gradient:
         with told(f"{name} has no derivative that can be derived", function, NotDerived):
@@ -64,8 +64,8 @@ def written(
         text, again = _noted(function), _noted(function)
         if text.lines != again.lines or text.names != again.names:
             raise TypeError(
-                "it computes something else when it is run again: a formula is compiled once, so pass what changes as "
-                "an argument"
+                "it gives another result when it is run again: a formula is compiled once, so pass values that change "
+                "as arguments"
             )
         return text.function(f"<formula of {name!r}>")
 
@@ -80,16 +80,17 @@ def _noted(function: Callable[..., Any]) -> ScalarText:
 def backward(
     function: Callable[..., Any], name: str, *, wanted: int | None = None, is_chosen: bool = False
 ) -> Callable[..., tuple[Any, ...]]:
-    """The function that takes gradients with respect to a formula's results back to its arguments.
+    """Return the function that turns gradients with respect to a formula's results into gradients of its arguments.
 
-    Of (x_1, ..., x_n) -> (r_1, ..., r_m) it is (dy_1, ..., dy_m, x_1, ..., x_n) -> (dx_1, ..., dx_k), where dx_i is
-    the sum of dy_j dr_j/dx_i over j. What a result does not depend on, on the way that is taken, gets 0 of it even
-    where dy is infinite or NaN.
+    For a formula (x_1, ..., x_n) -> (r_1, ..., r_m), it is (dy_1, ..., dy_m, x_1, ..., x_n) -> (dx_1, ..., dx_k), where
+    dx_i is the sum of dy_j dr_j/dx_i over j. If a result does not depend on an argument on the way that is taken, it
+    adds 0 to that argument's gradient, even where dy is infinite or NaN.
 
     Args:
-        function, name: as in `written`.
-        wanted: k, how many of the first arguments; all of them if None.
-        is_chosen: whether dy is 0 where something else was chosen: then the gradients are, though a slope be infinite.
+        function, name: the same as in `written`.
+        wanted: k, the number of first arguments; None for all.
+        is_chosen: whether dy is 0 where another value was chosen. Then the gradients are 0 there, even if a slope is
+            infinite.
 
     Raises:
         NotDerived: something has no derivative; the message names the line.
@@ -115,9 +116,9 @@ def _back(
     results: Sequence[Any], seeds: Sequence[Symbol], arguments: Sequence[Symbol], is_chosen: bool
 ) -> tuple[Any, ...]:
     if is_chosen or len(results) > 1 or any(symbol.made in WHOLES for symbol in order(results)):
-        # What the gradient of a function does not choose gets nothing of any seed.
+        # Arguments that the gradient of a function does not choose get nothing from any seed.
         return _gradients(results, seeds, arguments, is_chosen)
-    # The seed comes last: a small slope keeps a large product finite.
+    # The seed is multiplied last: a small slope keeps a large product finite.
     return tuple([_times(seeds[0], slope) for slope in _slopes(results, arguments)])
 
 
@@ -128,9 +129,9 @@ def _slopes(results: Sequence[Any], arguments: Sequence[Symbol]) -> tuple[Any, .
 def _gradients(
     results: Sequence[Any], seeds: Sequence[Any], arguments: Sequence[Symbol], is_chosen: bool = False
 ) -> tuple[Any, ...]:
-    """The derivatives of the sum of the results, each times its seed, with respect to each argument."""
+    """Return the derivatives of the sum of the results, each times its seed, with respect to each argument."""
     adjoint: dict[int, Any] = {}
-    #: Symbols of which a function that chooses may take nothing: then their slopes, though infinite, are for nothing.
+    #: Symbols that a choosing function may ignore. Then their slopes do not count, even if they are infinite.
     chosen = set(map(id, results)) if is_chosen else set()
 
     def add(part: Any, more: Any) -> None:
@@ -155,7 +156,7 @@ def _gradients(
         elif rule is not None:
             terms = [_times(own, slope) for slope in rule(symbol, *symbol.parts)]
         else:
-            continue  # a comparison: a step, whose slope is 0
+            continue  # it is a comparison: a step, whose slope is 0
         for part, term in zip(symbol.parts, terms, strict=True):
             if id(symbol) in chosen and isinstance(term, Symbol) and term is not own:
                 term = symbol.trace.note(derivatives.if_any, own, term)

@@ -1,5 +1,7 @@
-"""What a GPU makes of numbers where Python raises: `math` without exceptions, numbers that are known when a formula is
-noted, and copies of functions that mean other things by the names they use.
+"""Python's arithmetic with the results of a GPU where Python raises exceptions.
+
+This module has a `math` without exceptions, numbers that are known when a formula is traced, and copies of functions in
+which names have other meanings.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ...reference.c_library import of_math
 
 
 def names_in(code: CodeType) -> set[str]:
-    """The global names that a function uses, those of the functions inside it too."""
+    """Return the global names that a function uses, including those of the functions inside it."""
     inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*map(names_in, inside))
 
@@ -31,14 +33,14 @@ def copied(
     seen: dict[int, Any] | None = None,
     keeps: Callable[[Any], bool] = _nothing,
 ) -> Any:
-    """A function in which everything it refers to is converted, and so in all functions that it calls.
+    """Return a function in which everything that it refers to is converted, also in all functions that it calls.
 
     Args:
-        function: any value; what is no Python function comes back as `convert` has it.
-        convert: value -> what is used in its place: itself, to keep it, or to have a Python function copied. Numbers
-            that are written in it, and Python's own functions that it calls, are such values too.
+        function: any value. If it is not a Python function, the result is what `convert` returns.
+        convert: value -> its replacement: the value itself to keep it, or to have a Python function copied. Constants
+            in the code and built-in functions that it calls are such values, too.
         seen: id of a function -> its copy.
-        keeps: whether a Python function that is called stays itself.
+        keeps: whether a called Python function is used as it is.
     """
     seen = {} if seen is None else seen
     value = getattr(function, "py_func", function)
@@ -71,12 +73,12 @@ def copied(
 # ---------------------------------------------------------------- math without exceptions
 
 
-#: What gives integers in Python, which know no -0.0.
+#: Functions that return integers in Python; integers have no -0.0.
 _WHOLE = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 
 
 class _Ieee:
-    """`math` as it is on a GPU: infinity and NaN where Python's raises."""
+    """`math` as it is on a GPU: it returns infinity or NaN where Python raises an error."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _WHOLE:
@@ -90,22 +92,22 @@ def _without_exceptions(function: Any) -> Callable[..., Any]:
 
     def call(*numbers: Any) -> Any:
         try:
-            # Of NumPy's floats only float64 is one of Python's, which `math.trunc` asks for.
+            # `math.trunc` needs Python floats. Among NumPy's floats, only float64 is one.
             found = function(*[float(each) if isinstance(each, np.floating) else each for each in numbers])
         except (ArithmeticError, ValueError) as error:
             of_arrays = of_math(name)
             if of_arrays is not None:
                 return of_arrays(*map(np.float64, numbers))
             return np.float64(math.inf if isinstance(error, OverflowError) else math.nan)
-        # What is computed with it does not raise either.
+        # As a float64, it does not raise in later operations either.
         return np.float64(found) if type(found) is float else found
 
     return call
 
 
-#: In the place of `math`.
+#: Replaces `math`.
 IEEE_MATH = _Ieee()
-#: In the place of `cmath`, NumPy's.
+#: Replaces `cmath` by NumPy's functions.
 IEEE_CMATH = SimpleNamespace(
     **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
@@ -121,7 +123,7 @@ _BINARY = {
 
 
 class Known(float):
-    """A float whose arithmetic with numbers gives such."""
+    """A float whose arithmetic with numbers gives a `Known` again and never raises."""
 
     __slots__ = ()
 
@@ -152,7 +154,7 @@ _add_operators()
 
 
 def known_math(function: Any) -> Callable[..., Any]:
-    """A function of `math` of such numbers; what gives integers in Python still does."""
+    """Return a function of `math` for `Known` numbers. Functions that return integers in Python still do."""
     if function in (math.floor, math.ceil, math.trunc):
         return function  # type: ignore[no-any-return]
     of_numbers = getattr(IEEE_MATH, function.__name__)

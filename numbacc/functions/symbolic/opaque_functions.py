@@ -1,9 +1,7 @@
-"""Functions of numbers that formulas call and that are noted as a whole: they are neither looked into nor derived, but
-have gradients of their own.
+"""Opaque functions: formulas call them, and traces note them as one operation with a given gradient.
 
-So a formula that calls `elementwise.maximum` has one way through it, not three; and its derivative is that of
-`maximum_backward`, at ties and at 0 too, where a derivative that is derived from how a function is computed may be
-another one, or none.
+For example, a formula that calls `elementwise.maximum` has one way through it instead of three. Its derivative is that
+of `maximum_backward`, also at ties and at 0, where the derivative of the code may differ or not exist.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ import numpy as np
 
 
 class Whole:
-    """A function that is noted as a whole.
+    """A function that traces note as one operation.
 
     Attributes:
-        count: how many numbers it takes.
-        numpy: the same of arrays of float64.
-        is_choosing: whether it may take nothing of an argument: then its gradient is 0 there, whatever dy is.
-        gradients: of each argument the function (dy, arguments) -> its gradient; None where that is 0. None where
-            there is no derivative.
+        count: the number of its arguments.
+        numpy: the same function for float64 arrays.
+        is_choosing: whether the result may be independent of an argument. Then the argument's gradient is 0 for any dy.
+        gradients: for each argument, the function (dy, arguments) -> its gradient, or None if the gradient is 0. None
+            if there is no derivative.
     """
 
     def __init__(self, count: int, numpy: Callable[..., Any], is_choosing: bool):
@@ -30,9 +28,9 @@ class Whole:
         self.gradients: Sequence[Callable[..., Any] | None] | None = None
 
 
-#: Function -> what is known of it.
+#: Function -> its description.
 WHOLES: dict[Any, Whole] = {}
-#: What kernels that compute in float64 have in the place of some of them.
+#: Function -> its replacement in kernels that compute in float64.
 DOUBLES: dict[Any, Callable[..., Any]] = {}
 
 
@@ -46,14 +44,15 @@ def whole(
     is_step: bool = False,
     is_choosing: bool = True,
 ) -> Callable[..., Any]:
-    """A new function of so many numbers that computes what `scalar` does, and is noted as a whole.
+    """Return a new function that computes the same as `scalar` and that traces note as one operation.
 
     Args:
-        name: what it is called in the text of formulas.
-        numpy: the same of arrays.
-        double: what it is of float64, if that is something else.
-        is_choosing: as in `Whole`.
-        is_step: whether its derivatives are 0; if not, `give_gradients` says what they are.
+        name: the name in the text of formulas.
+        count: the number of arguments.
+        numpy: the same function for arrays.
+        double: the function for float64, if it is a different one.
+        is_choosing: the same as in `Whole`.
+        is_step: whether its derivatives are 0. If not, `give_gradients` sets them.
     """
     takes = ", ".join(f"x{k}" for k in range(count))
     made = _made(name, takes, f"scalar({takes})", {"scalar": scalar})
@@ -68,12 +67,12 @@ def whole(
 def give_gradients(
     function: Callable[..., Any], gradient: Callable[..., Any], numpy: Callable[..., Any], by: Sequence[int]
 ) -> None:
-    """Say what the gradients of a function are.
+    """Set the gradients of a function.
 
     Args:
-        function: what `whole` made.
-        gradient: (dy, arguments) -> the gradients with respect to the arguments `by`, as a tuple.
-        numpy: the same of arrays.
+        function: a function that `whole` returned.
+        gradient: (dy, arguments) -> a tuple of the gradients with respect to the arguments `by`.
+        numpy: the same function for arrays.
     """
     of, name = WHOLES[function], function.__name__
     takes = ", ".join(["dy", *(f"x{k}" for k in range(of.count))])
@@ -92,11 +91,11 @@ def _made(name: str, takes: str, returned: str, used: dict[str, Any]) -> Callabl
     return made
 
 
-# ---------------------------------------------------------------- Python's own
+# ---------------------------------------------------------------- Python's max and min
 
 
 def _larger(a, b):
-    """max(a, b): the first of equals, and where one is NaN."""
+    """Return max(a, b): the first argument if both are equal or one is NaN."""
     return b if b > a else a
 
 

@@ -1,4 +1,4 @@
-"""The variants of functions that kernels of each precision use in place of the functions that formulas name.
+"""The variants of functions that kernels of each precision use instead of the functions that formulas name.
 
 `replacements` lists the variants of the functions that all kernels share. A module that not every kernel needs adds the
 variants of its own functions to `SINGLE`, `NARROW` or `opaque_functions.DOUBLES` when it is imported.
@@ -23,14 +23,14 @@ NARROW: dict[Any, Any] = {}
 
 @lru_cache(maxsize=16)
 def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
-    """The replacements of functions: functions, or names of `hardware`.
+    """Return the replacements: function -> another function, or a name of `hardware`.
 
     Args:
-        compute: name of the dtype that is computed in.
-        narrow: True if what is stored is narrower: a 16-bit float keeps 8 or 11 bits, and the hardware's approximations
-            are good to 22.
+        compute: the name of the compute dtype.
+        narrow: True if the stored dtype is narrower. A 16-bit float keeps 8 or 11 bits; the hardware's approximations
+            are accurate to 22 bits.
     """
-    #: What CUDA's own library has in each precision, and what is instructions of one.
+    #: Functions of CUDA's library, which has them in each precision, and functions that are single instructions.
     theirs = (
         plain.cbrt, plain.erfinv, plain.exp2, plain.reciprocal_root, plain.rint, plain.scaled, plain.stepped
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""Functions run on symbols in the place of numbers, which note what is computed of them.
+"""Run functions on symbols instead of numbers, and note the operations on the symbols.
 
-What formulas cannot do with numbers that are only known when a kernel runs says so, and what to do instead. NumPy's
-functions, and SciPy's ufuncs, are taken by their names.
+Operations that are impossible with numbers that are only known when a kernel runs raise errors; the messages name an
+alternative. NumPy's functions and SciPy's ufuncs are recognized by their names.
 
-A function is run once for each way through its branches. What was noted can be derived (`derive`) and is written down
-again (`codegen`), for kernels or for arrays (`vectorized`).
+A function runs once for each way through its branches. The noted operations can be derived (`derive`) and are written
+as source text again (`codegen`), for kernels or for arrays (`vectorized`).
 """
 
 from __future__ import annotations
@@ -25,56 +25,56 @@ from .captured import Refused, changing
 from .ieee_math import Known, copied, known_math
 from .opaque_functions import WHOLES, larger, smaller
 
-# ---------------------------------------------------------------- what numbers cannot do that are not known
+# ---------------------------------------------------------------- operations that need known numbers
 
 _WHEN = "a number that is only known when it runs"
-#: What else there is to say where Python says that a number is no sequence.
-ELEMENTS = "a formula is given one number of each array: pass other elements as arguments, x[1:] beside x[:-1]"
-#: What is said of & | ^ where they are not of truth values.
+#: The hint after Python's message that a number is not a sequence.
+ELEMENTS = "a formula gets one number of each array: pass other elements as arguments, for example x[1:] and x[:-1]"
+#: The message for & | ^ with operands that are not truth values.
 COMBINES = (
-    "it combines bits of numbers: of truth values write `and`, `or`, `!=`; of arrays of integers call "
-    "elementwise.bitwise_and and the like"
+    "it combines bits of numbers: for truth values, write `and`, `or`, `!=`; for arrays of integers, call "
+    "elementwise.bitwise_and, bitwise_or, bitwise_xor"
 )
 _SHIFTS = "multiply by a power of 2.0, or call elementwise.left_shift or right_shift with arrays"
-_MATRICES = "* multiplies numbers, and gemm.matmul arrays"
+_MATRICES = "use * for numbers, and gemm.matmul for arrays"
 
-#: Special method -> what it does, and what to do instead.
+#: Special method -> what it does and what to do instead, for messages.
 _REFUSED = {
-    "float": f"makes a Python float of {_WHEN}: leave float() out, it is one in the kernel",
-    "int": f"makes a Python integer of {_WHEN}: math.trunc, math.floor and round are for kernels",
-    "index": f"takes an index, or the length of a loop, from {_WHEN}: choose with comparisons, or elementwise.where",
-    "complex": f"makes a complex number of {_WHEN}: formulas are of real numbers",
+    "float": f"makes a Python float of {_WHEN}: leave float() out, the kernel's number is a float",
+    "int": f"makes a Python integer of {_WHEN}: use math.trunc, math.floor or round",
+    "index": f"uses {_WHEN} as an index or as the length of a loop: use comparisons or elementwise.where",
+    "complex": f"makes a complex number of {_WHEN}: formulas compute with real numbers",
     "call": "calls a number",
     "enter": "enters a number, as if it were a context",
-    "hash": f"looks up {_WHEN}, in a set, a dict or a cache: compare with ==",
-    "str": f"writes out {_WHEN}: call the Python function itself, its py_func, to see numbers",
-    "format": f"writes out {_WHEN}: call the Python function itself, its py_func, to see numbers",
-    "invert": "takes ~ of a number: of a truth value write `not`; of integers call elementwise.bitwise_not with arrays",
+    "hash": f"looks up {_WHEN} in a set, a dict or a cache: compare with ==",
+    "str": f"prints {_WHEN}: call the Python function itself (py_func) to see numbers",
+    "format": f"prints {_WHEN}: call the Python function itself (py_func) to see numbers",
+    "invert": "uses ~ on a number: write `not` for truth values; call elementwise.bitwise_not for arrays of integers",
     **dict.fromkeys(("lshift", "rlshift", "rshift", "rrshift"), f"shifts bits of numbers: {_SHIFTS}"),
     **dict.fromkeys(("matmul", "rmatmul"), f"multiplies matrices with @: {_MATRICES}"),
 }
-_REDUCTIONS = "elementwise.reduction makes reductions of formulas"
+_REDUCTIONS = "use elementwise.reduction"
 #: Attribute -> what to do instead.
 _INSTEAD = {
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "any", "all", "std", "var"), _REDUCTIONS),
     **dict.fromkeys(("real", "conjugate", "conj", "copy", "item", "astype"), "leave it out"),
     "is_integer": "compare x == math.floor(x)",
-    "clip": "elementwise.clamp takes numbers",
-    "round": "round takes numbers",
+    "clip": "use elementwise.clamp",
+    "round": "use round(x)",
 }
 #: Function of `math` that kernels do not have -> what to do instead.
 OTHERS = {
-    "fsum": "sum takes numbers",
-    "sumprod": "sum takes numbers",
-    "dist": "math.hypot takes differences",
+    "fsum": "use sum",
+    "sumprod": "use sum",
+    "dist": "use math.hypot of the differences",
     "isclose": "compare abs(x - y) <= tolerance",
     "modf": "math.trunc(x) is the whole part, x - math.trunc(x) the rest",
     "frexp": "math.floor(math.log2(abs(x))) is the exponent",
     "ldexp": "multiply by 2.0 ** n",
-    **dict.fromkeys(("nextafter", "ulp"), "elementwise.nextafter gives the neighbours of arrays' numbers"),
-    "factorial": "math.gamma(x + 1) is for kernels",
-    "isqrt": "math.floor(math.sqrt(x)) is for kernels",
-    "hypot": "of more than three take math.sqrt of the sum of squares",
+    **dict.fromkeys(("nextafter", "ulp"), "call elementwise.nextafter with arrays"),
+    "factorial": "use math.gamma(x + 1)",
+    "isqrt": "use math.floor(math.sqrt(x))",
+    "hypot": "for more than three numbers, use math.sqrt of the sum of squares",
 }
 
 
@@ -106,7 +106,7 @@ for _name, _does in _REFUSED.items():
 
 
 def rounded(x: Any, decimals: int = 0) -> Any:
-    """round(x): the nearest whole number, of two the even one."""
+    """Return the whole number nearest to x, with ties rounded to even."""
     if decimals:
         raise TypeError("it rounds to decimals: write round(x * 100) / 100")
     return arithmetic.rint(x)
@@ -120,12 +120,12 @@ def _either(a: Any, b: Any) -> Any:
     return True if a != 0 else (b != 0)
 
 
-#: What has one name in NumPy and in `math`.
+#: Functions that have the same name in NumPy and in `math`.
 _SAME = (
     "ceil", "copysign", "cos", "cosh", "degrees", "exp", "expm1", "floor", "fmod", "hypot", "isfinite", "isinf",
     "isnan", "log", "log10", "log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
-#: Name of NumPy's -> the function of numbers. Those that formulas note as a whole are added with these.
+#: Name of a NumPy function -> the scalar function. Opaque functions are added to it.
 NAMESAKES: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in _SAME},
     **{f"arc{name}": getattr(math, f"a{name}") for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2"]},
@@ -143,12 +143,12 @@ NAMESAKES: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 #: The types of NumPy's functions.
 KINDS = (np.ufunc, type(np.where))
-#: Names that are only there with `elementwise`, which a gate may be made without -> what to do.
+#: Names that need `elementwise`, which gates work without -> what to do.
 LATER = dict.fromkeys(("maximum", "minimum", "where", "clip", "sign"), ": import numbacc.elementwise, which has it")
 
 # ---------------------------------------------------------------- symbols
 
-#: Ways through a function's branches, and branches on one, at most.
+#: The maximum number of ways through a function's branches, and of branches on a way.
 MOST_WAYS = 64
 
 #: The decisions on one way through a function, and its results.
@@ -164,17 +164,17 @@ COMPARED = {
 
 
 class Symbol(Unknown):
-    """A number that is not known: an argument, or what is computed of others.
+    """A number that is not known: an argument, or the result of an operation.
 
     Attributes:
-        trace: what it was noted in.
-        made: the operator or function that it is computed by, or an argument's name.
-        parts: what of, symbols and numbers.
-        is_derived: whether its derivative is wanted, and not 0.
+        trace: the trace that noted it.
+        made: the operator or function that computes it, or the name of an argument.
+        parts: the operands, symbols and numbers.
+        is_derived: whether its derivative is wanted and not 0.
     """
 
     __slots__ = ("is_derived", "made", "parts", "trace")
-    # == compares the numbers that symbols stand for: they are told apart by `id`, and are not to be found in a set.
+    # == compares the numbers that symbols stand for. Symbols are distinguished by `id` and cannot be members of sets.
     __hash__ = Unknown.__hash__
 
     def __init__(self, trace: SymbolicTrace, made: Any, parts: tuple[Any, ...], is_derived: bool):
@@ -184,7 +184,7 @@ class Symbol(Unknown):
         return self.trace.decide(self)
 
     def __neg__(self) -> Any:
-        # What is not true is 0, and -0 is that.
+        # A false truth value counts as 0, and its negative must be 0, not -0.0.
         return self.trace.note("-", 0, self) if is_truth(self) else self.trace.note("neg", self)
 
     def __pos__(self) -> Any:
@@ -202,7 +202,7 @@ class Symbol(Unknown):
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    # Of truth values these are `and` and `or`.
+    # For truth values, these are `and` and `or`.
     def __and__(self, other: Any) -> Any:
         _check_truths(self, other)
         return other if self else False
@@ -244,12 +244,12 @@ _add_operators()
 
 
 class SymbolicTrace:
-    """What a function computes of symbols, on one way after the other.
+    """The operations that a function performs on symbols, on one way after the other.
 
     Args:
-        arguments: how many numbers it is a function of.
-        wanted: with respect to how many of these, the first ones, it is to be derived.
-        most: how many ways there may be.
+        arguments: the number of the function's arguments.
+        wanted: the number of first arguments to derive by.
+        most: the maximum number of ways.
     """
 
     def __init__(self, arguments: int, wanted: int, most: int = MOST_WAYS):
@@ -260,38 +260,38 @@ class SymbolicTrace:
         self.taken: list[tuple[Symbol, bool]] = []
 
     def unknown(self, name: str, *, is_derived: bool = False) -> Symbol:
-        """A number that is given."""
+        """Return a symbol for a given number."""
         return self._symbol(name, (), is_derived)
 
     def _symbol(self, made: Any, parts: tuple[Any, ...], is_derived: bool) -> Symbol:
-        # Numbers that are equal, 1 and 1.0 or 0.0 and -0.0, are told apart by what they look like.
+        # Equal numbers such as 1 and 1.0 or 0.0 and -0.0 are distinguished by their representations.
         key = (made, *(id(part) if isinstance(part, Symbol) else repr(part) for part in parts))
         if key not in self._noted:
             self._noted[key] = Symbol(self, made, parts, is_derived)
         return self._noted[key]
 
     def note(self, made: Any, *parts: Any) -> Any:
-        """What an operator or function makes of symbols and numbers."""
+        """Return the symbol for the result of an operator or function applied to symbols and numbers."""
         return self._symbol(made, tuple([_plain(part, "computes with") for part in parts]), any(map(is_derived, parts)))
 
     def call(self, function: Callable[..., Any], *parts: Any) -> Any:
-        """What a function makes of symbols and numbers, as if a formula called it."""
+        """Return the result of a function applied to symbols and numbers, as if a formula called it."""
         return copied(function, lambda each: _of_symbols(each, self))(*parts)
 
     def decide(self, condition: Symbol) -> bool:
-        """Which way is taken: that of the script, else the first."""
+        """Return which branch to take: the script's answer if it has one, else True."""
         for known, answer in self.taken:
             if known is condition:
                 return answer
         number = len(self.taken)
         if number >= self._most:
-            raise TypeError("it has a loop whose length the numbers decide, or too many branches")
+            raise TypeError("it has a loop whose length depends on the numbers, or too many branches")
         answer = self._script[number] if number < len(self._script) else True
         self.taken.append((condition, answer))
         return answer
 
     def ways(self, function: Callable[..., Any]) -> Iterator[Way]:
-        """(the decisions, the results) of each way."""
+        """Yield (the decisions, the results) of each way."""
         pending: list[list[bool]] = [[]]
         for _ in range(self._most):
             self._script, self.taken = pending.pop(), []
@@ -307,16 +307,16 @@ class SymbolicTrace:
 def traced(
     function: Callable[..., Any], wanted: int | None = 0, *, most: int = MOST_WAYS, is_open: bool = False
 ) -> tuple[SymbolicTrace, list[Way]]:
-    """A function run on symbols: what was noted, and all ways through it.
+    """Run a function on symbols. Return the trace and all ways through the function.
 
     Args:
-        function: of numbers; parameters with defaults have these.
-        wanted: with respect to how many of its first arguments it is to be derived; None for all.
-        most: how many ways there may be.
-        is_open: whether a function that is noted as a whole, where others call it, is run itself.
+        function: a function of numbers. Parameters with defaults have their defaults.
+        wanted: the number of first arguments to derive by; None for all.
+        most: the maximum number of ways.
+        is_open: whether to look into `function` itself, even if traces note it as one operation when others call it.
 
     Raises:
-        TypeError, or whatever the function itself raises: it cannot be run on symbols.
+        TypeError, or any error of the function itself: it cannot be run on symbols.
     """
     empty = inspect.Parameter.empty
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -338,12 +338,12 @@ def _results(found: Any) -> tuple[Any, ...]:
     return tuple([_plain(result, "returns") for result in results])
 
 
-#: Of integers that become floats.
+#: The largest integer that can become a float.
 _LARGEST = int(1.7976931348623157e308)
 
 
 def _plain(part: Any, does: str) -> Any:
-    """A symbol, or a number as Python's own."""
+    """Return a symbol as it is, and a number as a Python number."""
     if isinstance(part, Symbol):
         return part
     if isinstance(part, (bool, np.bool_)):
@@ -358,15 +358,15 @@ def _plain(part: Any, does: str) -> Any:
 
 
 def is_derived(part: Any) -> bool:
-    """Whether it is a symbol whose derivative is wanted."""
+    """Return whether `part` is a symbol whose derivative is wanted."""
     return isinstance(part, Symbol) and part.is_derived
 
 
-# ---------------------------------------------------------------- what functions refer to
+# ---------------------------------------------------------------- objects that functions refer to
 
 
 class _Module:
-    """A module whose functions are for symbols."""
+    """A stand-in for a module. Its functions accept symbols."""
 
     def __init__(self, module: ModuleType, trace: SymbolicTrace):
         self._module, self._trace = module, trace
@@ -376,7 +376,7 @@ class _Module:
 
 
 def _of_symbols(value: Any, trace: SymbolicTrace) -> Any:
-    """A module, or a function that is noted as a whole, for symbols; other values as they are."""
+    """Return the stand-in for a module or an opaque function that accepts symbols; other values as they are."""
     if (refusing := changing(value)) is not None:
         return refusing
     if isinstance(value, ModuleType):
@@ -388,7 +388,7 @@ def _of_symbols(value: Any, trace: SymbolicTrace) -> Any:
     if value is builtins.isinstance or value is builtins.type:
         return _kind if value is builtins.type else _is_of_kind
     if value is derivatives.one_if:
-        # A truth value that is computed with is a number wherever it is written down.
+        # A truth value in arithmetic is written as a number everywhere.
         return lambda condition: condition if isinstance(condition, Symbol) else value(condition)
     if isinstance(value, KINDS):
         return _numpys(value, trace)
@@ -396,19 +396,19 @@ def _of_symbols(value: Any, trace: SymbolicTrace) -> Any:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether it is a function that is noted as a whole."""
+    """Return whether a trace notes calls of the function as one operation."""
     if isinstance(value, FunctionType):
         return derivatives.numbers_of(value) is not None
     return isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
 
 
 def _kind(*given: Any) -> Any:
-    """`type`, of symbols that of what they stand for."""
+    """Return the result of `type`; for a symbol, the type that it stands for."""
     return (bool if is_truth(given[0]) else float) if isinstance(given[0], Symbol) else type(*given)
 
 
 def _is_of_kind(value: Any, kinds: Any) -> bool:
-    """`isinstance`, likewise."""
+    """Return the result of `isinstance`; for a symbol, that for the value that it stands for."""
     known = tuple(type if each is _kind else each for each in kinds) if isinstance(kinds, tuple) else kinds
     stands_for = (is_truth(value) or 0.5) if isinstance(value, Symbol) else value
     return isinstance(stands_for, type if known is _kind else known)
@@ -423,7 +423,7 @@ def _known(found: Any) -> Any:
 
 
 def _numpys(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
-    """One of NumPy's functions, of symbols its namesake."""
+    """Return a NumPy function that, for symbols, calls the scalar function of the same name."""
 
     def call(*parts: Any, **more: Any) -> Any:
         if not _has_symbols((*parts, *more.values())):
@@ -439,14 +439,14 @@ def _numpys(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
 
 
 def _noting(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
-    """The function of numbers that notes a call where these are symbols."""
+    """Return a scalar function that notes its call if it is called with symbols."""
     noted = derivatives.OURS.get(function, function)
     count, has_rule = derivatives.numbers_of(noted), derivatives.has_derivative(noted)
     of_numbers = known_math(function) if function.__module__ == "math" else function
 
     def call(*parts: Any, **more: Any) -> Any:
         inner = [each for part in parts if isinstance(part, (list, tuple)) for each in part]
-        # Products are made by multiplying what is in a list.
+        # math.prod multiplies the numbers in a list, so that symbols in it need no special treatment.
         if not _has_symbols((*parts, *more.values())) and (function is math.prod or not _has_symbols(inner)):
             return _known(of_numbers(*parts, **more))
         if (function, len(parts)) in _BY_COUNT and not more:
@@ -467,7 +467,7 @@ def _noting(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
     return call
 
 
-#: (function of `math`, how many numbers it is given) -> what it is then.
+#: (function of `math`, number of its arguments) -> the function that it stands for.
 _BY_COUNT: dict[Any, Callable[..., Any]] = {
     (math.log, 2): lambda x, base: math.log(x) / math.log(base),
     (math.hypot, 1): math.fabs,
@@ -476,7 +476,7 @@ _BY_COUNT: dict[Any, Callable[..., Any]] = {
 
 
 def _extreme(function: Any, of_two: Any, trace: SymbolicTrace) -> Callable[..., Any]:
-    """Python's `max` or `min`, noted as what it is of two numbers after the other."""
+    """Return Python's `max` or `min`; for symbols, it notes functions of two arguments, one after the other."""
 
     def call(*parts: Any, **more: Any) -> Any:
         among = parts if len(parts) != 1 else tuple(parts[0])
@@ -491,11 +491,11 @@ def _extreme(function: Any, of_two: Any, trace: SymbolicTrace) -> Callable[..., 
     return call
 
 
-# ---------------------------------------------------------------- what was noted
+# ---------------------------------------------------------------- noted operations
 
 
 def is_truth(part: Any) -> bool:
-    """True if it is a truth value."""
+    """Return whether `part` is a truth value."""
     return isinstance(part, bool) or (isinstance(part, Symbol) and (part.made in COMPARED or part.made in _PREDICATES))
 
 
@@ -503,7 +503,7 @@ _PREDICATES = (math.isnan, math.isinf, math.isfinite)
 
 
 def order(symbols: Sequence[Any]) -> Iterator[Symbol]:
-    """All symbols that these are computed of, each behind its parts."""
+    """Yield all symbols that these depend on, each after its parts."""
     seen: set[int] = set()
     stack = [(symbol, False) for symbol in reversed(symbols) if isinstance(symbol, Symbol)]
     while stack:

@@ -1,6 +1,6 @@
-"""Formulas on NumPy arrays: what they note when they are run on symbols, written down as expressions of arrays.
+"""Formulas on NumPy arrays. A formula runs on symbols, and the noted operations are written as expressions of arrays.
 
-Both sides of every branch are computed, and chosen from element by element.
+Both sides of every branch are computed, and the results are chosen element by element.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from .trace import MOST_WAYS, Symbol, SymbolicTrace, Way, is_truth, traced
 
 Array = NDArray[Any]
 
-#: Formulas that are given may be made of several that were written down, each with its own ways.
+#: A formula may consist of several generated functions, each with branches of its own.
 _MOST_WAYS = MOST_WAYS**2
 
 
 def vectorized(
     function: Callable[..., Any], name: str, *, rounds_numbers: bool = False
 ) -> Callable[..., tuple[Array, ...]]:
-    """A formula as a function of arrays, or numbers, that broadcast: it returns new float64 arrays.
+    """Return a formula as a function of arrays or numbers that broadcast. It returns new float64 arrays.
 
-    It computes in float64, and as a GPU does: infinity or NaN where Python raises.
+    It computes in float64 and as a GPU does: it gives infinity or NaN where Python raises an error.
 
     Args:
-        function: a formula of one result or of several, also one that `derive` wrote down.
-        name: what it is called in messages.
-        rounds_numbers: whether numbers that are written in it, and those beside arrays, are rounded to float32 where
-            the arrays are of that, as kernels have them: x == 0.1 then holds of the same x.
+        function: a formula with one or several results, or a function that `derive` generated.
+        name: the name to use in messages.
+        rounds_numbers: whether constants of the formula and scalar arguments are rounded to float32 if the arrays are
+            float32. Kernels do the same; for example, x == 0.1 then gives the same results.
 
     Raises:
-        TypeError: as `derive.written`.
+        TypeError: the same as in `derive.written`.
     """
     with told(f"{name} has no form for arrays", function):
         noted = traced(function, most=_MOST_WAYS)
         computed = lru_cache(partial(_written, *noted, f"<arrays of {name!r}>"))
-        computed(float)  # what cannot be written fails here
+        computed(float)  # formulas that cannot be written fail here
 
     def of_arrays(*operands: Any) -> tuple[Array, ...]:
         given = [np.asarray(operand) for operand in operands]
@@ -60,7 +60,7 @@ def vectorized(
             numbers = [np.asarray(next(wide) if x.ndim else x, np.float64) for x in given]
             return tuple([_new(y, parts[0].shape if parts else ()) for y in compute(*numbers)])
 
-        # Numbers stay such, so that what is computed of them alone is computed once.
+        # Numbers stay numbers, so that expressions of numbers alone are computed once.
         arrays = [np.broadcast_to(x, shape) for x in given if x.ndim]
         with np.errstate(all="ignore"):
             return in_pieces(piece, *arrays) if arrays else piece()
@@ -69,7 +69,7 @@ def vectorized(
 
 
 def _new(values: Any, shape: tuple[int, ...]) -> Array:
-    """An array of its own, though a result may be an argument, a constant or another result."""
+    """Return a new array, since a result may be an argument, a constant or another result."""
     return np.array(np.broadcast_to(values, shape), np.float64, order="C")
 
 
@@ -90,7 +90,7 @@ def _written(
 
 
 class _ArrayText(Text):
-    """A function of arrays, without branches; `number` makes the numbers that are written of those that were noted."""
+    """A function of arrays, without branches. `number` converts the constants of the formula."""
 
     def __init__(self, given: Sequence[Symbol], number: Callable[[float], float]):
         super().__init__(given)
@@ -98,7 +98,7 @@ class _ArrayText(Text):
         self.names |= {"np": np, "power": power}
 
     def write(self, ways: Sequence[Way]) -> None:
-        """The code that computes all these ways, and returns the results of the one that each element takes."""
+        """Write the code that computes all these ways and returns, for each element, the results of its own way."""
         self._line(f"return {', '.join(self._chosen(ways))},")
 
     def _chosen(self, ways: Sequence[Way]) -> list[str]:
@@ -135,7 +135,7 @@ class _ArrayText(Text):
         return self._named(of_math(name), name)
 
     def _number(self, part: Any) -> str:
-        """A truth value that is computed with is 1 or 0, and any number that is written down a float64."""
+        """Write a truth value as 1 or 0, since it is used as a number, and a constant as a float64."""
         if isinstance(part, Symbol):
             return f"({self._text(part)} * 1.0)" if is_truth(part) else self._text(part)
         return self._text(self._as_written(part))
@@ -143,7 +143,7 @@ class _ArrayText(Text):
 
 @lru_cache(maxsize=64)
 def _counterpart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is noted as a whole, on arrays."""
+    """Return the NumPy version of a function that traces note as one operation."""
     known: Callable[..., Any] | None = _NUMPYS.get(function)
     if known is not None:
         return known
@@ -153,7 +153,7 @@ def _counterpart(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *numbers: computed(*numbers)[0]
 
 
-#: What NumPy has of its own.
+#: Functions that NumPy or the reference has.
 _NUMPYS: dict[Any, Any] = {
     arithmetic.cbrt: np.cbrt,
     arithmetic.exp: np.exp,

@@ -496,7 +496,7 @@ class Slope(NamedTuple):
     Attributes:
         function: (dy, x, more) -> a tuple with the gradient, all scalars. Other parameters, by name: `count`, the
             number of elements; `y`, the result, not rounded to 16 bits; or the result of another reduction.
-        says: the formula, for the docstring.
+        says: the formula, as a sentence for the docstring, without its full stop.
         example: x, and the gradient for a dy of 1.
     """
 
@@ -556,27 +556,29 @@ def function(
 
 
 _SQUARE, _OTHERS = "np.array([[1.0, 2.0], [3.0, 4.0]])", "np.array([[1.0, 5.0], [3.0, 4.0]])"
-_NAN, _TRUTH = "NaN is the result where there is one.", "NaN is not 0."
+_NAN, _TRUTH = "If any element is NaN, the result is NaN.", "NaN counts as nonzero."
 #: As the public functions are listed.
 _FUNCTIONS = (
-    function("sum", "total", "Σ x, the sum; 0 of nothing.", f"{_SQUARE}, axis=1", "array([3., 7.])",
+    function("sum", "total", "Return the sum Σ x, and 0 for no elements.", f"{_SQUARE}, axis=1", "array([3., 7.])",
         map=part, start=(0.0,), merge=add,
-        slope=Slope(of_sum, "dy", ("[1.0, 2.0]", "array([1., 1.])")),
-        more="Integers wrap. 16-bit floats are added in float32 and rounded once."),
-    function("mean", "mean", "Σ x / n, the mean; NaN of nothing.", _SQUARE, "array(2.5)",
+        slope=Slope(of_sum, "dx = dy", ("[1.0, 2.0]", "array([1., 1.])")),
+        more="Integers wrap around. 16-bit floats are added in float32 and rounded once."),
+    function("mean", "mean", "Return the mean Σ x / n, and NaN for no elements.", _SQUARE, "array(2.5)",
         map=part, start=(0.0,), merge=add, finish=mean,
-        slope=Slope(of_mean, "dy / n", ("[1.0, 2.0]", "array([0.5, 0.5])"))),
-    function("prod", "total", "Π x, the product; 1 of nothing.", _SQUARE, "array(24.)",
+        slope=Slope(of_mean, "dx = dy / n", ("[1.0, 2.0]", "array([0.5, 0.5])"))),
+    function("prod", "total", "Return the product Π x, and 1 for no elements.", _SQUARE, "array(24.)",
         map=part, start=(1.0,), merge=multiply),
-    function("max", "keep", "The largest number.", f"{_OTHERS}, axis=1", "array([5., 4.])",
+    function("max", "keep", "Return the largest element.", f"{_OTHERS}, axis=1", "array([5., 4.])",
         map=part, start=(-math.inf,), merge=larger,
         takes_complex=False, needs_elements=True, more=_NAN),
-    function("min", "keep", "The smallest number.", f"{_OTHERS}, axis=1", "array([1., 3.])",
+    function("min", "keep", "Return the smallest element.", f"{_OTHERS}, axis=1", "array([1., 3.])",
         map=part, start=(math.inf,), merge=smaller,
         takes_complex=False, needs_elements=True, more=_NAN),
-    function("any", "bool", "Whether some number is not 0; False of nothing.", "np.array([0.0, 2.0])", "array(True)",
+    function("any", "bool", "Return whether any element is nonzero, and False for no elements.",
+        "np.array([0.0, 2.0])", "array(True)",
         map=truth, start=(0,), merge=either, parts=("bool",), more=_TRUTH),
-    function("all", "bool", "Whether no number is 0; True of nothing.", "np.array([0.0, 2.0])", "array(False)",
+    function("all", "bool", "Return whether all elements are nonzero, and True for no elements.",
+        "np.array([0.0, 2.0])", "array(False)",
         map=truth, start=(1,), merge=both, parts=("bool",), more=_TRUTH),
 )  # fmt: skip
 
