@@ -6,6 +6,7 @@ the site, too.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "numbacc"
@@ -69,6 +71,13 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
             is_example = is_example and line[:1] in ("", " ") or line.startswith("Example")
             made.append(line if is_example else _escaped(line))
     lines[:] = made
+    for part in ("plan", "request", "supports"):
+        function = getattr(thing, part, None)
+        if what == "function" and function is not None:
+            own = name.rpartition(".")[2]
+            summary = (function.__doc__ or "").partition("\n")[0]
+            taken = [each.replace(annotation=each.empty) for each in inspect.signature(function).parameters.values()]
+            lines += ["", f".. py:function:: {own}.{part}{inspect.Signature(taken)}", "", f"   {_escaped(summary)}"]
 
 
 def setup(app: object) -> None:
