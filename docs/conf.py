@@ -23,7 +23,14 @@ release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
 root_doc = "docs/index"
-include_patterns = ["notebooks/data/README.md", "docs/*.md", "docs/reference/*.md", "notebooks/*.ipynb", "CONTRIBUTING.md", "benchmarks/README.md"]
+include_patterns = [
+    "notebooks/data/README.md",
+    "docs/*.md",
+    "docs/reference/*.md",
+    "notebooks/*.ipynb",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+]
 exclude_patterns = ["docs/interface.md", "docs/reference/README.md"]
 
 # Notebooks are shown with their stored outputs.
@@ -37,11 +44,10 @@ autodoc_typehints = "none"
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
-html_theme = "pydata_sphinx_theme"
+html_theme = "furo"
 html_title = "numbacc"
 html_copy_source = False
 html_show_sourcelink = False
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "secondary_sidebar_items": ["page-toc"]}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 # Docstrings write code between single backticks.
@@ -57,11 +63,27 @@ def _escaped(line: str) -> str:
     return "".join(parts)
 
 
+def _table(rows: list[str]) -> list[str]:
+    """Return a Markdown table's lines as a directive."""
+    made = ["", ".. list-table::", "    :header-rows: 1", ""]
+    for row in [rows[0], *rows[2:]]:
+        for number, cell in enumerate(re.split(r"(?<!\\)\|", row.strip()[1:-1])):
+            made.append(f"    {' ' if number else '*'} - {_escaped(cell.strip())}")
+    return [*made, ""]
+
+
 def _from_markdown(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Turn a docstring's Markdown into reStructuredText: fenced code, and characters that have a meaning there."""
+    """Turn a docstring's Markdown into reStructuredText: fenced code, tables, and characters that have a meaning there."""
     made: list[str] = []
+    rows: list[str] = []
     is_code = is_example = False
-    for line in lines:
+    for line in [*lines, ""]:
+        if line.startswith("|"):
+            rows.append(line)
+            continue
+        if rows:
+            made += _table(rows)
+            rows = []
         if line.lstrip().startswith("```"):
             is_code = not is_code
             made += [".. code-block:: python", ""] if is_code else [""]
