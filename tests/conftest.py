@@ -75,10 +75,10 @@ def in_parts(count, examples=_EXAMPLES):
 def pytest_collection_modifyitems(items):
     """Sort `test_simulator` to the front, and mark combinations of parameters as slow.
 
-    `test_simulator` runs whole files, so no worker must start it when others are done. A case of `each_alone` is slow if
-    it differs from the first in more than one parameter, and earlier cases have all its values. With
-    `each_alone(paired=True)`, and in the simulator, the parameters change together: the fast cases are the few that have
-    each value once.
+    `test_simulator` runs whole files, so no worker must start it when others are done. A case of `each_alone` is slow
+    if it differs from the first in more than one parameter, and earlier cases have all its values. With
+    `each_alone(paired=True)`, and in the simulator, the parameters change together: the fast cases are the few that
+    have each value once.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
     tests = defaultdict(list)
