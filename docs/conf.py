@@ -24,14 +24,14 @@ release = version = __version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = [
-    "notebooks/data/README.md",
     "docs/*.md",
     "docs/reference/*.md",
     "notebooks/*.ipynb",
+    "notebooks/data/README.md",
     "CONTRIBUTING.md",
     "benchmarks/README.md",
 ]
-exclude_patterns = ["docs/interface.md", "docs/reference/README.md"]
+exclude_patterns = ["docs/interface.md"]
 
 # Notebooks are shown with their stored outputs.
 nb_execution_mode = "off"
@@ -73,7 +73,7 @@ def _table(rows: list[str]) -> list[str]:
 
 
 def _from_markdown(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Turn a docstring's Markdown into reStructuredText: fenced code, tables, and characters that have a meaning there."""
+    """Turn a docstring's Markdown into reStructuredText: fenced code, tables, and characters with a meaning there."""
     made: list[str] = []
     rows: list[str] = []
     is_code = is_example = False
@@ -90,7 +90,7 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
         elif is_code:
             made.append(f"    {line}" if line else line)
         else:
-            is_example = is_example and line[:1] in ("", " ") or line.startswith("Example")
+            is_example = (is_example and line[:1] in ("", " ")) or line.startswith("Example")
             made.append(line if is_example else _escaped(line))
     lines[:] = made
     for part in ("plan", "request", "supports"):
