@@ -19,6 +19,7 @@ REASONS = {
     "setuptools": "needs setuptools, to build",
     "greenlet": "needs greenlet",
     "array api": "needs array-api-compat",
+    "sphinx": 'needs what pip install "numbacc[docs]" brings',
     "torch": "needs torch",
     "cupy": "needs CuPy",
     "jax": "needs JAX",

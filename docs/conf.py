@@ -1,0 +1,107 @@
+"""Settings of the documentation's site: `python -m sphinx -W -c docs . build/site` in a checkout.
+
+The root of the checkout is the source folder, so that links from pages to notebooks and to CONTRIBUTING.md are links of
+the site, too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "bindings")]
+
+from numbacc._version import __version__  # noqa: E402
+
+project = "numbacc"
+author = "the numbacc authors"
+copyright = "the numbacc authors"
+release = version = __version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+root_doc = "docs/index"
+include_patterns = [
+    "docs/*.md",
+    "docs/reference/*.md",
+    "notebooks/*.ipynb",
+    "notebooks/data/README.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+]
+exclude_patterns = ["docs/interface.md"]
+
+# Notebooks are shown with their stored outputs.
+nb_execution_mode = "off"
+myst_enable_extensions = ["dollarmath", "attrs_inline"]
+myst_heading_anchors = 4
+suppress_warnings = ["mystnb.unknown_mime_type"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+
+html_theme = "furo"
+html_title = "numbacc"
+html_copy_source = False
+html_show_sourcelink = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+# Docstrings write code between single backticks.
+default_role = "code"
+
+_CODE = re.compile(r"(`[^`]+`)")
+
+
+def _escaped(line: str) -> str:
+    """Return a line of a docstring, with what reStructuredText takes for markup escaped outside code."""
+    parts = _CODE.split(line)
+    parts[::2] = [re.sub(r"([|*_](?=\w)|\||(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _table(rows: list[str]) -> list[str]:
+    """Return a Markdown table's lines as a directive."""
+    made = ["", ".. list-table::", "    :header-rows: 1", ""]
+    for row in [rows[0], *rows[2:]]:
+        for number, cell in enumerate(re.split(r"(?<!\\)\|", row.strip()[1:-1])):
+            made.append(f"    {' ' if number else '*'} - {_escaped(cell.strip())}")
+    return [*made, ""]
+
+
+def _from_markdown(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Turn a docstring's Markdown into reStructuredText: fenced code, tables, and characters with a meaning there."""
+    made: list[str] = []
+    rows: list[str] = []
+    is_code = is_example = False
+    for line in [*lines, ""]:
+        if line.startswith("|"):
+            rows.append(line)
+            continue
+        if rows:
+            made += _table(rows)
+            rows = []
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+            made += [".. code-block:: python", ""] if is_code else [""]
+        elif is_code:
+            made.append(f"    {line}" if line else line)
+        else:
+            is_example = (is_example and line[:1] in ("", " ")) or line.startswith("Example")
+            made.append(line if is_example else _escaped(line))
+    lines[:] = made
+    for part in ("plan", "request", "supports"):
+        function = getattr(thing, part, None)
+        if what == "function" and function is not None:
+            own = name.rpartition(".")[2]
+            summary = (function.__doc__ or "").partition("\n")[0]
+            taken = [each.replace(annotation=each.empty) for each in inspect.signature(function).parameters.values()]
+            lines += ["", f".. py:function:: {own}.{part}{inspect.Signature(taken)}", "", f"   {_escaped(summary)}"]
+
+
+def setup(app: object) -> None:
+    """Register the hook. It runs before napoleon's."""
+    app.connect("autodoc-process-docstring", _from_markdown, priority=400)  # type: ignore[attr-defined]
