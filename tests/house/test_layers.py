@@ -350,7 +350,6 @@ SMALL = {
     "runtime.kernel_code": "launchers of GPUs and of the simulator share it",
     "simulator.compiled.functions": "a table that kernels look functions up in",
     "simulator.compiled.inference": "a step of the compiler, as its neighbours are",
-    "simulator.compiled.passes": "warps compiles by it, and kernel, which imports warps",
     "simulator.launches": "works without greenlet, which simulator.calls needs",
     "tracing.simulators": "says what to do where the rest of tracing cannot be imported",
 }
