@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tracemalloc
 from itertools import product
 
@@ -32,6 +33,8 @@ UNEVEN = (
 @pytest.fixture(autouse=True, scope="module")
 def poisoned_memory():
     """What NumPy allocates without values holds some that are wrong, so that an element which is not written shows."""
+    # When these modules are first imported, Numba learns which functions it compiles: it must be NumPy's own np.empty.
+    importlib.import_module("numba.np.arrayobj")
     empty = np.empty
 
     def poisoned(*arguments, **options):
