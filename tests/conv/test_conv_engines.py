@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pytest
 from conv_plans import NOTHING, PLAIN, call_of, engine_of, modes
 from cudnn_cases import Request, convolution, need_planning
@@ -77,9 +78,9 @@ def test_plans_tell_where_what_is_not_finite_reaches_other_groups(direction, lay
     "device, direction, layout",
     [
         ("T4", "backward_data", "NCHW"),
-        ("T4", "backward_data", "NHWC"),
-        ("L4", "forward", "NCHW"),
-        ("RTX3090", "backward_data", "NCHW"),
+        pytest.param("T4", "backward_data", "NHWC", marks=pytest.mark.slow),
+        pytest.param("L4", "forward", "NCHW", marks=pytest.mark.slow),
+        pytest.param("RTX3090", "backward_data", "NCHW", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("compute", [None, "tf32"])
@@ -97,9 +98,17 @@ def test_tensor_cores_of_float32_allow_no_transforms(compute, device, direction,
 # ---------------------------------------------------------------- activations
 
 
-@pytest.mark.each_alone(paired=True)
-@pytest.mark.parametrize("device", ["A100", "H200", "B200"])
-@pytest.mark.parametrize("activation", ["tanh", "gelu_tanh"])
+@pytest.mark.parametrize(
+    "activation, device",
+    [
+        ("tanh", "H200"),
+        *(
+            pytest.param(activation, device, marks=pytest.mark.slow)
+            for activation, device in itertools.product(["tanh", "gelu_tanh"], ["A100", "H200", "B200"])
+            if (activation, device) != ("tanh", "H200")
+        ),
+    ],
+)
 def test_float32_leaves_hyperbolic_tangents_to_our_kernel(activation, device):
     """What it fuses of them is compiled with the hardware's: in the plan there is the bias alone, precompiled."""
     need_planning()

@@ -377,6 +377,7 @@ def test_each_name_of_libdevice_has_a_function():
     assert not missing
 
 
+@pytest.mark.slow
 def test_each_function_compiles():
     """Every function of libdevice compiles for the types that it has on a GPU, and returns its type."""
     libdevice = needed("numba.cuda.libdevicefuncs", "library")

@@ -71,6 +71,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.each_alone(paired=True)
 @skip_if(not BY_DEFAULT, "no gpu")
 @pytest.mark.parametrize("platform, variable", [("darwin", "XDG_CACHE_HOME"), ("win32", "LOCALAPPDATA")])
 @pytest.mark.parametrize("blocked", ['"numba.cuda"', ""], ids=["no numba.cuda", "Numba's own target"])

@@ -74,6 +74,7 @@ def lanes(t, mask, came, holds):
     )
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("mask", (FULL, 0x0F0F00FF))
 @pytest.mark.parametrize("share", (1.0, 0.8))
 def test_votes(mask, share):
