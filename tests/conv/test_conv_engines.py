@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+
 import pytest
 from conv_plans import NOTHING, PLAIN, call_of, engine_of, modes
 from cudnn_cases import Request, convolution, need_planning
