@@ -126,10 +126,14 @@ class Fused:
         array = stage.arrays[name]
         width = self._widths[0 if name in ("q", "k", "dq", "dk") else 1]
         sign = self._sign if name in ("q", "dq") else 1
-        if sign != 1 or array.lies.shape[3] != width or not (stage.is_aligned(array) and _fits(array.lies)):
-            array = stage.returned(name, width, sign) if is_output else stage.copied(name, width, sign)
-        if name in _OF_QUERIES and self._queries > found.queries:
-            array = stage.returned(name, width, queries=self._queries) if is_output else self._filled(array)
+        is_filled = name in _OF_QUERIES and self._queries > found.queries
+        fits = sign == 1 and array.lies.shape[3] == width and stage.is_aligned(array) and _fits(array.lies)
+        if is_output and (is_filled or not fits):
+            array = stage.returned(name, width, sign, queries=self._queries if is_filled else 0)
+        elif not fits:
+            array = stage.copied(name, width, sign)
+        if is_filled and not is_output:
+            array = self._filled(array)
         if not found.is_packed:
             self._take(name, array, _form(array.lies))
             return

@@ -120,6 +120,19 @@ def test_amax_goes_where_it_is_asked_for(place):
         assert (found == 1e9).sum() == 6
 
 
+@pytest.mark.parametrize("skip_", [0, 1])
+def test_o_starts_anywhere_beside_the_maxima(place, skip_):
+    """Where cuDNN cannot write it, and where it has rows of its own behind the last query."""
+    case = values(E4M3)
+    arrays = [place.put(each) for each in case[:3]]
+    flat = place.put(np.full(2 * 4 * 6 * 32 + 2, -3.0, E4M3))
+    o, maxima = flat[skip_ : -2 + skip_].reshape(2, 4, 6, 32), place.put(np.zeros(2, np.float32))
+    outs = (o, maxima[:1], maxima[1:])
+    assert attention.forward(*arrays, **keywords(place, case), return_amax=True, out=outs) is outs
+    check(place, case, place.get(o), None, *np.split(place.get(maxima), 2))
+    assert (place.get(flat)[[*range(skip_), *range(skip_ - 2, 0)]] == -3).all()
+
+
 @pytest.mark.each_alone
 @pytest.mark.parametrize("name", ["none", "causal", "causal window", "causal_bottom_right"])
 @pytest.mark.parametrize("queries", [1, 4, 127, 128, 129, 257])
