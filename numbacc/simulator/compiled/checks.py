@@ -24,6 +24,8 @@ from .normalize import Normalize
 from .sites import Sites, array_of, indices
 from .source import Source
 from .syntax import BARRIER, assignment, called, expression, named, statements
+from .variables import load as _load
+from .variables import store as _store
 
 #: Kinds of errors, in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
@@ -40,23 +42,6 @@ _ATOMIC = _MANY
 def _era_bits(blocks: int) -> int:
     """Return the number of bits that an era has for the barriers of a block."""
     return 43 - (blocks + 1).bit_length()
-
-
-@intrinsic
-def _load(typingctx: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.inttoptr(args[0], args[0].type.as_pointer()))
-
-    return types.int64(types.int64), codegen
-
-
-@intrinsic
-def _store(typingctx: Any, address: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
 
 
 # The functions below are compiled once, for int64 only: an address stands for an array.

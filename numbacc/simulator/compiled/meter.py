@@ -33,7 +33,11 @@ from numba.core.ccallback import CFunc
 from numba.extending import intrinsic, register_jitable
 
 from ...runtime import disk_cache, host_cache
+from . import variables
+from .alignment import MISALIGNED
 from .loops import STOP
+from .variables import load as _load
+from .variables import store as _store
 
 READ, WRITE, ATOMIC = range(3)
 WARP, SECTOR = 32, 32
@@ -70,25 +74,6 @@ _OWNER_BITS, _TAG_AT = 32, 36
 _UNWRITTEN_MOST = 256
 _RECORDS = 1 << 14
 _SLOTS, _MOST_SLOTS = 1 << 10, 1 << 19
-
-MISALIGNED = 6
-
-
-@intrinsic
-def _load(typingctx: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.inttoptr(args[0], args[0].type.as_pointer()))
-
-    return types.int64(types.int64), codegen
-
-
-@intrinsic
-def _store(typingctx: Any, address: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
 
 
 @intrinsic
@@ -497,8 +482,9 @@ FUNCTIONS: dict[int, Any] = {
 @functools.cache
 def machine_code() -> dict[int, CFunc]:
     """Return the functions as machine code, from the disk cache if it has them."""
-    digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__}".encode())
-    digest.update(Path(__file__).read_bytes())
+    digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__} {MISALIGNED}".encode())
+    for file in (__file__, variables.__file__):
+        digest.update(Path(file).read_bytes())
     made = {}
     for number, function in FUNCTIONS.items():
         signature = types.int64(*[types.int64] * function.__code__.co_argcount)
