@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays.operands import Array
 from ..base import checks, dtypes
+from ..base.docstrings import like
 from ..base.dtypes import info
 from ..base.layout import Layout, dense_like, layout, lengths_of, normalize_axis, row_major_strides, view
 from ..errors import DTypeError, OptionError, ShapeError
@@ -345,20 +346,12 @@ def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
 
 
 @calls.planned(plans, "NumberedPlan", "x", make=_triangle)
+@like(tril)
 def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
     """Return the upper triangles of matrices, with zeros below diagonal k.
 
     Args:
-        x: array with rank 2 to 8 and any strides, of any dtype that supports arithmetic. Its last two axes are
-            matrices.
         k: the lowest diagonal that is kept: 0 for the main diagonal; positive numbers are above it.
-        out: array that receives the result. It has x's shape, dtype and device, and may be x itself (in place).
-
-    Raises:
-        ShapeError: the rank or the shape of out is wrong.
-        DTypeError: x is float8.
-        OptionError: k is not an integer.
-        LayoutError: out overlaps x partly, or is read-only.
 
     Example:
         >>> elementwise.triu(np.ones((2, 2)))

@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
+from ..base.docstrings import like
 from ..base.dtypes import info
 from ..base.layout import (
     CPU,
@@ -101,23 +102,12 @@ def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -
     return _shift(x, axes, out, stream, inverse=False)
 
 
+@like(fftshift)
 def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Array:
     """Undo `fftshift`: move frequency 0 from the middle of each axis back to index 0.
 
-    Args:
-        x: array of any dtype that numbacc supports, rank 1 to 8.
-        axes: an axis or several; None for all.
-        out: array for the result, of x's shape, dtype and device, that shares no memory with x.
-        stream: the stream that the copies are queued on; the default stream if None.
-
     Returns:
         array of x's shape and dtype; `out` if given.
-
-    Raises:
-        ShapeError: the rank or axes are invalid, or out has another shape.
-        DTypeError: x has an unsupported dtype, or out has another one.
-        LayoutError: out overlaps x or cannot be written.
-        DeviceError: arrays on different devices.
 
     Example:
         >>> fft.ifftshift(np.array([-2, -1, 0, 1, 2]))
