@@ -23,7 +23,7 @@ EXACT = {"06-your-own-kernel", "08-puzzles"}
 _SPEED = re.compile(r".* GB/s .*")
 _NUMBER = re.compile(r"[-+±]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?|\b(nan|inf)\b")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")  # what a progress bar draws over
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")  # text that a progress bar draws over
 
 
 def read(path):
@@ -68,7 +68,7 @@ def shown(notebook, exact):
 
 
 def joined(outputs):
-    """Join the texts that came in pieces, and keep what a progress bar showed last."""
+    """Join texts that came in pieces. Of a progress bar, keep its last state."""
     found = []
     for output in outputs:
         if found and output.output_type == "stream" == found[-1].output_type and output.name == found[-1].name:

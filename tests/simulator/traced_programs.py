@@ -186,7 +186,7 @@ def grid_stride(x, y):
 @program(2, 64, numbers(128, "i4"), zeros(128, "i4"))
 @cuda.jit
 def condition_in_memory(x, y):
-    """What a block does is decided by what it has written to shared memory."""
+    """Data that a block wrote to shared memory decide what it does."""
     s = cuda.shared.array(2, int32)
     i, k = cuda.grid(1), cuda.threadIdx.x
     if k == 0:
