@@ -111,7 +111,35 @@ def test_an_interrupt_ends_an_endless_loop(kernel):
         with pytest.raises(KeyboardInterrupt):
             kernel[1, 1](np.zeros(1, np.int64), started)
         kernel[1, 1](np.ones(1, np.int64), started)  # the next launch is as any
-    assert not [each for each in threading.enumerate() if each.name == "numbacc-launch" and each.is_alive()]
+    _no_launch_goes_on()
+
+
+def _no_launch_goes_on():
+    for each in threading.enumerate():
+        if each.name == "numbacc-launch":  # it has written its last value, and may still be ending
+            each.join(10)
+            assert not each.is_alive()
+
+
+@pytest.mark.parametrize("starts", [False, True], ids=["before", "after"])
+def test_an_interrupt_while_the_thread_starts(monkeypatch, starts):
+    """As on a busy machine, where a thread takes its time to start."""
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        if starts:
+            start(thread)
+        raise KeyboardInterrupt
+
+    flag, started = np.ones(1, np.int64), np.zeros(1, np.int64)
+    with numbacc.simulate(checked=True):
+        waiting[1, 1](flag, started)
+        flag[0] = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                waiting[1, 1](flag, started)
+    _no_launch_goes_on()
 
 
 @cuda.jit

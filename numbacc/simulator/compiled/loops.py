@@ -88,21 +88,26 @@ def make_stoppable(body: list[ast.stmt], block: str) -> None:
 def interruptible(run: Callable[[], None], error: Any) -> None:
     """Run a launch on another thread, so that Ctrl-C and the stop button of notebooks end its loops."""
     failed: list[BaseException] = []
+    ended = threading.Event()  # a join that Ctrl-C interrupts may take a running thread for an ended one
 
     def work() -> None:
         try:
-            run()
+            if not error[STOP]:
+                run()
         except BaseException as caught:
             failed.append(caught)
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=work, name="numbacc-launch")
-    thread.start()
     try:
-        while thread.is_alive():
-            thread.join(0.2)  # on Windows, Ctrl-C is seen between waits
+        thread.start()  # Ctrl-C may come here, too
+        while not ended.wait(0.2):  # on Windows, Ctrl-C is seen between waits
+            pass
     except BaseException:
         error[STOP] = 1
-        thread.join()
+        if thread.ident is not None:  # otherwise it does not run, or it will see STOP before it runs the launch
+            ended.wait()
         raise
     if failed:
         raise failed[0]
