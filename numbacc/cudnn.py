@@ -7,7 +7,10 @@ for name in cudnn.devices():
 ```
 """
 
+from .base.keywords import list_only
 from .libraries.cudnn_elsewhere import Support
 from .libraries.cudnn_support import devices, supports
 
 __all__ = ["Support", "devices", "supports"]
+
+list_only(__name__, __all__)

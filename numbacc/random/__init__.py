@@ -43,7 +43,7 @@ A plan holds everything that follows from a call's arguments and the layout of i
 cached plans. The cache keeps 1024 of them by default; change that with `cache_limit`.
 """
 
-from ..base.keywords import explain_methods
+from ..base.keywords import explain_methods, list_only
 from ..libraries.curand import State
 from .generator import KINDS, Generator
 from .plans import cache_clear, cache_info, cache_limit
@@ -51,3 +51,4 @@ from .plans import cache_clear, cache_info, cache_limit
 __all__ = ["KINDS", "Generator", "State", "cache_clear", "cache_info", "cache_limit"]
 
 explain_methods(Generator)
+list_only(__name__, __all__)
