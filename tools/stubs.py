@@ -33,7 +33,8 @@ STUBS = {
         for name in ("attention", "conv", "elementwise", "fft", "gemm", "random")
     },
 }
-TYPES = "numbacc/typing.py"
+CUDA, TYPES = "numbacc/cuda.pyi", "numbacc/typing.py"
+_HEAD = '# Written by `python -m tools.stubs`: do not edit.\n# mypy: disable-error-code="overload-overlap"\n'
 _WIDTH = 120
 
 # ---------------------------------------------------------------- the names of options
@@ -223,10 +224,14 @@ _NO, _YES, _EITHER = ("Literal[False]", "False"), ("Literal[True]", None), ("boo
 
 
 class Overload(NamedTuple):
-    """A way to call a function: its parameters' changes, and what it returns then; ARRAY stands for arrays."""
+    """A way to call a function: its parameters' changes, and what it returns then; ARRAY stands for arrays.
+
+    With `positional`, all arguments before those that are passed by name are one `*arrays`.
+    """
 
     changes: Change
     returns: str
+    positional: str = ""
 
 
 def _flags(*names: str) -> list[Change]:
@@ -283,6 +288,11 @@ _OVERLOADS = {
         Overload({"epilogue": ("AuxEpilogue", None)}, "WithAux"),
         Overload({"epilogue": ("BiasGradEpilogue", None)}, "WithBiasGrad"),
         Overload({"epilogue": ("Epilogue", None)}, "Any"),
+    ],
+    "gemm.mlp": [
+        Overload({}, "tuple[ARRAY, SavedMlp]"),
+        # mlp(x, *weights)
+        Overload({}, "tuple[ARRAY, SavedMlp]", "activation"),
     ],
     "elementwise.cross_entropy": _losses(),
     "elementwise.cross_entropy_backward": [
@@ -346,6 +356,8 @@ def signatures(
         )
     for found in overloads(key, returns, taken):
         own = _changed(taken, found.changes)
+        if found.positional:
+            own = [Parameter("*arrays", "AnyArray", None, False), *_by_name_from(own, found.positional)]
         if "ARRAY" not in found.returns:
             yield own, found.returns
         elif is_of_arrays:
@@ -359,6 +371,12 @@ def signatures(
                 found.returns.replace("ARRAY", "NumPyArray"),
             )
             yield own, found.returns.replace("ARRAY", "DeviceArray")
+
+
+def _by_name_from(taken: Sequence[Parameter], name: str) -> list[Parameter]:
+    """Return the parameters from one on; they are passed by name."""
+    place = next(k for k, each in enumerate(taken) if each.name == name)
+    return [each._replace(by_name=True) for each in taken[place:]]
 
 
 def _by_name_after(taken: Sequence[Parameter], name: str) -> list[Parameter]:
@@ -384,7 +402,7 @@ def _signature(name: str, taken: Sequence[Parameter], returns: str, indent: str,
     for each in taken:
         if each.by_name and not has_star:
             parts.append("*")
-            has_star = True
+        has_star |= each.by_name or each.name.startswith("*")
         default = "" if each.default is None else f" = {each.default}"
         parts.append(f"{each.name}: {each.type}{default}")
     text = f"{indent}def {name}({', '.join(parts)}) -> {returns}: ..."
@@ -557,8 +575,7 @@ class Stub:
         text = f"{imported}\n{text}" if imported else text
         words = set(re.findall(r"\w+", text))
         heads = [
-            '# Written by `python -m tools.stubs`: do not edit.\n# mypy: disable-error-code="overload-overlap"\n',
-            f'"""{_first_line(self.module)}"""\n\n',
+            f'{_HEAD}"""{_first_line(self.module)}"""\n\n',
         ]
         if "ml_dtypes" in words:
             heads.append("import ml_dtypes\n")
@@ -586,6 +603,49 @@ _BASE = """class _Function:
     __qualname__: str
     __wrapped__: Callable[..., Any]
 """
+_CUDA = """
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+class Kernel:
+    __name__: str
+    py_func: Callable[..., Any]
+
+    def __getitem__(self, configuration: tuple[Any, ...]) -> Callable[..., None]: ...
+    def __call__(self, *args: Any) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class Index:
+    x: int
+    y: int
+    z: int
+
+@overload
+def jit(function: Callable[..., Any], /) -> Kernel: ...
+@overload
+def jit(*signatures: Any, **options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
+@overload
+def grid(ndim: Literal[1], /) -> int: ...
+@overload
+def grid(ndim: Literal[2], /) -> tuple[int, int]: ...
+@overload
+def grid(ndim: Literal[3], /) -> tuple[int, int, int]: ...
+@overload
+def gridsize(ndim: Literal[1], /) -> int: ...
+@overload
+def gridsize(ndim: Literal[2], /) -> tuple[int, int]: ...
+@overload
+def gridsize(ndim: Literal[3], /) -> tuple[int, int, int]: ...
+def syncthreads() -> None: ...
+def synchronize() -> None: ...
+
+threadIdx: Index
+blockIdx: Index
+blockDim: Index
+gridDim: Index
+warpsize: int
+laneid: int
+"""
 _STANDARD_MODULES = {
     "collections.abc": {"Callable", "Iterable", "Mapping", "Sequence"},
     "typing": {"Any", "Literal", "overload"},
@@ -604,9 +664,21 @@ _CONSTANTS = {
 }
 
 
+def cuda_text() -> str:
+    """Return the stub of `numbacc.cuda`: numba.cuda's names, which have no types, and types of the most used ones."""
+    from numbacc import cuda
+    from numbacc.simulator.compiled import host
+
+    typed = set(re.findall(r"^(?:def |class )?([a-z]\w*)[:(]", _CUDA, re.MULTILINE))
+    names = {*cuda._NAMES, *cuda._TYPES, *host.FUNCTIONS, "types"} - typed
+    rest = "".join(f"{name}: Any\n" for name in sorted(names))
+    return f'{_HEAD}"""{_first_line(cuda)}"""\n{_CUDA}\n{rest}\ndef __getattr__(name: str) -> Any: ...\n'
+
+
 def texts() -> dict[Path, str]:
     """Return the path of each generated file -> its text."""
     found = {_ROOT / path: Stub(module).text() for module, path in STUBS.items()}
+    found[_ROOT / CUDA] = cuda_text()
     path = _ROOT / TYPES
     return {path: types_text(path.read_text()), **found}
 

@@ -160,6 +160,16 @@ class _mlp(_Function):
         self, x: AnyArray, w1: AnyArray, b1: AnyArray, w2: AnyArray, b2: AnyArray, activation: LayerActivation = 'gelu',
         *, tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
     ) -> tuple[DeviceArray, SavedMlp]: ...
+    @overload
+    def __call__(
+        self, *arrays: NumPyArray, activation: LayerActivation = 'gelu', tune: bool = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+    ) -> tuple[NumPyArray, SavedMlp]: ...
+    @overload
+    def __call__(
+        self, *arrays: AnyArray, activation: LayerActivation = 'gelu', tune: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+    ) -> tuple[DeviceArray, SavedMlp]: ...
     backward: _mlp_backward
 
 mlp: _mlp
