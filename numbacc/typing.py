@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from .base.keywords import list_only
 
-#: A number in place of an array.
+#: A scalar.
 Scalar: TypeAlias = complex | np.number[Any] | np.bool_
 #: Anything that names a dtype, for NumPy; numbacc also accepts "bfloat16", "float8_e4m3fn" and "float8_e5m2".
 DTypeLike: TypeAlias = npt.DTypeLike
@@ -295,9 +295,9 @@ class DeviceArray(Protocol):
 Array: TypeAlias = NumPyArray | DeviceArray
 #: An array of any library: NumPy, numbacc, torch, CuPy, JAX, Numba; or a NumPy scalar.
 AnyArray: TypeAlias = SupportsDLPack | SupportsCudaArrayInterface | np.generic
-#: An argument that may be an array or a number.
+#: An array of any library, or a scalar.
 Operand: TypeAlias = AnyArray | Scalar
-#: The same for functions on NumPy arrays alone.
+#: A NumPy array or a scalar.
 NumPyOperand: TypeAlias = NumPyArray | Scalar
 #: Axes to reduce: one, several, or None for all.
 Axes: TypeAlias = int | Sequence[int] | None

@@ -121,7 +121,7 @@ x x1 x2 x3 y dy a b c q k v o do stats w w1 w2 b1 b2 bias aux residual weight in
 seq_len_kv page_table_k page_table_v descale_q descale_k descale_v scale_s descale_s scale_o amax_d condition min max
 threshold value
 """
-#: A parameter that has no type in the source -> its type.
+#: Parameter without a type in the source -> its type.
 _PARAMETERS = {
     **dict.fromkeys(_ARRAYS.split(), "AnyArray"),
     **dict.fromkeys(("dtype", "out_dtype", "bias_dtype"), "DTypeLike"),
@@ -142,7 +142,7 @@ _PARAMETERS = {
     "epilogue": "ProductEpilogue | AuxEpilogue | BiasGradEpilogue | Epilogue",
     **dict.fromkeys(("obj", "fill_value", "stream"), "Any"),
 }
-#: (family, parameter) -> its type, in place of that in the source.
+#: (family, parameter) -> its type; it replaces the type in the source.
 _OPTIONS = {
     ("gated", "kind"): "GatedKind | RegisteredKind",
     ("gated", "gate"): "Gate",
@@ -174,7 +174,7 @@ _SPECIAL = {
     ("elementwise.stack", "arrays"): "Sequence[AnyArray]",
     **{(f"attention.{name}", "bias"): "AnyArray" for name in ("forward", "backward", "dropout_mask")},
 }
-#: What stands for arrays, where functions get NumPy arrays alone.
+#: Type of an argument -> its type if all arrays are NumPy arrays.
 _OF_NUMPY = {"AnyArray": "NumPyArray", "Operand": "NumPyOperand"}
 
 
@@ -200,6 +200,8 @@ def parameters(family: str, name: str, function: Any, *, is_part: bool = False) 
         if kind is None:
             kind = str(each.annotation)
             if kind == "Any":
+                if each.name not in _PARAMETERS:
+                    raise LookupError(f"{key} has the parameter {each.name}: annotate it, or add it to _PARAMETERS")
                 kind = _PARAMETERS[each.name]
                 if each.name == "out" and _returns(function) not in ("Array", "Any", None) and not is_part:
                     kind = "AnyArray | Sequence[AnyArray | None]"
@@ -218,13 +220,13 @@ def _returns(function: Any) -> str | None:
 
 # ---------------------------------------------------------------- overloads
 
-#: Parameter -> its type and default (None: it must be given), in place of those that it has otherwise.
+#: Parameter -> its new type and default; None for a parameter that must be given.
 Change = Mapping[str, tuple[str, str | None]]
 _NO, _YES, _EITHER = ("Literal[False]", "False"), ("Literal[True]", None), ("bool", "False")
 
 
 class Overload(NamedTuple):
-    """A way to call a function: its parameters' changes, and what it returns then; ARRAY stands for arrays.
+    """A way to call a function: the changes of its parameters, and its result. ARRAY stands for an array.
 
     With `positional`, all arguments before those that are passed by name are one `*arrays`.
     """
@@ -380,14 +382,14 @@ def _by_name_from(taken: Sequence[Parameter], name: str) -> list[Parameter]:
 
 
 def _by_name_after(taken: Sequence[Parameter], name: str) -> list[Parameter]:
-    """Return parameters of which one has no default any more: it and those after it are passed by name."""
+    """Return parameters after one of them lost its default. It and later parameters are then passed by name."""
     place = next(k for k, each in enumerate(taken) if each.name == name)
     has_defaults = any(each.default is not None for each in taken[:place])
     return [each._replace(by_name=each.by_name or (has_defaults and k >= place)) for k, each in enumerate(taken)]
 
 
 def _accept_saved(key: str, taken: list[Parameter], pairs: Iterable[tuple[str, str]]) -> list[Parameter]:
-    """Return the parameters of a gradient, of which one may be the saved object of the forward function."""
+    """Return the parameters of a gradient. One of them may be the saved object of the forward function."""
     names = {name for function, name in pairs if function == key}
     return [each._replace(type=f"{each.type} | Saved") if each.name in names else each for each in taken]
 
@@ -665,7 +667,7 @@ _CONSTANTS = {
 
 
 def cuda_text() -> str:
-    """Return the stub of `numbacc.cuda`: numba.cuda's names, which have no types, and types of the most used ones."""
+    """Return the stub of `numbacc.cuda`: numba.cuda's names without types, except for the most used names."""
     from numbacc import cuda
     from numbacc.simulator.compiled import host
 

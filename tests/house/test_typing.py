@@ -88,7 +88,7 @@ def test_stubs_declare_each_public_name_once():
 
 def test_the_type_of_device_arrays_has_their_attributes():
     class Empty(typing.Protocol):
-        """What each protocol has."""
+        """A protocol without members."""
 
     declared = {*dir(numbacc.typing.DeviceArray)} - {*dir(Empty)}
     only_numbas = {"__cuda_array_interface__", "bind", "split", "stream"}
