@@ -2,7 +2,6 @@
 # mypy: disable-error-code="overload-overlap"
 """numbacc: GPU kernels and vendor libraries for Numba device arrays."""
 
-import ml_dtypes
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 from numbacc.typing import (
@@ -93,11 +92,11 @@ from numbacc.tracing import trace as trace
 
 __version__: str
 
-bfloat16: type[ml_dtypes.bfloat16]
+bfloat16: type[Any]
 
-float8_e4m3fn: type[ml_dtypes.float8_e4m3fn]
+float8_e4m3fn: type[Any]
 
-float8_e5m2: type[ml_dtypes.float8_e5m2]
+float8_e5m2: type[Any]
 
 @overload
 def array(obj: Any, dtype: DTypeLike | None = None, *, device: Literal["cpu"], stream: Any = None) -> NumPyArray: ...

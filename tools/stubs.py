@@ -552,7 +552,7 @@ class Stub:
         if inspect.isclass(thing) and thing.__name__ == name and home.startswith("numbacc"):
             return f"from {home} import {name} as {name}\n"
         if inspect.isclass(thing):
-            return f"{name}: type[{thing.__module__}.{thing.__name__}]\n"
+            return f"{name}: type[Any]\n"  # a dtype of ml_dtypes, which has no types
         if not inspect.isfunction(thing):
             return f"{name}: {_CONSTANTS[f'{self.family}.{name}'.lstrip('.')]}\n"
         if name in _FROM_SOURCE or (not self.family and name not in _MADE):
@@ -579,8 +579,6 @@ class Stub:
         heads = [
             f'{_HEAD}"""{_first_line(self.module)}"""\n\n',
         ]
-        if "ml_dtypes" in words:
-            heads.append("import ml_dtypes\n")
         for module, known in _STANDARD_MODULES.items():
             if used := sorted(words & known):
                 heads.append(f"from {module} import {', '.join(used)}\n")

@@ -22,6 +22,7 @@ from paths import ROOT
 from skips import skip_if
 
 import numbacc
+import numbacc.array_api
 import numbacc.typing
 from numbacc.arrays.methods import Methods
 from numbacc.arrays.portable import PortableArray
@@ -52,6 +53,14 @@ def test_dir_lists_public_names_alone(name):
         assert not [each for each in listed if each.startswith("_") and each != "__version__"]
     for each in listed:
         assert hasattr(module, each), each
+
+
+def test_dir_of_the_array_api_lists_the_standards_names():
+    listed = dir(import_module("numbacc.array_api"))
+    assert {"asarray", "exp", "float32", "tensordot", "unstack"} <= {*listed}
+    assert not {"math", "np", "Any", "Sequence", "AxisError", "axes_of", "list_only"} & {*listed}
+    found = [getattr(numbacc.array_api, name) for name in listed]
+    assert not [each for each in found if inspect.ismodule(each) or inspect.isclass(each)]
 
 
 def test_private_names_can_be_imported():
