@@ -435,6 +435,8 @@ class Stub:
     def __init__(self, module: str):
         self.module, self.family = import_module(module), module.partition(".")[2]
         self.classes: dict[str, str] = {}
+        #: The classes of functions, inside another class, so that completion does not list them.
+        self.functions: list[str] = []
         self.members: Mapping[str, Any] = {name: getattr(self.module, name) for name in self.module.__all__}
         self.saved = list(self._saved())
 
@@ -475,7 +477,7 @@ class Stub:
         returns = _returns(function) or "Any"
         for each in taken:
             self._known(each.type, function)
-        return _signature(part, taken, self._known(returns, function), "    ", "self")
+        return _signature(part, taken, self._known(returns, function), " " * 8, "self")
 
     def _operands(self, name: str, taken: list[Parameter]) -> list[Parameter]:
         """Return the parameters of a function of the elementwise table, which accept numbers next to arrays."""
@@ -498,19 +500,20 @@ class Stub:
             for text in (*(each.type for each in own), result):
                 self._known(text, function)
         calls = "".join(
-            ("    @overload\n" if len(found) > 1 else "") + _signature("__call__", own, result, "    ", "self")
+            ("        @overload\n" if len(found) > 1 else "") + _signature("__call__", own, result, " " * 8, "self")
             for own, result in found
         )
         parts = [part for part in _PARTS if hasattr(function, part)]
-        text = f'class _{name}(_Function):\n    """{_first_line(function)}"""\n\n{calls}'
+        text = f"    class {name}(_Function):\n{calls}"
         text += "".join(self._part(name, part, getattr(function, part)) for part in parts)
         for part in _GRADIENTS:
             if hasattr(function, part):
                 gradient = getattr(function, part).__name__
-                text += f"    {part}: _{gradient}\n"
+                text += f"        {part}: _Functions.{gradient}\n"
         if hasattr(function, "py_func"):
-            text += "    py_func: Callable[..., Any]\n"
-        return f"{text}\n{name}: _{name}\n"
+            text += "        py_func: Callable[..., Any]\n"
+        self.functions.append(text)
+        return f'{name}: _Functions.{name}\n"""{_first_line(function)}"""\n'
 
     def _plain(self, name: str, function: Any) -> str:
         key, returns = f"{self.family}.{name}".lstrip("."), _returns(function) or "Any"
@@ -572,8 +575,9 @@ class Stub:
         names = "".join(f'    "{name}",\n' for name in sorted(self.members))
         imported = "".join(each for each in body if each.startswith("from"))
         text = "\n".join(each for each in body if not each.startswith("from"))
-        if "(_Function)" in text:
-            text = f"{_BASE}\n{text}"
+        if self.functions:
+            inner = "\n".join(self.functions)
+            text = f"{_BASE}\nclass _Functions:\n{inner}\n{text}"
         text = f"{imported}\n{text}" if imported else text
         words = set(re.findall(r"\w+", text))
         heads = [

@@ -38,89 +38,162 @@ class _Function:
     __qualname__: str
     __wrapped__: Callable[..., Any]
 
-class _backward_data(_Function):
-    """Compute the gradient with respect to x of a loss whose gradient with respect to y = x * w is dy ("dgrad")."""
+class _Functions:
+    class backward_data(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, w: NumPyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
+            workspace_limit: int | None = None, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, w: AnyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
+            workspace_limit: int | None = None, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: AnyArray, w: AnyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
+            workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> ConvPlan: ...
+        def request(
+            self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
+        ) -> Request: ...
+        def supports(
+            self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
+            device: int | str = 'H200',
+        ) -> Support: ...
 
-    @overload
-    def __call__(
-        self, dy: NumPyArray, w: NumPyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
-        workspace_limit: int | None = None, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, w: AnyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
-        workspace_limit: int | None = None, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: AnyArray, w: AnyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
-        workspace_limit: int | None = None, out: AnyArray | None = None,
-    ) -> ConvPlan: ...
-    def request(
-        self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
-    ) -> Request: ...
-    def supports(
-        self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
-        device: int | str = 'H200',
-    ) -> Support: ...
+    class backward_filter(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray | Saved, dy: NumPyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
+            workspace_limit: int | None = None, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray | Saved, dy: AnyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
+            workspace_limit: int | None = None, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray | Saved, dy: AnyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
+            workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> ConvPlan: ...
+        def request(
+            self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
+        ) -> Request: ...
+        def supports(
+            self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
+            device: int | str = 'H200',
+        ) -> Support: ...
 
-backward_data: _backward_data
+    class forward(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, w: NumPyArray, bias: NumPyArray | None = None, *,
+            activation: ConvActivation | None = None, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
+            stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
+            groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, w: NumPyArray, bias: NumPyArray | None = None, *,
+            activation: ConvActivation | None = None, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[True],
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
+            stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
+            groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[True],
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
+            stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
+            groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            tune: bool = False, workspace_limit: int | None = None, return_saved: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
+            stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
+            groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            tune: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> ConvPlan: ...
+        def request(
+            self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', bias: bool = False,
+            activation: ConvActivation | None = None, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            workspace_limit: int | None = None,
+        ) -> Request: ...
+        def supports(
+            self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', bias: bool = False,
+            activation: ConvActivation | None = None, stride: Shape = 1,
+            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            workspace_limit: int | None = None, device: int | str = 'H200',
+        ) -> Support: ...
+        backward_data: _Functions.backward_data
+        backward_filter: _Functions.backward_filter
 
-class _backward_filter(_Function):
-    """Compute the gradient with respect to w of a loss whose gradient with respect to y = x * w is dy ("wgrad")."""
+backward_data: _Functions.backward_data
+"""Compute the gradient with respect to x of a loss whose gradient with respect to y = x * w is dy ("dgrad")."""
 
-    @overload
-    def __call__(
-        self, x: NumPyArray | Saved, dy: NumPyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
-        workspace_limit: int | None = None, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray | Saved, dy: AnyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
-        workspace_limit: int | None = None, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray | Saved, dy: AnyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
-        workspace_limit: int | None = None, out: AnyArray | None = None,
-    ) -> ConvPlan: ...
-    def request(
-        self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
-    ) -> Request: ...
-    def supports(
-        self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
-        device: int | str = 'H200',
-    ) -> Support: ...
-
-backward_filter: _backward_filter
+backward_filter: _Functions.backward_filter
+"""Compute the gradient with respect to w of a loss whose gradient with respect to y = x * w is dy ("wgrad")."""
 
 def cache_clear() -> None: ...
 
@@ -128,81 +201,8 @@ def cache_info() -> CacheInfo: ...
 
 def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]: ...
 
-class _forward(_Function):
-    """Compute a convolution: y = activation(alpha (x * w) + beta out + bias)."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, w: NumPyArray, bias: NumPyArray | None = None, *, activation: ConvActivation | None = None,
-        stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
-        groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
-        tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[False] = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
-        stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
-        groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
-        tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, w: NumPyArray, bias: NumPyArray | None = None, *, activation: ConvActivation | None = None,
-        stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
-        groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
-        tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[True],
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
-        stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
-        groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
-        tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[True],
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
-        stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
-        groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
-        tune: bool = False, workspace_limit: int | None = None, return_saved: bool = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
-        stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
-        groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
-        tune: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
-    ) -> ConvPlan: ...
-    def request(
-        self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', bias: bool = False,
-        activation: ConvActivation | None = None, stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
-        workspace_limit: int | None = None,
-    ) -> Request: ...
-    def supports(
-        self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', bias: bool = False,
-        activation: ConvActivation | None = None, stride: Shape = 1,
-        padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
-        layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
-        out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
-        workspace_limit: int | None = None, device: int | str = 'H200',
-    ) -> Support: ...
-    backward_data: _backward_data
-    backward_filter: _backward_filter
-
-forward: _forward
+forward: _Functions.forward
+"""Compute a convolution: y = activation(alpha (x * w) + beta out + bias)."""
 
 def output_shape(
     x_shape: Sequence[int], w_shape: Sequence[int], *, stride: int | Sequence[int] = 1,

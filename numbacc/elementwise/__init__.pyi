@@ -300,347 +300,4248 @@ class _Function:
     __qualname__: str
     __wrapped__: Callable[..., Any]
 
+class _Functions:
+    class abs(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.abs_backward
+        py_func: Callable[..., Any]
+
+    class abs_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class acos(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.acos_backward
+        py_func: Callable[..., Any]
+
+    class acos_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class acosh(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.acosh_backward
+        py_func: Callable[..., Any]
+
+    class acosh_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class adamw_step(_Function):
+        def __call__(
+            self, p: Any, g: Any, m: Any, v: Any, step: Any, *, rate: Any = 0.001, beta1: float = 0.9,
+            beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01, stream: Any = None,
+        ) -> tuple[Any, Any, Any]: ...
+        def plan(
+            self, p: Any, g: Any, m: Any, v: Any, step: Any, *, rate: Any = 0.001, beta1: float = 0.9,
+            beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01,
+        ) -> StepPlan: ...
+
+    class add(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.add_backward
+        py_func: Callable[..., Any]
+
+    class add_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class addcdiv(_Function):
+        @overload
+        def __call__(self, x: float, x1: float, x2: float, *, value: float = 1.0) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
+            return_saved: Literal[True], out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: Literal[True],
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: bool = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.addcdiv_backward
+        py_func: Callable[..., Any]
+
+    class addcdiv_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, x1: NumPyOperand | None = None,
+            x2: NumPyOperand | None = None, *, value: float = 1.0,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
+            value: float = 1.0, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
+            value: float = 1.0, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class addcmul(_Function):
+        @overload
+        def __call__(self, x: float, x1: float, x2: float, *, value: float = 1.0) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
+            return_saved: Literal[True], out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: Literal[True],
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: bool = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.addcmul_backward
+        py_func: Callable[..., Any]
+
+    class addcmul_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, x1: NumPyOperand | None = None,
+            x2: NumPyOperand | None = None, *, value: float = 1.0,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
+            value: float = 1.0, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
+            value: float = 1.0, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class all(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+
+    class angle(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class any(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+
+    class argmax(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | None = None, keepdims: bool = False, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+
+    class argmin(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | None = None, keepdims: bool = False, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+
+    class asin(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.asin_backward
+        py_func: Callable[..., Any]
+
+    class asin_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class asinh(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.asinh_backward
+        py_func: Callable[..., Any]
+
+    class asinh_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class astype(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, dtype: DTypeLike, *, copy: bool = True, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, dtype: DTypeLike, *, copy: bool = True, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, dtype: DTypeLike, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class atan(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.atan_backward
+        py_func: Callable[..., Any]
+
+    class atan2(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.atan2_backward
+        py_func: Callable[..., Any]
+
+    class atan2_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class atan_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class atanh(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.atanh_backward
+        py_func: Callable[..., Any]
+
+    class atanh_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class bias_activation(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, bias: NumPyArray, *, activation: Activation = 'relu', axis: int = -1,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, bias: NumPyArray, *, activation: Activation = 'relu', axis: int = -1,
+            return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
+            return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
+            return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
+            out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.bias_activation_backward
+
+    class bias_activation_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, bias: NumPyArray | None = None, *,
+            activation: Activation = 'relu', axis: int = -1,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, bias: AnyArray | None = None, *, activation: Activation = 'relu',
+            axis: int = -1, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+
+    class bitwise_and(_Function):
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class bitwise_not(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class bitwise_or(_Function):
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class bitwise_xor(_Function):
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class cbrt(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.cbrt_backward
+        py_func: Callable[..., Any]
+
+    class cbrt_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class ceil(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class celu(_Function):
+        @overload
+        def __call__(self, x: float, *, alpha: float = 1.0) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, alpha: float = 1.0, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, alpha: float = 1.0, return_saved: Literal[False] = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, alpha: float = 1.0, return_saved: Literal[True], out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, alpha: float = 1.0, return_saved: Literal[True], out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, alpha: float = 1.0, return_saved: bool = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, alpha: float = 1.0, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.celu_backward
+        py_func: Callable[..., Any]
+
+    class celu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, alpha: float = 1.0, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class clamp(_Function):
+        @overload
+        def __call__(self, x: float, min: float | None = None, max: float | None = None) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyOperand, min: NumPyOperand | None = None, max: NumPyOperand | None = None, *,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: Operand, min: Operand | None = None, max: Operand | None = None, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: Operand, min: Operand | None = None, max: Operand | None = None, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.clamp_backward
+        py_func: Callable[..., Any]
+
+    class clamp_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, min: NumPyOperand, max: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, min: Operand, max: Operand, *,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(
+            self, dy: Operand, x: Operand, min: Operand, max: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class concatenate(_Function):
+        @overload
+        def __call__(
+            self, arrays: Sequence[NumPyArray], axis: int | None = 0, *, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, arrays: Sequence[AnyArray], axis: int | None = 0, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, arrays: Sequence[AnyArray], axis: int | None = 0, *, out: AnyArray | None = None,
+        ) -> JoinPlan: ...
+
+    class conj(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class copy(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class copysign(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.copysign_backward
+        py_func: Callable[..., Any]
+
+    class copysign_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class cos(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.cos_backward
+        py_func: Callable[..., Any]
+
+    class cos_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class cosh(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.cosh_backward
+        py_func: Callable[..., Any]
+
+    class cosh_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class cross_entropy(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
+            return_saved: Literal[False] = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
+            return_saved: Literal[False] = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
+            return_saved: Literal[True], stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
+            return_saved: Literal[True], stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
+            return_saved: Literal[False] = False, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
+            return_saved: Literal[False] = False, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
+            return_saved: Literal[True], stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
+            return_saved: Literal[True], stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
+            return_saved: bool = False, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
+        ) -> LossPlan: ...
+        backward: _Functions.cross_entropy_backward
+
+    class cross_entropy_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: Scalar, x: Saved, target: AnyArray | None = None, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            stats: AnyArray | None = None, out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray | Scalar, x: NumPyArray | Saved, target: NumPyArray | None = None, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            stats: NumPyArray | None = None, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray | Scalar, x: AnyArray | Saved, target: AnyArray | None = None, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            stats: AnyArray | None = None, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: AnyArray | Scalar, x: AnyArray | Saved, target: AnyArray | None = None, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            stats: AnyArray | None = None, out: AnyArray | None = None,
+        ) -> LossGradientPlan: ...
+
+    class cumprod(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            out: AnyArray | None = None,
+        ) -> ScanPlan: ...
+        backward: _Functions.cumprod_backward
+
+    class cumprod_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | None = None, reverse: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | None = None, reverse: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | None = None, reverse: bool = False,
+            out: AnyArray | None = None,
+        ) -> ProductGradientPlan: ...
+
+    class cumsum(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            out: AnyArray | None = None,
+        ) -> ScanPlan: ...
+        backward: _Functions.cumsum_backward
+
+    class cumsum_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
+            dtype: DTypeLike | None = None, reverse: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
+            dtype: DTypeLike | None = None, reverse: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: AnyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
+            dtype: DTypeLike | None = None, reverse: bool = False, out: AnyArray | None = None,
+        ) -> ScanPlan: ...
+
+    class digamma(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.digamma_backward
+        py_func: Callable[..., Any]
+
+    class digamma_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class divide(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.divide_backward
+        py_func: Callable[..., Any]
+
+    class divide_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class dropout(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, p: float = 0.5, *, seed: int, offset: int | NumPyArray = 0,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, p: float = 0.5, *, seed: int, offset: int | NumPyArray = 0,
+            return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, return_saved: Literal[True],
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, return_saved: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, out: AnyArray | None = None,
+        ) -> DropoutPlan: ...
+        backward: _Functions.dropout_backward
+
+    class dropout_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, p: float | Saved = 0.5, *, seed: int | None = None, offset: int | NumPyArray = 0,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, p: float | Saved = 0.5, *, seed: int | None = None, offset: int | AnyArray = 0,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class elu(_Function):
+        @overload
+        def __call__(self, x: float, *, alpha: float = 1.0) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, alpha: float = 1.0, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, alpha: float = 1.0, return_saved: Literal[False] = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, alpha: float = 1.0, return_saved: Literal[True], out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, alpha: float = 1.0, return_saved: Literal[True], out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, alpha: float = 1.0, return_saved: bool = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, alpha: float = 1.0, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.elu_backward
+        py_func: Callable[..., Any]
+
+    class elu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, alpha: float = 1.0, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class equal(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class erf(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.erf_backward
+        py_func: Callable[..., Any]
+
+    class erf_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class erfc(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.erfc_backward
+        py_func: Callable[..., Any]
+
+    class erfc_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class erfinv(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.erfinv_backward
+        py_func: Callable[..., Any]
+
+    class erfinv_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class exp(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.exp_backward
+        py_func: Callable[..., Any]
+
+    class exp2(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.exp2_backward
+        py_func: Callable[..., Any]
+
+    class exp2_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class exp_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class expm1(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.expm1_backward
+        py_func: Callable[..., Any]
+
+    class expm1_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class floor(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class floor_divide(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class fma(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float, x3: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, x3: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.fma_backward
+        py_func: Callable[..., Any]
+
+    class fma_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, x3: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, x3: Operand, *,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class fmax(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.fmax_backward
+        py_func: Callable[..., Any]
+
+    class fmax_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class fmin(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.fmin_backward
+        py_func: Callable[..., Any]
+
+    class fmin_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class fmod(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.fmod_backward
+        py_func: Callable[..., Any]
+
+    class fmod_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class frac(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.frac_backward
+        py_func: Callable[..., Any]
+
+    class frac_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class gelu(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.gelu_backward
+        py_func: Callable[..., Any]
+
+    class gelu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class gelu_tanh(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.gelu_tanh_backward
+        py_func: Callable[..., Any]
+
+    class gelu_tanh_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class greater(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class greater_equal(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class hardshrink(_Function):
+        @overload
+        def __call__(self, x: float, *, lambd: float = 0.5) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, lambd: float = 0.5, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, lambd: float = 0.5, return_saved: Literal[False] = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, lambd: float = 0.5, return_saved: Literal[True], out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, lambd: float = 0.5, return_saved: Literal[True], out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, lambd: float = 0.5, return_saved: bool = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, lambd: float = 0.5, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.hardshrink_backward
+        py_func: Callable[..., Any]
+
+    class hardshrink_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, lambd: float = 0.5, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class hardsigmoid(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.hardsigmoid_backward
+        py_func: Callable[..., Any]
+
+    class hardsigmoid_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class hardswish(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.hardswish_backward
+        py_func: Callable[..., Any]
+
+    class hardswish_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class hardtanh(_Function):
+        @overload
+        def __call__(self, x: float, *, min_val: float = -1.0, max_val: float = 1.0) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: Literal[True],
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: Literal[True],
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: bool = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.hardtanh_backward
+        py_func: Callable[..., Any]
+
+    class hardtanh_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
+            out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class hypot(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.hypot_backward
+        py_func: Callable[..., Any]
+
+    class hypot_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class imag(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class isfinite(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class isinf(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class isnan(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class layer_norm(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None, *,
+            eps: float = 1e-05, return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None, *,
+            eps: float = 1e-05, return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
+            return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
+            return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
+            out: AnyArray | None = None,
+        ) -> Plan: ...
+        backward: _Functions.layer_norm_backward
+
+    class layer_norm_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> Any: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[False] = False,
+            eps: float = 1e-05, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[False] = False,
+            eps: float = 1e-05, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[True], eps: float = 1e-05,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True], eps: float = 1e-05,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray, DeviceArray]: ...
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray | None = None, *, bias: bool = False,
+            eps: float = 1e-05, out: AnyArray | None = None,
+        ) -> Plan: ...
+
+    class ldexp(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.ldexp_backward
+        py_func: Callable[..., Any]
+
+    class ldexp_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class leaky_relu(_Function):
+        @overload
+        def __call__(self, x: float, *, negative_slope: float = 0.01) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, negative_slope: float = 0.01, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, negative_slope: float = 0.01, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, negative_slope: float = 0.01, return_saved: Literal[True],
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, negative_slope: float = 0.01, return_saved: Literal[True],
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, negative_slope: float = 0.01, return_saved: bool = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, negative_slope: float = 0.01, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.leaky_relu_backward
+        py_func: Callable[..., Any]
+
+    class leaky_relu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, negative_slope: float = 0.01,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, *, negative_slope: float = 0.01, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, *, negative_slope: float = 0.01, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class left_shift(_Function):
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class lerp(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float, weight: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.lerp_backward
+        py_func: Callable[..., Any]
+
+    class lerp_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, weight: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, weight: Operand, *,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class less(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class less_equal(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class lgamma(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.lgamma_backward
+        py_func: Callable[..., Any]
+
+    class lgamma_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class log(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.log_backward
+        py_func: Callable[..., Any]
+
+    class log10(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.log10_backward
+        py_func: Callable[..., Any]
+
+    class log10_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class log1p(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.log1p_backward
+        py_func: Callable[..., Any]
+
+    class log1p_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class log2(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.log2_backward
+        py_func: Callable[..., Any]
+
+    class log2_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class log_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class log_sigmoid(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.log_sigmoid_backward
+        py_func: Callable[..., Any]
+
+    class log_sigmoid_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class log_softmax(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int = -1, return_saved: Literal[False] = False, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int = -1, return_saved: Literal[False] = False, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int = -1, return_saved: Literal[True], out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int = -1, return_saved: Literal[True], out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int = -1, return_saved: bool = False, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> Any: ...
+        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        backward: _Functions.log_softmax_backward
+
+    class log_softmax_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, y: NumPyArray | Saved, *, axis: int = -1, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+
+    class logaddexp(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.logaddexp_backward
+        py_func: Callable[..., Any]
+
+    class logaddexp_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class logical_and(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class logical_not(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class logical_or(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class logical_xor(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class logsumexp(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.logsumexp_backward
+
+    class logsumexp_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | Sequence[int] | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class max(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.max_backward
+
+    class max_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class maximum(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.maximum_backward
+        py_func: Callable[..., Any]
+
+    class maximum_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class mean(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.mean_backward
+
+    class mean_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class min(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.min_backward
+
+    class min_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class minimum(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.minimum_backward
+        py_func: Callable[..., Any]
+
+    class minimum_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class mish(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.mish_backward
+        py_func: Callable[..., Any]
+
+    class mish_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class multiply(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.multiply_backward
+        py_func: Callable[..., Any]
+
+    class multiply_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class negative(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.negative_backward
+        py_func: Callable[..., Any]
+
+    class negative_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class nextafter(_Function):
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class norm(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
+            return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
+            return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
+            return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
+            out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.norm_backward
+
+    class norm_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | Sequence[int] | None = None, ord: float = 2,
+            keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | Sequence[int] | None = None, ord: float = 2,
+            keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class not_equal(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class one_hot(_Function):
+        @overload
+        def __call__(
+            self, indices: NumPyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, indices: AnyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, indices: AnyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
+            out: AnyArray | None = None,
+        ) -> NumberedPlan: ...
+
+    class pow(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.pow_backward
+        py_func: Callable[..., Any]
+
+    class pow_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class prelu(_Function):
+        @overload
+        def __call__(self, x: float, weight: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: Operand, weight: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: Operand, weight: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.prelu_backward
+        py_func: Callable[..., Any]
+
+    class prelu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, weight: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class prod(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.prod_backward
+
+    class prod_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class quick_gelu(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.quick_gelu_backward
+        py_func: Callable[..., Any]
+
+    class quick_gelu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class real(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class reciprocal(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.reciprocal_backward
+        py_func: Callable[..., Any]
+
+    class reciprocal_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class relu(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.relu_backward
+        py_func: Callable[..., Any]
+
+    class relu6(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.relu6_backward
+        py_func: Callable[..., Any]
+
+    class relu6_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class relu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class remainder(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.remainder_backward
+        py_func: Callable[..., Any]
+
+    class remainder_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class residual_activation(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, residual: NumPyArray, *, activation: Activation = 'relu',
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu',
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, residual: NumPyArray, *, activation: Activation = 'relu', return_saved: Literal[True],
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', return_saved: Literal[True],
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', return_saved: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.residual_activation_backward
+
+    class residual_activation_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, residual: NumPyArray | None = None, *,
+            activation: Activation = 'relu', out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, residual: AnyArray | None = None, *,
+            activation: Activation = 'relu', out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class right_shift(_Function):
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+
+    class rms_norm(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06, return_saved: Literal[True],
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, return_saved: Literal[True],
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, return_saved: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, out: AnyArray | None = None,
+        ) -> Plan: ...
+        backward: _Functions.rms_norm_backward
+
+    class rms_norm_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> Any: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, eps: float = 1e-06,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, eps: float = 1e-06,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, eps: float = 1e-06,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            out: AnyArray | None = None,
+        ) -> Plan: ...
+
+    class rope(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, cos: NumPyArray, sin: NumPyArray, *, interleaved: bool = False,
+            return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False,
+            return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, cos: NumPyArray, sin: NumPyArray, *, interleaved: bool = False,
+            return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, return_saved: Literal[True],
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, return_saved: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, out: AnyArray | None = None,
+        ) -> NumberedPlan: ...
+        backward: _Functions.rope_backward
+
+    class rope_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, cos: NumPyArray | Saved, sin: NumPyArray | None = None, *, interleaved: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, cos: AnyArray | Saved, sin: AnyArray | None = None, *, interleaved: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: AnyArray, cos: AnyArray | Saved, sin: AnyArray | None = None, *, interleaved: bool = False,
+            out: AnyArray | None = None,
+        ) -> NumberedPlan: ...
+
+    class round(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class rsqrt(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.rsqrt_backward
+        py_func: Callable[..., Any]
+
+    class rsqrt_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class selu(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.selu_backward
+        py_func: Callable[..., Any]
+
+    class selu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class sigmoid(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.sigmoid_backward
+        py_func: Callable[..., Any]
+
+    class sigmoid_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class sign(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class silu(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.silu_backward
+        py_func: Callable[..., Any]
+
+    class silu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class sin(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.sin_backward
+        py_func: Callable[..., Any]
+
+    class sin_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class sinh(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.sinh_backward
+        py_func: Callable[..., Any]
+
+    class sinh_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class softmax(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int = -1, return_saved: Literal[False] = False, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int = -1, return_saved: Literal[False] = False, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int = -1, return_saved: Literal[True], out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int = -1, return_saved: Literal[True], out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int = -1, return_saved: bool = False, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> Any: ...
+        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        backward: _Functions.softmax_backward
+
+    class softmax_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, y: NumPyArray | Saved, *, axis: int = -1, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+
+    class softplus(_Function):
+        @overload
+        def __call__(self, x: float, *, beta: float = 1.0, threshold: float = 20.0) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: Literal[True],
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: Literal[True],
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: bool = False,
+            out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.softplus_backward
+        py_func: Callable[..., Any]
+
+    class softplus_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
+            out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class softshrink(_Function):
+        @overload
+        def __call__(self, x: float, *, lambd: float = 0.5) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, lambd: float = 0.5, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, lambd: float = 0.5, return_saved: Literal[False] = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, lambd: float = 0.5, return_saved: Literal[True], out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, lambd: float = 0.5, return_saved: Literal[True], out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, lambd: float = 0.5, return_saved: bool = False, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, lambd: float = 0.5, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.softshrink_backward
+        py_func: Callable[..., Any]
+
+    class softshrink_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, lambd: float = 0.5, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class softsign(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.softsign_backward
+        py_func: Callable[..., Any]
+
+    class softsign_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class sqrt(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.sqrt_backward
+        py_func: Callable[..., Any]
+
+    class sqrt_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class square(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.square_backward
+        py_func: Callable[..., Any]
+
+    class square_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class squared_relu(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.squared_relu_backward
+        py_func: Callable[..., Any]
+
+    class squared_relu_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class stack(_Function):
+        @overload
+        def __call__(
+            self, arrays: Sequence[NumPyArray], axis: int = 0, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None) -> JoinPlan: ...
+
+    class std(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: Literal[True], out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: Literal[True], out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: bool = False, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.std_backward
+
+    class std_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | Sequence[int] | None = None,
+            correction: float = 0, keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | Sequence[int] | None = None, correction: float = 0,
+            keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class subtract(_Function):
+        @overload
+        def __call__(self, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.subtract_backward
+        py_func: Callable[..., Any]
+
+    class subtract_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class sum(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.sum_backward
+
+    class sum_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class take(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, indices: NumPyArray, *, axis: int | None = None, out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
+        ) -> NumberedPlan: ...
+        backward: _Functions.take_backward
+
+    class take_along_axis(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, indices: NumPyArray, *, axis: int = -1, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, indices: AnyArray, *, axis: int = -1, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, indices: NumPyArray, *, axis: int = -1, return_saved: Literal[True],
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, indices: AnyArray, *, axis: int = -1, return_saved: Literal[True],
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, indices: AnyArray, *, axis: int = -1, return_saved: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, indices: AnyArray, *, axis: int = -1, out: AnyArray | None = None,
+        ) -> NumberedPlan: ...
+        backward: _Functions.take_along_axis_backward
+
+    class take_along_axis_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, indices: NumPyArray | None = None, *, axis: int = -1,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, indices: AnyArray | None = None, *, axis: int = -1,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, indices: AnyArray | None = None, *, axis: int = -1,
+            out: AnyArray | None = None,
+        ) -> ScatterPlan: ...
+
+    class take_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray, indices: NumPyArray, *, axis: int | None = None,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: AnyArray, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
+        ) -> ScatterPlan: ...
+
+    class tan(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.tan_backward
+        py_func: Callable[..., Any]
+
+    class tan_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class tanh(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.tanh_backward
+        py_func: Callable[..., Any]
+
+    class tanh_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class tanhshrink(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.tanhshrink_backward
+        py_func: Callable[..., Any]
+
+    class tanhshrink_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+
+    class threshold(_Function):
+        @overload
+        def __call__(self, x: float, threshold: float, value: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyOperand, threshold: NumPyOperand, value: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.threshold_backward
+        py_func: Callable[..., Any]
+
+    class threshold_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, x: NumPyOperand, threshold: NumPyOperand, value: NumPyOperand, *,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: Operand, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, dy: Operand, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
+    class tril(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, k: int = 0, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan: ...
+
+    class triu(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, k: int = 0, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan: ...
+
+    class trunc(_Function):
+        @overload
+        def __call__(self, x: float) -> float: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+            stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        py_func: Callable[..., Any]
+
+    class var(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: Literal[False] = False,
+            out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: Literal[False] = False,
+            out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: Literal[True], out: NumPyArray | None = None,
+            stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: Literal[True], out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, return_saved: bool = False, out: AnyArray | None = None,
+            stream: Any = None,
+        ) -> Any: ...
+        def plan(
+            self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, out: AnyArray | None = None,
+        ) -> ReducePlan: ...
+        backward: _Functions.var_backward
+
+    class var_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | Sequence[int] | None = None,
+            correction: float = 0, keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | Sequence[int] | None = None, correction: float = 0,
+            keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+
+    class where(_Function):
+        @overload
+        def __call__(self, condition: float, x1: float, x2: float) -> float: ...
+        @overload
+        def __call__(
+            self, condition: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+            where: AnyArray | bool | None = None,
+        ) -> ElementwisePlan: ...
+        backward: _Functions.where_backward
+        py_func: Callable[..., Any]
+
+    class where_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyOperand, condition: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, ...]: ...
+        @overload
+        def __call__(
+            self, dy: Operand, condition: Operand, x1: Operand, x2: Operand, *,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, ...]: ...
+        def plan(
+            self, dy: Operand, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan: ...
+
 ACTIVATIONS: tuple[Activation, ...]
 
-class _abs(_Function):
-    """Return |x|."""
+abs: _Functions.abs
+"""Return |x|."""
 
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _abs_backward
-    py_func: Callable[..., Any]
+abs_backward: _Functions.abs_backward
+"""Return the gradient of abs(x) with respect to x, multiplied by dy."""
 
-abs: _abs
+acos: _Functions.acos
+"""Return the arccosine of x, the angle in [0, π] whose cosine is x."""
 
-class _abs_backward(_Function):
-    """Return the gradient of abs(x) with respect to x, multiplied by dy."""
+acos_backward: _Functions.acos_backward
+"""Return the gradient of acos(x) with respect to x, multiplied by dy."""
 
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+acosh: _Functions.acosh
+"""Return the inverse hyperbolic cosine of x, which is at least 0."""
 
-abs_backward: _abs_backward
+acosh_backward: _Functions.acosh_backward
+"""Return the gradient of acosh(x) with respect to x, multiplied by dy."""
 
-class _acos(_Function):
-    """Return the arccosine of x, the angle in [0, π] whose cosine is x."""
+adamw_step: _Functions.adamw_step
+"""Make a step of AdamW in place, for one parameter or for lists. One kernel reads and writes everything once."""
 
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _acos_backward
-    py_func: Callable[..., Any]
+add: _Functions.add
+"""Return x1 + x2."""
 
-acos: _acos
+add_backward: _Functions.add_backward
+"""Return the gradients of add(x1, x2) with respect to x1 and x2, multiplied by dy."""
 
-class _acos_backward(_Function):
-    """Return the gradient of acos(x) with respect to x, multiplied by dy."""
+addcdiv: _Functions.addcdiv
+"""Return x + value x1 / x2."""
 
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+addcdiv_backward: _Functions.addcdiv_backward
+"""Return the gradients of addcdiv(x, x1, x2) with respect to x, x1 and x2, multiplied by dy."""
 
-acos_backward: _acos_backward
+addcmul: _Functions.addcmul
+"""Return x + value x1 x2."""
 
-class _acosh(_Function):
-    """Return the inverse hyperbolic cosine of x, which is at least 0."""
+addcmul_backward: _Functions.addcmul_backward
+"""Return the gradients of addcmul(x, x1, x2) with respect to x, x1 and x2, multiplied by dy."""
 
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _acosh_backward
-    py_func: Callable[..., Any]
+all: _Functions.all
+"""Return whether all elements are nonzero, and True for no elements."""
 
-acosh: _acosh
+angle: _Functions.angle
+"""Return the angle of a complex number in radians, in [-π, π]."""
 
-class _acosh_backward(_Function):
-    """Return the gradient of acosh(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-acosh_backward: _acosh_backward
-
-class _adamw_step(_Function):
-    """Make a step of AdamW in place, for one parameter or for lists. One kernel reads and writes everything once."""
-
-    def __call__(
-        self, p: Any, g: Any, m: Any, v: Any, step: Any, *, rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-08, weight_decay: float = 0.01, stream: Any = None,
-    ) -> tuple[Any, Any, Any]: ...
-    def plan(
-        self, p: Any, g: Any, m: Any, v: Any, step: Any, *, rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-08, weight_decay: float = 0.01,
-    ) -> StepPlan: ...
-
-adamw_step: _adamw_step
-
-class _add(_Function):
-    """Return x1 + x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _add_backward
-    py_func: Callable[..., Any]
-
-add: _add
-
-class _add_backward(_Function):
-    """Return the gradients of add(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-add_backward: _add_backward
-
-class _addcdiv(_Function):
-    """Return x + value x1 / x2."""
-
-    @overload
-    def __call__(self, x: float, x1: float, x2: float, *, value: float = 1.0) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0, return_saved: Literal[True],
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: Literal[True],
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: bool = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _addcdiv_backward
-    py_func: Callable[..., Any]
-
-addcdiv: _addcdiv
-
-class _addcdiv_backward(_Function):
-    """Return the gradients of addcdiv(x, x1, x2) with respect to x, x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, x1: NumPyOperand | None = None, x2: NumPyOperand | None = None,
-        *, value: float = 1.0, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
-        value: float = 1.0, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
-        value: float = 1.0, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-addcdiv_backward: _addcdiv_backward
-
-class _addcmul(_Function):
-    """Return x + value x1 x2."""
-
-    @overload
-    def __call__(self, x: float, x1: float, x2: float, *, value: float = 1.0) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0, return_saved: Literal[True],
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: Literal[True],
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: bool = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _addcmul_backward
-    py_func: Callable[..., Any]
-
-addcmul: _addcmul
-
-class _addcmul_backward(_Function):
-    """Return the gradients of addcmul(x, x1, x2) with respect to x, x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, x1: NumPyOperand | None = None, x2: NumPyOperand | None = None,
-        *, value: float = 1.0, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
-        value: float = 1.0, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
-        value: float = 1.0, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-addcmul_backward: _addcmul_backward
-
-class _all(_Function):
-    """Return whether all elements are nonzero, and True for no elements."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-
-all: _all
-
-class _angle(_Function):
-    """Return the angle of a complex number in radians, in [-π, π]."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-angle: _angle
-
-class _any(_Function):
-    """Return whether any element is nonzero, and False for no elements."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-
-any: _any
+any: _Functions.any
+"""Return whether any element is nonzero, and False for no elements."""
 
 @overload
 def arange(
@@ -653,369 +4554,62 @@ def arange(
     device: int | str | None = None, stream: Any = None,
 ) -> DeviceArray: ...
 
-class _argmax(_Function):
-    """Return the index of the largest element along an axis."""
+argmax: _Functions.argmax
+"""Return the index of the largest element along an axis."""
 
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | None = None, keepdims: bool = False, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
-    ) -> ReducePlan: ...
+argmin: _Functions.argmin
+"""Return the index of the smallest element along an axis."""
 
-argmax: _argmax
+asin: _Functions.asin
+"""Return the arcsine of x, the angle in [-π/2, π/2] whose sine is x."""
 
-class _argmin(_Function):
-    """Return the index of the smallest element along an axis."""
+asin_backward: _Functions.asin_backward
+"""Return the gradient of asin(x) with respect to x, multiplied by dy."""
 
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | None = None, keepdims: bool = False, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
-    ) -> ReducePlan: ...
+asinh: _Functions.asinh
+"""Return the inverse hyperbolic sine of x."""
 
-argmin: _argmin
+asinh_backward: _Functions.asinh_backward
+"""Return the gradient of asinh(x) with respect to x, multiplied by dy."""
 
-class _asin(_Function):
-    """Return the arcsine of x, the angle in [-π/2, π/2] whose sine is x."""
+astype: _Functions.astype
+"""Return x converted to another dtype."""
 
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _asin_backward
-    py_func: Callable[..., Any]
+atan: _Functions.atan
+"""Return the arctangent of x, the angle in [-π/2, π/2] whose tangent is x."""
 
-asin: _asin
+atan2: _Functions.atan2
+"""Return the angle of the point (x2, x1) in radians, in [-π, π]."""
 
-class _asin_backward(_Function):
-    """Return the gradient of asin(x) with respect to x, multiplied by dy."""
+atan2_backward: _Functions.atan2_backward
+"""Return the gradients of atan2(x1, x2) with respect to x1 and x2, multiplied by dy."""
 
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+atan_backward: _Functions.atan_backward
+"""Return the gradient of atan(x) with respect to x, multiplied by dy."""
 
-asin_backward: _asin_backward
+atanh: _Functions.atanh
+"""Return the inverse hyperbolic tangent of x."""
 
-class _asinh(_Function):
-    """Return the inverse hyperbolic sine of x."""
+atanh_backward: _Functions.atanh_backward
+"""Return the gradient of atanh(x) with respect to x, multiplied by dy."""
 
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _asinh_backward
-    py_func: Callable[..., Any]
+bias_activation: _Functions.bias_activation
+"""Return an activation of x + bias, computed in one pass without rounding the sum."""
 
-asinh: _asinh
+bias_activation_backward: _Functions.bias_activation_backward
+"""Return the gradients of bias_activation(x, bias) with respect to x and the bias, multiplied by dy."""
 
-class _asinh_backward(_Function):
-    """Return the gradient of asinh(x) with respect to x, multiplied by dy."""
+bitwise_and: _Functions.bitwise_and
+"""Return the bitwise and of x1 and x2."""
 
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+bitwise_not: _Functions.bitwise_not
+"""Return x with all bits inverted."""
 
-asinh_backward: _asinh_backward
+bitwise_or: _Functions.bitwise_or
+"""Return the bitwise or of x1 and x2."""
 
-class _astype(_Function):
-    """Return x converted to another dtype."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, dtype: DTypeLike, *, copy: bool = True, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, dtype: DTypeLike, *, copy: bool = True, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, dtype: DTypeLike, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-astype: _astype
-
-class _atan(_Function):
-    """Return the arctangent of x, the angle in [-π/2, π/2] whose tangent is x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _atan_backward
-    py_func: Callable[..., Any]
-
-atan: _atan
-
-class _atan2(_Function):
-    """Return the angle of the point (x2, x1) in radians, in [-π, π]."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _atan2_backward
-    py_func: Callable[..., Any]
-
-atan2: _atan2
-
-class _atan2_backward(_Function):
-    """Return the gradients of atan2(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-atan2_backward: _atan2_backward
-
-class _atan_backward(_Function):
-    """Return the gradient of atan(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-atan_backward: _atan_backward
-
-class _atanh(_Function):
-    """Return the inverse hyperbolic tangent of x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _atanh_backward
-    py_func: Callable[..., Any]
-
-atanh: _atanh
-
-class _atanh_backward(_Function):
-    """Return the gradient of atanh(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-atanh_backward: _atanh_backward
-
-class _bias_activation(_Function):
-    """Return an activation of x + bias, computed in one pass without rounding the sum."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, bias: NumPyArray, *, activation: Activation = 'relu', axis: int = -1,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
-        return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, bias: NumPyArray, *, activation: Activation = 'relu', axis: int = -1,
-        return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
-        return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
-        return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
-        out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _bias_activation_backward
-
-bias_activation: _bias_activation
-
-class _bias_activation_backward(_Function):
-    """Return the gradients of bias_activation(x, bias) with respect to x and the bias, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, bias: NumPyArray | None = None, *, activation: Activation = 'relu',
-        axis: int = -1, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, NumPyArray]: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, bias: AnyArray | None = None, *, activation: Activation = 'relu',
-        axis: int = -1, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, DeviceArray]: ...
-
-bias_activation_backward: _bias_activation_backward
-
-class _bitwise_and(_Function):
-    """Return the bitwise and of x1 and x2."""
-
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-bitwise_and: _bitwise_and
-
-class _bitwise_not(_Function):
-    """Return x with all bits inverted."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-bitwise_not: _bitwise_not
-
-class _bitwise_or(_Function):
-    """Return the bitwise or of x1 and x2."""
-
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-bitwise_or: _bitwise_or
-
-class _bitwise_xor(_Function):
-    """Return the bitwise exclusive or of x1 and x2."""
-
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-bitwise_xor: _bitwise_xor
+bitwise_xor: _Functions.bitwise_xor
+"""Return the bitwise exclusive or of x1 and x2."""
 
 def cache_clear() -> None: ...
 
@@ -1023,944 +4617,134 @@ def cache_info() -> CacheInfo: ...
 
 def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]: ...
 
-class _cbrt(_Function):
-    """Return ∛x, the cube root, which has the sign of x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _cbrt_backward
-    py_func: Callable[..., Any]
-
-cbrt: _cbrt
-
-class _cbrt_backward(_Function):
-    """Return the gradient of cbrt(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-cbrt_backward: _cbrt_backward
-
-class _ceil(_Function):
-    """Return the smallest whole number that is not below x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-ceil: _ceil
-
-class _celu(_Function):
-    """Return x where it is above 0, else alpha (e^(x/alpha) - 1)."""
-
-    @overload
-    def __call__(self, x: float, *, alpha: float = 1.0) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, alpha: float = 1.0, return_saved: Literal[False] = False, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, alpha: float = 1.0, return_saved: Literal[False] = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, alpha: float = 1.0, return_saved: Literal[True], out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, alpha: float = 1.0, return_saved: Literal[True], out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, alpha: float = 1.0, return_saved: bool = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, alpha: float = 1.0, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _celu_backward
-    py_func: Callable[..., Any]
-
-celu: _celu
-
-class _celu_backward(_Function):
-    """Return the gradient of celu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, *, alpha: float = 1.0, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-celu_backward: _celu_backward
-
-class _clamp(_Function):
-    """Return x limited to the range from min to max. Where min is above max, the result is max."""
-
-    @overload
-    def __call__(self, x: float, min: float | None = None, max: float | None = None) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyOperand, min: NumPyOperand | None = None, max: NumPyOperand | None = None, *,
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: Operand, min: Operand | None = None, max: Operand | None = None, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: Operand, min: Operand | None = None, max: Operand | None = None, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _clamp_backward
-    py_func: Callable[..., Any]
-
-clamp: _clamp
-
-class _clamp_backward(_Function):
-    """Return the gradients of clamp(x, min, max) with respect to x, min and max, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, min: NumPyOperand, max: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand, min: Operand, max: Operand, *,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(
-        self, dy: Operand, x: Operand, min: Operand, max: Operand, *, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-clamp_backward: _clamp_backward
-
-class _concatenate(_Function):
-    """Return arrays joined along an axis that they have."""
-
-    @overload
-    def __call__(
-        self, arrays: Sequence[NumPyArray], axis: int | None = 0, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, arrays: Sequence[AnyArray], axis: int | None = 0, *, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(self, arrays: Sequence[AnyArray], axis: int | None = 0, *, out: AnyArray | None = None) -> JoinPlan: ...
-
-concatenate: _concatenate
-
-class _conj(_Function):
-    """Return the complex conjugate of x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-conj: _conj
-
-class _copy(_Function):
-    """Return a contiguous copy of x in its memory order, or copy x into `out`, in the memory order of `out`."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-copy: _copy
-
-class _copysign(_Function):
-    """Return |x1| with the sign of x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _copysign_backward
-    py_func: Callable[..., Any]
-
-copysign: _copysign
-
-class _copysign_backward(_Function):
-    """Return the gradients of copysign(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-copysign_backward: _copysign_backward
-
-class _cos(_Function):
-    """Return the cosine of x, with x in radians."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _cos_backward
-    py_func: Callable[..., Any]
-
-cos: _cos
-
-class _cos_backward(_Function):
-    """Return the gradient of cos(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-cos_backward: _cos_backward
-
-class _cosh(_Function):
-    """Return the hyperbolic cosine of x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _cosh_backward
-    py_func: Callable[..., Any]
-
-cosh: _cosh
-
-class _cosh_backward(_Function):
-    """Return the gradient of cosh(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-cosh_backward: _cosh_backward
-
-class _cross_entropy(_Function):
-    """Return the cross entropy of logits: -log softmax(x) at the target class, which is log Σ e^x - x_t."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
-        return_saved: Literal[False] = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
-        return_saved: Literal[False] = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
-        return_saved: Literal[True], stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
-        return_saved: Literal[True], stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
-        return_saved: Literal[False] = False, stream: Any = None,
-    ) -> tuple[NumPyArray, NumPyArray]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
-        return_saved: Literal[False] = False, stream: Any = None,
-    ) -> tuple[DeviceArray, DeviceArray]: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
-        return_saved: Literal[True], stream: Any = None,
-    ) -> tuple[NumPyArray, NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
-        return_saved: Literal[True], stream: Any = None,
-    ) -> tuple[DeviceArray, DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False, return_saved: bool = False,
-        stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
-        ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
-    ) -> LossPlan: ...
-    backward: _cross_entropy_backward
-
-cross_entropy: _cross_entropy
-
-class _cross_entropy_backward(_Function):
-    """Return the gradient of the loss with respect to the logits, multiplied by dy: dy (softmax(x) - 1 at the target)."""
-
-    @overload
-    def __call__(
-        self, dy: Scalar, x: Saved, target: AnyArray | None = None, *, axis: int = -1,
-        reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
-        stats: AnyArray | None = None, out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    @overload
-    def __call__(
-        self, dy: NumPyArray | Scalar, x: NumPyArray | Saved, target: NumPyArray | None = None, *, axis: int = -1,
-        reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
-        stats: NumPyArray | None = None, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray | Scalar, x: AnyArray | Saved, target: AnyArray | None = None, *, axis: int = -1,
-        reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
-        stats: AnyArray | None = None, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: AnyArray | Scalar, x: AnyArray | Saved, target: AnyArray | None = None, *, axis: int = -1,
-        reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
-        stats: AnyArray | None = None, out: AnyArray | None = None,
-    ) -> LossGradientPlan: ...
-
-cross_entropy_backward: _cross_entropy_backward
-
-class _cumprod(_Function):
-    """Return the cumulative product: y[i] is the product of x[j] over all j <= i, or over all j >= i with reverse=True."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        out: AnyArray | None = None,
-    ) -> ScanPlan: ...
-    backward: _cumprod_backward
-
-cumprod: _cumprod
-
-class _cumprod_backward(_Function):
-    """Return the gradient of cumprod(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | None = None, reverse: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | None = None, reverse: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | None = None, reverse: bool = False,
-        out: AnyArray | None = None,
-    ) -> ProductGradientPlan: ...
-
-cumprod_backward: _cumprod_backward
-
-class _cumsum(_Function):
-    """Return the cumulative sum: y[i] is the sum of x[j] over all j <= i, or over all j >= i with reverse=True."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
-        out: AnyArray | None = None,
-    ) -> ScanPlan: ...
-    backward: _cumsum_backward
-
-cumsum: _cumsum
-
-class _cumsum_backward(_Function):
-    """Return the gradient of cumsum(x) with respect to x, multiplied by dy: dx[i] is the sum of dy[j] over all j >= i."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
-        dtype: DTypeLike | None = None, reverse: bool = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
-        dtype: DTypeLike | None = None, reverse: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: AnyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
-        dtype: DTypeLike | None = None, reverse: bool = False, out: AnyArray | None = None,
-    ) -> ScanPlan: ...
-
-cumsum_backward: _cumsum_backward
-
-class _digamma(_Function):
-    """Return ψ(x), the derivative of ln Γ(x)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _digamma_backward
-    py_func: Callable[..., Any]
-
-digamma: _digamma
-
-class _digamma_backward(_Function):
-    """Return the gradient of digamma(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-digamma_backward: _digamma_backward
-
-class _divide(_Function):
-    """Return x1 / x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _divide_backward
-    py_func: Callable[..., Any]
-
-divide: _divide
-
-class _divide_backward(_Function):
-    """Return the gradients of divide(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-divide_backward: _divide_backward
-
-class _dropout(_Function):
-    """Set elements of x to 0 with probability p, and divide the others by 1 - p."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, p: float = 0.5, *, seed: int, offset: int | NumPyArray = 0,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0,
-        return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, p: float = 0.5, *, seed: int, offset: int | NumPyArray = 0, return_saved: Literal[True],
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, return_saved: Literal[True],
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, return_saved: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, out: AnyArray | None = None,
-    ) -> DropoutPlan: ...
-    backward: _dropout_backward
-
-dropout: _dropout
-
-class _dropout_backward(_Function):
-    """Return the gradient of dropout(x) with respect to x: dy with the same elements dropped, divided by 1 - p."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, p: float | Saved = 0.5, *, seed: int | None = None, offset: int | NumPyArray = 0,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, p: float | Saved = 0.5, *, seed: int | None = None, offset: int | AnyArray = 0,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-dropout_backward: _dropout_backward
-
-class _elu(_Function):
-    """Return x where it is above 0, else alpha (e^x - 1)."""
-
-    @overload
-    def __call__(self, x: float, *, alpha: float = 1.0) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, alpha: float = 1.0, return_saved: Literal[False] = False, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, alpha: float = 1.0, return_saved: Literal[False] = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, alpha: float = 1.0, return_saved: Literal[True], out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, alpha: float = 1.0, return_saved: Literal[True], out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, alpha: float = 1.0, return_saved: bool = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, alpha: float = 1.0, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _elu_backward
-    py_func: Callable[..., Any]
-
-elu: _elu
-
-class _elu_backward(_Function):
-    """Return the gradient of elu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, *, alpha: float = 1.0, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-elu_backward: _elu_backward
-
-class _equal(_Function):
-    """Return whether x1 == x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-equal: _equal
-
-class _erf(_Function):
-    """Return the error function 2/√π ∫₀ˣ e^(-t²) dt."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _erf_backward
-    py_func: Callable[..., Any]
-
-erf: _erf
-
-class _erf_backward(_Function):
-    """Return the gradient of erf(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-erf_backward: _erf_backward
-
-class _erfc(_Function):
-    """Return 1 - erf(x), accurate also where it is close to 0."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _erfc_backward
-    py_func: Callable[..., Any]
-
-erfc: _erfc
-
-class _erfc_backward(_Function):
-    """Return the gradient of erfc(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-erfc_backward: _erfc_backward
-
-class _erfinv(_Function):
-    """Return the inverse error function of x, the number y with erf(y) = x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _erfinv_backward
-    py_func: Callable[..., Any]
-
-erfinv: _erfinv
-
-class _erfinv_backward(_Function):
-    """Return the gradient of erfinv(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-erfinv_backward: _erfinv_backward
-
-class _exp(_Function):
-    """Return e^x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _exp_backward
-    py_func: Callable[..., Any]
-
-exp: _exp
-
-class _exp2(_Function):
-    """Return 2^x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _exp2_backward
-    py_func: Callable[..., Any]
-
-exp2: _exp2
-
-class _exp2_backward(_Function):
-    """Return the gradient of exp2(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-exp2_backward: _exp2_backward
-
-class _exp_backward(_Function):
-    """Return the gradient of exp(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-exp_backward: _exp_backward
-
-class _expm1(_Function):
-    """Return e^x - 1, accurate also where x is close to 0."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _expm1_backward
-    py_func: Callable[..., Any]
-
-expm1: _expm1
-
-class _expm1_backward(_Function):
-    """Return the gradient of expm1(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-expm1_backward: _expm1_backward
+cbrt: _Functions.cbrt
+"""Return ∛x, the cube root, which has the sign of x."""
+
+cbrt_backward: _Functions.cbrt_backward
+"""Return the gradient of cbrt(x) with respect to x, multiplied by dy."""
+
+ceil: _Functions.ceil
+"""Return the smallest whole number that is not below x."""
+
+celu: _Functions.celu
+"""Return x where it is above 0, else alpha (e^(x/alpha) - 1)."""
+
+celu_backward: _Functions.celu_backward
+"""Return the gradient of celu(x) with respect to x, multiplied by dy."""
+
+clamp: _Functions.clamp
+"""Return x limited to the range from min to max. Where min is above max, the result is max."""
+
+clamp_backward: _Functions.clamp_backward
+"""Return the gradients of clamp(x, min, max) with respect to x, min and max, multiplied by dy."""
+
+concatenate: _Functions.concatenate
+"""Return arrays joined along an axis that they have."""
+
+conj: _Functions.conj
+"""Return the complex conjugate of x."""
+
+copy: _Functions.copy
+"""Return a contiguous copy of x in its memory order, or copy x into `out`, in the memory order of `out`."""
+
+copysign: _Functions.copysign
+"""Return |x1| with the sign of x2."""
+
+copysign_backward: _Functions.copysign_backward
+"""Return the gradients of copysign(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+cos: _Functions.cos
+"""Return the cosine of x, with x in radians."""
+
+cos_backward: _Functions.cos_backward
+"""Return the gradient of cos(x) with respect to x, multiplied by dy."""
+
+cosh: _Functions.cosh
+"""Return the hyperbolic cosine of x."""
+
+cosh_backward: _Functions.cosh_backward
+"""Return the gradient of cosh(x) with respect to x, multiplied by dy."""
+
+cross_entropy: _Functions.cross_entropy
+"""Return the cross entropy of logits: -log softmax(x) at the target class, which is log Σ e^x - x_t."""
+
+cross_entropy_backward: _Functions.cross_entropy_backward
+"""Return the gradient of the loss with respect to the logits, multiplied by dy: dy (softmax(x) - 1 at the target)."""
+
+cumprod: _Functions.cumprod
+"""Return the cumulative product: y[i] is the product of x[j] over all j <= i, or over all j >= i with reverse=True."""
+
+cumprod_backward: _Functions.cumprod_backward
+"""Return the gradient of cumprod(x) with respect to x, multiplied by dy."""
+
+cumsum: _Functions.cumsum
+"""Return the cumulative sum: y[i] is the sum of x[j] over all j <= i, or over all j >= i with reverse=True."""
+
+cumsum_backward: _Functions.cumsum_backward
+"""Return the gradient of cumsum(x) with respect to x, multiplied by dy: dx[i] is the sum of dy[j] over all j >= i."""
+
+digamma: _Functions.digamma
+"""Return ψ(x), the derivative of ln Γ(x)."""
+
+digamma_backward: _Functions.digamma_backward
+"""Return the gradient of digamma(x) with respect to x, multiplied by dy."""
+
+divide: _Functions.divide
+"""Return x1 / x2."""
+
+divide_backward: _Functions.divide_backward
+"""Return the gradients of divide(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+dropout: _Functions.dropout
+"""Set elements of x to 0 with probability p, and divide the others by 1 - p."""
+
+dropout_backward: _Functions.dropout_backward
+"""Return the gradient of dropout(x) with respect to x: dy with the same elements dropped, divided by 1 - p."""
+
+elu: _Functions.elu
+"""Return x where it is above 0, else alpha (e^x - 1)."""
+
+elu_backward: _Functions.elu_backward
+"""Return the gradient of elu(x) with respect to x, multiplied by dy."""
+
+equal: _Functions.equal
+"""Return whether x1 == x2."""
+
+erf: _Functions.erf
+"""Return the error function 2/√π ∫₀ˣ e^(-t²) dt."""
+
+erf_backward: _Functions.erf_backward
+"""Return the gradient of erf(x) with respect to x, multiplied by dy."""
+
+erfc: _Functions.erfc
+"""Return 1 - erf(x), accurate also where it is close to 0."""
+
+erfc_backward: _Functions.erfc_backward
+"""Return the gradient of erfc(x) with respect to x, multiplied by dy."""
+
+erfinv: _Functions.erfinv
+"""Return the inverse error function of x, the number y with erf(y) = x."""
+
+erfinv_backward: _Functions.erfinv_backward
+"""Return the gradient of erfinv(x) with respect to x, multiplied by dy."""
+
+exp: _Functions.exp
+"""Return e^x."""
+
+exp2: _Functions.exp2
+"""Return 2^x."""
+
+exp2_backward: _Functions.exp2_backward
+"""Return the gradient of exp2(x) with respect to x, multiplied by dy."""
+
+exp_backward: _Functions.exp_backward
+"""Return the gradient of exp(x) with respect to x, multiplied by dy."""
+
+expm1: _Functions.expm1
+"""Return e^x - 1, accurate also where x is close to 0."""
+
+expm1_backward: _Functions.expm1_backward
+"""Return the gradient of expm1(x) with respect to x, multiplied by dy."""
 
 @overload
 def eye(
@@ -1980,988 +4764,140 @@ def fill(
 @overload
 def fill(x: AnyArray, value: Operand, *, where: AnyArray | bool | None = None, stream: Any = None) -> DeviceArray: ...
 
-class _floor(_Function):
-    """Return the largest whole number that is not above x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-floor: _floor
-
-class _floor_divide(_Function):
-    """Return floor(x1 / x2), the largest whole number that is not above the quotient."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-floor_divide: _floor_divide
-
-class _fma(_Function):
-    """Return x1 x2 + x3, rounded once."""
-
-    @overload
-    def __call__(self, x1: float, x2: float, x3: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, x3: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _fma_backward
-    py_func: Callable[..., Any]
-
-fma: _fma
-
-class _fma_backward(_Function):
-    """Return the gradients of fma(x1, x2, x3) with respect to x1, x2 and x3, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, x3: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, x3: Operand, *,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(
-        self, dy: Operand, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-fma_backward: _fma_backward
-
-class _fmax(_Function):
-    """Return the larger of x1 and x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _fmax_backward
-    py_func: Callable[..., Any]
-
-fmax: _fmax
-
-class _fmax_backward(_Function):
-    """Return the gradients of fmax(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-fmax_backward: _fmax_backward
-
-class _fmin(_Function):
-    """Return the smaller of x1 and x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _fmin_backward
-    py_func: Callable[..., Any]
-
-fmin: _fmin
-
-class _fmin_backward(_Function):
-    """Return the gradients of fmin(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-fmin_backward: _fmin_backward
-
-class _fmod(_Function):
-    """Return x1 - x2 trunc(x1 / x2), which has the sign of x1."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _fmod_backward
-    py_func: Callable[..., Any]
-
-fmod: _fmod
-
-class _fmod_backward(_Function):
-    """Return the gradients of fmod(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-fmod_backward: _fmod_backward
-
-class _frac(_Function):
-    """Return the fractional part x - trunc(x), which has the sign of x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _frac_backward
-    py_func: Callable[..., Any]
-
-frac: _frac
-
-class _frac_backward(_Function):
-    """Return the gradient of frac(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-frac_backward: _frac_backward
-
-class _gelu(_Function):
-    """Return x Φ(x), where Φ is the normal distribution."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _gelu_backward
-    py_func: Callable[..., Any]
-
-gelu: _gelu
-
-class _gelu_backward(_Function):
-    """Return the gradient of gelu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-gelu_backward: _gelu_backward
-
-class _gelu_tanh(_Function):
-    """Return x ½(1 + tanh(√(2/π)(x + 0.044715 x³)))."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _gelu_tanh_backward
-    py_func: Callable[..., Any]
-
-gelu_tanh: _gelu_tanh
-
-class _gelu_tanh_backward(_Function):
-    """Return the gradient of gelu_tanh(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-gelu_tanh_backward: _gelu_tanh_backward
-
-class _greater(_Function):
-    """Return whether x1 > x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-greater: _greater
-
-class _greater_equal(_Function):
-    """Return whether x1 >= x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-greater_equal: _greater_equal
-
-class _hardshrink(_Function):
-    """Return x, or 0 where |x| <= lambd."""
-
-    @overload
-    def __call__(self, x: float, *, lambd: float = 0.5) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, lambd: float = 0.5, return_saved: Literal[False] = False, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, lambd: float = 0.5, return_saved: Literal[False] = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, lambd: float = 0.5, return_saved: Literal[True], out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, lambd: float = 0.5, return_saved: Literal[True], out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, lambd: float = 0.5, return_saved: bool = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, lambd: float = 0.5, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _hardshrink_backward
-    py_func: Callable[..., Any]
-
-hardshrink: _hardshrink
-
-class _hardshrink_backward(_Function):
-    """Return the gradient of hardshrink(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, *, lambd: float = 0.5, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-hardshrink_backward: _hardshrink_backward
-
-class _hardsigmoid(_Function):
-    """Return x/6 + ½, limited to the range from 0 to 1."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _hardsigmoid_backward
-    py_func: Callable[..., Any]
-
-hardsigmoid: _hardsigmoid
-
-class _hardsigmoid_backward(_Function):
-    """Return the gradient of hardsigmoid(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-hardsigmoid_backward: _hardsigmoid_backward
-
-class _hardswish(_Function):
-    """Return x hardsigmoid(x)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _hardswish_backward
-    py_func: Callable[..., Any]
-
-hardswish: _hardswish
-
-class _hardswish_backward(_Function):
-    """Return the gradient of hardswish(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-hardswish_backward: _hardswish_backward
-
-class _hardtanh(_Function):
-    """Return x limited to the range from min_val to max_val."""
-
-    @overload
-    def __call__(self, x: float, *, min_val: float = -1.0, max_val: float = 1.0) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: Literal[False] = False,
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: Literal[True],
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: Literal[True],
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: bool = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _hardtanh_backward
-    py_func: Callable[..., Any]
-
-hardtanh: _hardtanh
-
-class _hardtanh_backward(_Function):
-    """Return the gradient of hardtanh(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
-        out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-hardtanh_backward: _hardtanh_backward
-
-class _hypot(_Function):
-    """Return √(x1² + x2²)."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _hypot_backward
-    py_func: Callable[..., Any]
-
-hypot: _hypot
-
-class _hypot_backward(_Function):
-    """Return the gradients of hypot(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-hypot_backward: _hypot_backward
-
-class _imag(_Function):
-    """Return the imaginary part of x, which is 0 for real numbers."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-imag: _imag
-
-class _isfinite(_Function):
-    """Return whether x is neither infinite nor NaN."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-isfinite: _isfinite
-
-class _isinf(_Function):
-    """Return whether x is infinite."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-isinf: _isinf
-
-class _isnan(_Function):
-    """Return whether x is NaN."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-isnan: _isnan
-
-class _layer_norm(_Function):
-    """Normalize by mean and variance along the last axis: (x - mean) w / √(variance + eps) + b, LayerNorm."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None, *, eps: float = 1e-05,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
-        return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None, *, eps: float = 1e-05,
-        return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
-        return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
-        return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
-        out: AnyArray | None = None,
-    ) -> Plan: ...
-    backward: _layer_norm_backward
-
-layer_norm: _layer_norm
-
-class _layer_norm_backward(_Function):
-    """Return the gradients of layer_norm(x, weight, bias) with respect to all three, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, bias: bool = False, eps: float = 1e-05,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> Any: ...
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[False] = False,
-        eps: float = 1e-05, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, NumPyArray]: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[False] = False, eps: float = 1e-05,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, DeviceArray]: ...
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[True], eps: float = 1e-05,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, NumPyArray, NumPyArray]: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True], eps: float = 1e-05,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, DeviceArray, DeviceArray]: ...
-    def plan(
-        self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray | None = None, *, bias: bool = False,
-        eps: float = 1e-05, out: AnyArray | None = None,
-    ) -> Plan: ...
-
-layer_norm_backward: _layer_norm_backward
-
-class _ldexp(_Function):
-    """Return x1 2^x2, where x2 holds whole numbers."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _ldexp_backward
-    py_func: Callable[..., Any]
-
-ldexp: _ldexp
-
-class _ldexp_backward(_Function):
-    """Return the gradient of ldexp(x1, x2) with respect to x1, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-ldexp_backward: _ldexp_backward
-
-class _leaky_relu(_Function):
-    """Return x where it is above 0, else negative_slope x."""
-
-    @overload
-    def __call__(self, x: float, *, negative_slope: float = 0.01) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, negative_slope: float = 0.01, return_saved: Literal[False] = False,
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, negative_slope: float = 0.01, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, negative_slope: float = 0.01, return_saved: Literal[True],
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, negative_slope: float = 0.01, return_saved: Literal[True], out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, negative_slope: float = 0.01, return_saved: bool = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, negative_slope: float = 0.01, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _leaky_relu_backward
-    py_func: Callable[..., Any]
-
-leaky_relu: _leaky_relu
-
-class _leaky_relu_backward(_Function):
-    """Return the gradient of leaky_relu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, *, negative_slope: float = 0.01, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, *, negative_slope: float = 0.01, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, *, negative_slope: float = 0.01, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-leaky_relu_backward: _leaky_relu_backward
-
-class _left_shift(_Function):
-    """Return x1 with its bits shifted left by x2."""
-
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-left_shift: _left_shift
-
-class _lerp(_Function):
-    """Return x1 + weight (x2 - x1), the linear interpolation."""
-
-    @overload
-    def __call__(self, x1: float, x2: float, weight: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _lerp_backward
-    py_func: Callable[..., Any]
-
-lerp: _lerp
-
-class _lerp_backward(_Function):
-    """Return the gradients of lerp(x1, x2, weight) with respect to x1, x2 and weight, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, weight: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, weight: Operand, *,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(
-        self, dy: Operand, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-lerp_backward: _lerp_backward
-
-class _less(_Function):
-    """Return whether x1 < x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-less: _less
-
-class _less_equal(_Function):
-    """Return whether x1 <= x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-less_equal: _less_equal
-
-class _lgamma(_Function):
-    """Return ln |Γ(x)|, the logarithm of the gamma function."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _lgamma_backward
-    py_func: Callable[..., Any]
-
-lgamma: _lgamma
-
-class _lgamma_backward(_Function):
-    """Return the gradient of lgamma(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-lgamma_backward: _lgamma_backward
+floor: _Functions.floor
+"""Return the largest whole number that is not above x."""
+
+floor_divide: _Functions.floor_divide
+"""Return floor(x1 / x2), the largest whole number that is not above the quotient."""
+
+fma: _Functions.fma
+"""Return x1 x2 + x3, rounded once."""
+
+fma_backward: _Functions.fma_backward
+"""Return the gradients of fma(x1, x2, x3) with respect to x1, x2 and x3, multiplied by dy."""
+
+fmax: _Functions.fmax
+"""Return the larger of x1 and x2."""
+
+fmax_backward: _Functions.fmax_backward
+"""Return the gradients of fmax(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+fmin: _Functions.fmin
+"""Return the smaller of x1 and x2."""
+
+fmin_backward: _Functions.fmin_backward
+"""Return the gradients of fmin(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+fmod: _Functions.fmod
+"""Return x1 - x2 trunc(x1 / x2), which has the sign of x1."""
+
+fmod_backward: _Functions.fmod_backward
+"""Return the gradients of fmod(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+frac: _Functions.frac
+"""Return the fractional part x - trunc(x), which has the sign of x."""
+
+frac_backward: _Functions.frac_backward
+"""Return the gradient of frac(x) with respect to x, multiplied by dy."""
+
+gelu: _Functions.gelu
+"""Return x Φ(x), where Φ is the normal distribution."""
+
+gelu_backward: _Functions.gelu_backward
+"""Return the gradient of gelu(x) with respect to x, multiplied by dy."""
+
+gelu_tanh: _Functions.gelu_tanh
+"""Return x ½(1 + tanh(√(2/π)(x + 0.044715 x³)))."""
+
+gelu_tanh_backward: _Functions.gelu_tanh_backward
+"""Return the gradient of gelu_tanh(x) with respect to x, multiplied by dy."""
+
+greater: _Functions.greater
+"""Return whether x1 > x2."""
+
+greater_equal: _Functions.greater_equal
+"""Return whether x1 >= x2."""
+
+hardshrink: _Functions.hardshrink
+"""Return x, or 0 where |x| <= lambd."""
+
+hardshrink_backward: _Functions.hardshrink_backward
+"""Return the gradient of hardshrink(x) with respect to x, multiplied by dy."""
+
+hardsigmoid: _Functions.hardsigmoid
+"""Return x/6 + ½, limited to the range from 0 to 1."""
+
+hardsigmoid_backward: _Functions.hardsigmoid_backward
+"""Return the gradient of hardsigmoid(x) with respect to x, multiplied by dy."""
+
+hardswish: _Functions.hardswish
+"""Return x hardsigmoid(x)."""
+
+hardswish_backward: _Functions.hardswish_backward
+"""Return the gradient of hardswish(x) with respect to x, multiplied by dy."""
+
+hardtanh: _Functions.hardtanh
+"""Return x limited to the range from min_val to max_val."""
+
+hardtanh_backward: _Functions.hardtanh_backward
+"""Return the gradient of hardtanh(x) with respect to x, multiplied by dy."""
+
+hypot: _Functions.hypot
+"""Return √(x1² + x2²)."""
+
+hypot_backward: _Functions.hypot_backward
+"""Return the gradients of hypot(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+imag: _Functions.imag
+"""Return the imaginary part of x, which is 0 for real numbers."""
+
+isfinite: _Functions.isfinite
+"""Return whether x is neither infinite nor NaN."""
+
+isinf: _Functions.isinf
+"""Return whether x is infinite."""
+
+isnan: _Functions.isnan
+"""Return whether x is NaN."""
+
+layer_norm: _Functions.layer_norm
+"""Normalize by mean and variance along the last axis: (x - mean) w / √(variance + eps) + b, LayerNorm."""
+
+layer_norm_backward: _Functions.layer_norm_backward
+"""Return the gradients of layer_norm(x, weight, bias) with respect to all three, multiplied by dy."""
+
+ldexp: _Functions.ldexp
+"""Return x1 2^x2, where x2 holds whole numbers."""
+
+ldexp_backward: _Functions.ldexp_backward
+"""Return the gradient of ldexp(x1, x2) with respect to x1, multiplied by dy."""
+
+leaky_relu: _Functions.leaky_relu
+"""Return x where it is above 0, else negative_slope x."""
+
+leaky_relu_backward: _Functions.leaky_relu_backward
+"""Return the gradient of leaky_relu(x) with respect to x, multiplied by dy."""
+
+left_shift: _Functions.left_shift
+"""Return x1 with its bits shifted left by x2."""
+
+lerp: _Functions.lerp
+"""Return x1 + weight (x2 - x1), the linear interpolation."""
+
+lerp_backward: _Functions.lerp_backward
+"""Return the gradients of lerp(x1, x2, weight) with respect to x1, x2 and weight, multiplied by dy."""
+
+less: _Functions.less
+"""Return whether x1 < x2."""
+
+less_equal: _Functions.less_equal
+"""Return whether x1 <= x2."""
+
+lgamma: _Functions.lgamma
+"""Return ln |Γ(x)|, the logarithm of the gamma function."""
+
+lgamma_backward: _Functions.lgamma_backward
+"""Return the gradient of lgamma(x) with respect to x, multiplied by dy."""
 
 @overload
 def linspace(
@@ -2974,1335 +4910,200 @@ def linspace(
     device: int | str | None = None, stream: Any = None,
 ) -> DeviceArray: ...
 
-class _log(_Function):
-    """Return ln x, the natural logarithm."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _log_backward
-    py_func: Callable[..., Any]
-
-log: _log
-
-class _log10(_Function):
-    """Return log₁₀ x, the logarithm to base 10."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _log10_backward
-    py_func: Callable[..., Any]
-
-log10: _log10
-
-class _log10_backward(_Function):
-    """Return the gradient of log10(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-log10_backward: _log10_backward
-
-class _log1p(_Function):
-    """Return ln(1 + x), accurate also where x is close to 0."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _log1p_backward
-    py_func: Callable[..., Any]
-
-log1p: _log1p
-
-class _log1p_backward(_Function):
-    """Return the gradient of log1p(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-log1p_backward: _log1p_backward
-
-class _log2(_Function):
-    """Return log₂ x, the logarithm to base 2."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _log2_backward
-    py_func: Callable[..., Any]
-
-log2: _log2
-
-class _log2_backward(_Function):
-    """Return the gradient of log2(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-log2_backward: _log2_backward
-
-class _log_backward(_Function):
-    """Return the gradient of log(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-log_backward: _log_backward
-
-class _log_sigmoid(_Function):
-    """Return ln σ(x)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _log_sigmoid_backward
-    py_func: Callable[..., Any]
-
-log_sigmoid: _log_sigmoid
-
-class _log_sigmoid_backward(_Function):
-    """Return the gradient of log_sigmoid(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-log_sigmoid_backward: _log_sigmoid_backward
-
-class _log_softmax(_Function):
-    """Return the logarithm of the softmax along an axis: x - max - log Σ e^(x - max)."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int = -1, return_saved: Literal[False] = False, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int = -1, return_saved: Literal[False] = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int = -1, return_saved: Literal[True], out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int = -1, return_saved: Literal[True], out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int = -1, return_saved: bool = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> Any: ...
-    def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
-    backward: _log_softmax_backward
-
-log_softmax: _log_softmax
-
-class _log_softmax_backward(_Function):
-    """Return the gradient of y = log_softmax(x) with respect to x, multiplied by dy: dy - e^y Σ dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, y: NumPyArray | Saved, *, axis: int = -1, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
-
-log_softmax_backward: _log_softmax_backward
-
-class _logaddexp(_Function):
-    """Return ln(e^x1 + e^x2)."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _logaddexp_backward
-    py_func: Callable[..., Any]
-
-logaddexp: _logaddexp
-
-class _logaddexp_backward(_Function):
-    """Return the gradients of logaddexp(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-logaddexp_backward: _logaddexp_backward
-
-class _logical_and(_Function):
-    """Return whether x1 and x2 are both nonzero."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-logical_and: _logical_and
-
-class _logical_not(_Function):
-    """Return whether x is 0 or False."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-logical_not: _logical_not
-
-class _logical_or(_Function):
-    """Return whether x1 or x2 is nonzero."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-logical_or: _logical_or
-
-class _logical_xor(_Function):
-    """Return whether exactly one of x1 and x2 is nonzero."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-logical_xor: _logical_xor
-
-class _logsumexp(_Function):
-    """Return log Σ e^x, and -inf for no elements. The exponentials do not overflow."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _logsumexp_backward
-
-logsumexp: _logsumexp
-
-class _logsumexp_backward(_Function):
-    """Return dx, the gradient of logsumexp(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-logsumexp_backward: _logsumexp_backward
-
-class _max(_Function):
-    """Return the largest element."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _max_backward
-
-max: _max
-
-class _max_backward(_Function):
-    """Return dx, the gradient of max(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-max_backward: _max_backward
-
-class _maximum(_Function):
-    """Return the larger of x1 and x2, and NaN where either is NaN."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _maximum_backward
-    py_func: Callable[..., Any]
-
-maximum: _maximum
-
-class _maximum_backward(_Function):
-    """Return the gradients of maximum(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-maximum_backward: _maximum_backward
-
-class _mean(_Function):
-    """Return the mean Σ x / n, and NaN for no elements."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _mean_backward
-
-mean: _mean
-
-class _mean_backward(_Function):
-    """Return dx, the gradient of mean(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-mean_backward: _mean_backward
-
-class _min(_Function):
-    """Return the smallest element."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _min_backward
-
-min: _min
-
-class _min_backward(_Function):
-    """Return dx, the gradient of min(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-min_backward: _min_backward
-
-class _minimum(_Function):
-    """Return the smaller of x1 and x2, and NaN where either is NaN."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _minimum_backward
-    py_func: Callable[..., Any]
-
-minimum: _minimum
-
-class _minimum_backward(_Function):
-    """Return the gradients of minimum(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-minimum_backward: _minimum_backward
-
-class _mish(_Function):
-    """Return x tanh(ln(1 + e^x))."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _mish_backward
-    py_func: Callable[..., Any]
-
-mish: _mish
-
-class _mish_backward(_Function):
-    """Return the gradient of mish(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-mish_backward: _mish_backward
-
-class _multiply(_Function):
-    """Return the product of x1 and x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _multiply_backward
-    py_func: Callable[..., Any]
-
-multiply: _multiply
-
-class _multiply_backward(_Function):
-    """Return the gradients of multiply(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-multiply_backward: _multiply_backward
-
-class _negative(_Function):
-    """Return -x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _negative_backward
-    py_func: Callable[..., Any]
-
-negative: _negative
-
-class _negative_backward(_Function):
-    """Return the gradient of negative(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-negative_backward: _negative_backward
-
-class _nextafter(_Function):
-    """Return the next value of the dtype after x1 towards x2."""
-
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-nextafter: _nextafter
-
-class _norm(_Function):
-    """Return the vector norm (Σ |x|^p)^(1/p) of order p, as `numpy.linalg.norm` does for vectors."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
-        return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
-        return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
-        return_saved: Literal[True], out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
-        return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
-        out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _norm_backward
-
-norm: _norm
-
-class _norm_backward(_Function):
-    """Return dx, the gradient of norm(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | Sequence[int] | None = None, ord: float = 2,
-        keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | Sequence[int] | None = None, ord: float = 2,
-        keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-norm_backward: _norm_backward
-
-class _not_equal(_Function):
-    """Return whether x1 != x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-not_equal: _not_equal
-
-class _one_hot(_Function):
-    """Return one-hot codes: 1 at the position along a new axis that an index selects, and 0 at all others."""
-
-    @overload
-    def __call__(
-        self, indices: NumPyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, indices: AnyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, indices: AnyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
-        out: AnyArray | None = None,
-    ) -> NumberedPlan: ...
-
-one_hot: _one_hot
-
-class _pow(_Function):
-    """Return x1 to the power of x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _pow_backward
-    py_func: Callable[..., Any]
-
-pow: _pow
-
-class _pow_backward(_Function):
-    """Return the gradients of pow(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-pow_backward: _pow_backward
-
-class _prelu(_Function):
-    """Return x where it is above 0, else weight x."""
-
-    @overload
-    def __call__(self, x: float, weight: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: Operand, weight: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: Operand, weight: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _prelu_backward
-    py_func: Callable[..., Any]
-
-prelu: _prelu
-
-class _prelu_backward(_Function):
-    """Return the gradients of prelu(x, weight) with respect to x and weight, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, weight: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-prelu_backward: _prelu_backward
-
-class _prod(_Function):
-    """Return the product Π x, and 1 for no elements."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _prod_backward
-
-prod: _prod
-
-class _prod_backward(_Function):
-    """Return dx, the gradient of prod(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-prod_backward: _prod_backward
-
-class _quick_gelu(_Function):
-    """Return x σ(1.702 x)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _quick_gelu_backward
-    py_func: Callable[..., Any]
-
-quick_gelu: _quick_gelu
-
-class _quick_gelu_backward(_Function):
-    """Return the gradient of quick_gelu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-quick_gelu_backward: _quick_gelu_backward
-
-class _real(_Function):
-    """Return the real part of x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-real: _real
-
-class _reciprocal(_Function):
-    """Return 1/x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _reciprocal_backward
-    py_func: Callable[..., Any]
-
-reciprocal: _reciprocal
-
-class _reciprocal_backward(_Function):
-    """Return the gradient of reciprocal(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-reciprocal_backward: _reciprocal_backward
-
-class _relu(_Function):
-    """Return max(x, 0)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _relu_backward
-    py_func: Callable[..., Any]
-
-relu: _relu
-
-class _relu6(_Function):
-    """Return min(max(x, 0), 6)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _relu6_backward
-    py_func: Callable[..., Any]
-
-relu6: _relu6
-
-class _relu6_backward(_Function):
-    """Return the gradient of relu6(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-relu6_backward: _relu6_backward
-
-class _relu_backward(_Function):
-    """Return the gradient of relu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-relu_backward: _relu_backward
-
-class _remainder(_Function):
-    """Return x1 - x2 floor(x1 / x2), which has the sign of x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _remainder_backward
-    py_func: Callable[..., Any]
-
-remainder: _remainder
-
-class _remainder_backward(_Function):
-    """Return the gradients of remainder(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-remainder_backward: _remainder_backward
-
-class _residual_activation(_Function):
-    """Return an activation of x + residual, computed in one pass without rounding the sum."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, residual: NumPyArray, *, activation: Activation = 'relu',
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', return_saved: Literal[False] = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, residual: NumPyArray, *, activation: Activation = 'relu', return_saved: Literal[True],
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', return_saved: Literal[True],
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', return_saved: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _residual_activation_backward
-
-residual_activation: _residual_activation
-
-class _residual_activation_backward(_Function):
-    """Return the gradient of residual_activation(x, residual) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, residual: NumPyArray | None = None, *,
-        activation: Activation = 'relu', out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, residual: AnyArray | None = None, *, activation: Activation = 'relu',
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-residual_activation_backward: _residual_activation_backward
-
-class _right_shift(_Function):
-    """Return x1 with its bits shifted right by x2."""
-
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-
-right_shift: _right_shift
-
-class _rms_norm(_Function):
-    """Normalize by the root mean square along the last axis: x w / √(mean of x² + eps), RMSNorm."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06, return_saved: Literal[True],
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, return_saved: Literal[True],
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, return_saved: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, out: AnyArray | None = None,
-    ) -> Plan: ...
-    backward: _rms_norm_backward
-
-rms_norm: _rms_norm
-
-class _rms_norm_backward(_Function):
-    """Return the gradients of rms_norm(x, weight) with respect to x and weight, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> Any: ...
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, eps: float = 1e-06,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, eps: float = 1e-06,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, eps: float = 1e-06,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, NumPyArray]: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, DeviceArray]: ...
-    def plan(
-        self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
-        out: AnyArray | None = None,
-    ) -> Plan: ...
-
-rms_norm_backward: _rms_norm_backward
-
-class _rope(_Function):
-    """Apply the rotary position embedding: each pair (a, b) in a row becomes (a cos - b sin, b cos + a sin)."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, cos: NumPyArray, sin: NumPyArray, *, interleaved: bool = False,
-        return_saved: Literal[False] = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False,
-        return_saved: Literal[False] = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, cos: NumPyArray, sin: NumPyArray, *, interleaved: bool = False,
-        return_saved: Literal[True], out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, return_saved: Literal[True],
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, return_saved: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, out: AnyArray | None = None,
-    ) -> NumberedPlan: ...
-    backward: _rope_backward
-
-rope: _rope
-
-class _rope_backward(_Function):
-    """Return the gradient of rope(x, cos, sin) with respect to x, multiplied by dy: each pair is rotated back."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, cos: NumPyArray | Saved, sin: NumPyArray | None = None, *, interleaved: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, cos: AnyArray | Saved, sin: AnyArray | None = None, *, interleaved: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: AnyArray, cos: AnyArray | Saved, sin: AnyArray | None = None, *, interleaved: bool = False,
-        out: AnyArray | None = None,
-    ) -> NumberedPlan: ...
-
-rope_backward: _rope_backward
+log: _Functions.log
+"""Return ln x, the natural logarithm."""
+
+log10: _Functions.log10
+"""Return log₁₀ x, the logarithm to base 10."""
+
+log10_backward: _Functions.log10_backward
+"""Return the gradient of log10(x) with respect to x, multiplied by dy."""
+
+log1p: _Functions.log1p
+"""Return ln(1 + x), accurate also where x is close to 0."""
+
+log1p_backward: _Functions.log1p_backward
+"""Return the gradient of log1p(x) with respect to x, multiplied by dy."""
+
+log2: _Functions.log2
+"""Return log₂ x, the logarithm to base 2."""
+
+log2_backward: _Functions.log2_backward
+"""Return the gradient of log2(x) with respect to x, multiplied by dy."""
+
+log_backward: _Functions.log_backward
+"""Return the gradient of log(x) with respect to x, multiplied by dy."""
+
+log_sigmoid: _Functions.log_sigmoid
+"""Return ln σ(x)."""
+
+log_sigmoid_backward: _Functions.log_sigmoid_backward
+"""Return the gradient of log_sigmoid(x) with respect to x, multiplied by dy."""
+
+log_softmax: _Functions.log_softmax
+"""Return the logarithm of the softmax along an axis: x - max - log Σ e^(x - max)."""
+
+log_softmax_backward: _Functions.log_softmax_backward
+"""Return the gradient of y = log_softmax(x) with respect to x, multiplied by dy: dy - e^y Σ dy."""
+
+logaddexp: _Functions.logaddexp
+"""Return ln(e^x1 + e^x2)."""
+
+logaddexp_backward: _Functions.logaddexp_backward
+"""Return the gradients of logaddexp(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+logical_and: _Functions.logical_and
+"""Return whether x1 and x2 are both nonzero."""
+
+logical_not: _Functions.logical_not
+"""Return whether x is 0 or False."""
+
+logical_or: _Functions.logical_or
+"""Return whether x1 or x2 is nonzero."""
+
+logical_xor: _Functions.logical_xor
+"""Return whether exactly one of x1 and x2 is nonzero."""
+
+logsumexp: _Functions.logsumexp
+"""Return log Σ e^x, and -inf for no elements. The exponentials do not overflow."""
+
+logsumexp_backward: _Functions.logsumexp_backward
+"""Return dx, the gradient of logsumexp(x) with respect to x, multiplied by dy."""
+
+max: _Functions.max
+"""Return the largest element."""
+
+max_backward: _Functions.max_backward
+"""Return dx, the gradient of max(x) with respect to x, multiplied by dy."""
+
+maximum: _Functions.maximum
+"""Return the larger of x1 and x2, and NaN where either is NaN."""
+
+maximum_backward: _Functions.maximum_backward
+"""Return the gradients of maximum(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+mean: _Functions.mean
+"""Return the mean Σ x / n, and NaN for no elements."""
+
+mean_backward: _Functions.mean_backward
+"""Return dx, the gradient of mean(x) with respect to x, multiplied by dy."""
+
+min: _Functions.min
+"""Return the smallest element."""
+
+min_backward: _Functions.min_backward
+"""Return dx, the gradient of min(x) with respect to x, multiplied by dy."""
+
+minimum: _Functions.minimum
+"""Return the smaller of x1 and x2, and NaN where either is NaN."""
+
+minimum_backward: _Functions.minimum_backward
+"""Return the gradients of minimum(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+mish: _Functions.mish
+"""Return x tanh(ln(1 + e^x))."""
+
+mish_backward: _Functions.mish_backward
+"""Return the gradient of mish(x) with respect to x, multiplied by dy."""
+
+multiply: _Functions.multiply
+"""Return the product of x1 and x2."""
+
+multiply_backward: _Functions.multiply_backward
+"""Return the gradients of multiply(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+negative: _Functions.negative
+"""Return -x."""
+
+negative_backward: _Functions.negative_backward
+"""Return the gradient of negative(x) with respect to x, multiplied by dy."""
+
+nextafter: _Functions.nextafter
+"""Return the next value of the dtype after x1 towards x2."""
+
+norm: _Functions.norm
+"""Return the vector norm (Σ |x|^p)^(1/p) of order p, as `numpy.linalg.norm` does for vectors."""
+
+norm_backward: _Functions.norm_backward
+"""Return dx, the gradient of norm(x) with respect to x, multiplied by dy."""
+
+not_equal: _Functions.not_equal
+"""Return whether x1 != x2."""
+
+one_hot: _Functions.one_hot
+"""Return one-hot codes: 1 at the position along a new axis that an index selects, and 0 at all others."""
+
+pow: _Functions.pow
+"""Return x1 to the power of x2."""
+
+pow_backward: _Functions.pow_backward
+"""Return the gradients of pow(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+prelu: _Functions.prelu
+"""Return x where it is above 0, else weight x."""
+
+prelu_backward: _Functions.prelu_backward
+"""Return the gradients of prelu(x, weight) with respect to x and weight, multiplied by dy."""
+
+prod: _Functions.prod
+"""Return the product Π x, and 1 for no elements."""
+
+prod_backward: _Functions.prod_backward
+"""Return dx, the gradient of prod(x) with respect to x, multiplied by dy."""
+
+quick_gelu: _Functions.quick_gelu
+"""Return x σ(1.702 x)."""
+
+quick_gelu_backward: _Functions.quick_gelu_backward
+"""Return the gradient of quick_gelu(x) with respect to x, multiplied by dy."""
+
+real: _Functions.real
+"""Return the real part of x."""
+
+reciprocal: _Functions.reciprocal
+"""Return 1/x."""
+
+reciprocal_backward: _Functions.reciprocal_backward
+"""Return the gradient of reciprocal(x) with respect to x, multiplied by dy."""
+
+relu: _Functions.relu
+"""Return max(x, 0)."""
+
+relu6: _Functions.relu6
+"""Return min(max(x, 0), 6)."""
+
+relu6_backward: _Functions.relu6_backward
+"""Return the gradient of relu6(x) with respect to x, multiplied by dy."""
+
+relu_backward: _Functions.relu_backward
+"""Return the gradient of relu(x) with respect to x, multiplied by dy."""
+
+remainder: _Functions.remainder
+"""Return x1 - x2 floor(x1 / x2), which has the sign of x2."""
+
+remainder_backward: _Functions.remainder_backward
+"""Return the gradients of remainder(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+residual_activation: _Functions.residual_activation
+"""Return an activation of x + residual, computed in one pass without rounding the sum."""
+
+residual_activation_backward: _Functions.residual_activation_backward
+"""Return the gradient of residual_activation(x, residual) with respect to x, multiplied by dy."""
+
+right_shift: _Functions.right_shift
+"""Return x1 with its bits shifted right by x2."""
+
+rms_norm: _Functions.rms_norm
+"""Normalize by the root mean square along the last axis: x w / √(mean of x² + eps), RMSNorm."""
+
+rms_norm_backward: _Functions.rms_norm_backward
+"""Return the gradients of rms_norm(x, weight) with respect to x and weight, multiplied by dy."""
+
+rope: _Functions.rope
+"""Apply the rotary position embedding: each pair (a, b) in a row becomes (a cos - b sin, b cos + a sin)."""
+
+rope_backward: _Functions.rope_backward
+"""Return the gradient of rope(x, cos, sin) with respect to x, multiplied by dy: each pair is rotated back."""
 
 @overload
 def rope_tables(
@@ -4315,1094 +5116,164 @@ def rope_tables(
     device: int | str | None = None, stream: Any = None,
 ) -> tuple[DeviceArray, DeviceArray]: ...
 
-class _round(_Function):
-    """Return the whole number nearest to x, with ties rounded to even."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-round: _round
-
-class _rsqrt(_Function):
-    """Return 1/√x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _rsqrt_backward
-    py_func: Callable[..., Any]
-
-rsqrt: _rsqrt
-
-class _rsqrt_backward(_Function):
-    """Return the gradient of rsqrt(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-rsqrt_backward: _rsqrt_backward
-
-class _selu(_Function):
-    """Return 1.0507 elu(x, 1.6733)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _selu_backward
-    py_func: Callable[..., Any]
-
-selu: _selu
-
-class _selu_backward(_Function):
-    """Return the gradient of selu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-selu_backward: _selu_backward
-
-class _sigmoid(_Function):
-    """Return σ(x) = 1/(1 + e^(-x))."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _sigmoid_backward
-    py_func: Callable[..., Any]
-
-sigmoid: _sigmoid
-
-class _sigmoid_backward(_Function):
-    """Return the gradient of sigmoid(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-sigmoid_backward: _sigmoid_backward
-
-class _sign(_Function):
-    """Return the sign of x: -1, 0 or 1."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-sign: _sign
-
-class _silu(_Function):
-    """Return x σ(x)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _silu_backward
-    py_func: Callable[..., Any]
-
-silu: _silu
-
-class _silu_backward(_Function):
-    """Return the gradient of silu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-silu_backward: _silu_backward
-
-class _sin(_Function):
-    """Return the sine of x, with x in radians."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _sin_backward
-    py_func: Callable[..., Any]
-
-sin: _sin
-
-class _sin_backward(_Function):
-    """Return the gradient of sin(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-sin_backward: _sin_backward
-
-class _sinh(_Function):
-    """Return the hyperbolic sine of x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _sinh_backward
-    py_func: Callable[..., Any]
-
-sinh: _sinh
-
-class _sinh_backward(_Function):
-    """Return the gradient of sinh(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-sinh_backward: _sinh_backward
-
-class _softmax(_Function):
-    """Return the softmax along an axis: e^(x - max) / Σ e^(x - max)."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int = -1, return_saved: Literal[False] = False, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int = -1, return_saved: Literal[False] = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int = -1, return_saved: Literal[True], out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int = -1, return_saved: Literal[True], out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int = -1, return_saved: bool = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> Any: ...
-    def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
-    backward: _softmax_backward
-
-softmax: _softmax
-
-class _softmax_backward(_Function):
-    """Return the gradient of y = softmax(x) with respect to x, multiplied by dy: y (dy - Σ dy y)."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, y: NumPyArray | Saved, *, axis: int = -1, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
-
-softmax_backward: _softmax_backward
-
-class _softplus(_Function):
-    """Return ln(1 + e^(beta x))/beta, or x where beta x is above the threshold."""
-
-    @overload
-    def __call__(self, x: float, *, beta: float = 1.0, threshold: float = 20.0) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: Literal[False] = False,
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: Literal[True],
-        out: NumPyArray | None = None, where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: Literal[True],
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: bool = False,
-        out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _softplus_backward
-    py_func: Callable[..., Any]
-
-softplus: _softplus
-
-class _softplus_backward(_Function):
-    """Return the gradient of softplus(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
-        out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-softplus_backward: _softplus_backward
-
-class _softshrink(_Function):
-    """Return x moved by lambd toward 0, or 0 where |x| <= lambd."""
-
-    @overload
-    def __call__(self, x: float, *, lambd: float = 0.5) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, lambd: float = 0.5, return_saved: Literal[False] = False, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, lambd: float = 0.5, return_saved: Literal[False] = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, lambd: float = 0.5, return_saved: Literal[True], out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, lambd: float = 0.5, return_saved: Literal[True], out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, lambd: float = 0.5, return_saved: bool = False, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, lambd: float = 0.5, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _softshrink_backward
-    py_func: Callable[..., Any]
-
-softshrink: _softshrink
-
-class _softshrink_backward(_Function):
-    """Return the gradient of softshrink(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand | Saved, *, lambd: float = 0.5, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-softshrink_backward: _softshrink_backward
-
-class _softsign(_Function):
-    """Return x/(1 + |x|)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _softsign_backward
-    py_func: Callable[..., Any]
-
-softsign: _softsign
-
-class _softsign_backward(_Function):
-    """Return the gradient of softsign(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-softsign_backward: _softsign_backward
-
-class _sqrt(_Function):
-    """Return √x, the square root."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _sqrt_backward
-    py_func: Callable[..., Any]
-
-sqrt: _sqrt
-
-class _sqrt_backward(_Function):
-    """Return the gradient of sqrt(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-sqrt_backward: _sqrt_backward
-
-class _square(_Function):
-    """Return x²."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _square_backward
-    py_func: Callable[..., Any]
-
-square: _square
-
-class _square_backward(_Function):
-    """Return the gradient of square(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-square_backward: _square_backward
-
-class _squared_relu(_Function):
-    """Return max(x, 0)²."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _squared_relu_backward
-    py_func: Callable[..., Any]
-
-squared_relu: _squared_relu
-
-class _squared_relu_backward(_Function):
-    """Return the gradient of squared_relu(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-squared_relu_backward: _squared_relu_backward
-
-class _stack(_Function):
-    """Return arrays of one shape joined along a new axis."""
-
-    @overload
-    def __call__(
-        self, arrays: Sequence[NumPyArray], axis: int = 0, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None) -> JoinPlan: ...
-
-stack: _stack
-
-class _std(_Function):
-    """Return the standard deviation, the square root of `var`."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: Literal[False] = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: Literal[True], out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: Literal[True], out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: bool = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _std_backward
-
-std: _std
-
-class _std_backward(_Function):
-    """Return dx, the gradient of std(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | Sequence[int] | None = None, correction: float = 0,
-        keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | Sequence[int] | None = None, correction: float = 0,
-        keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-std_backward: _std_backward
-
-class _subtract(_Function):
-    """Return x1 - x2."""
-
-    @overload
-    def __call__(self, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _subtract_backward
-    py_func: Callable[..., Any]
-
-subtract: _subtract
-
-class _subtract_backward(_Function):
-    """Return the gradients of subtract(x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-subtract_backward: _subtract_backward
-
-class _sum(_Function):
-    """Return the sum Σ x, and 0 for no elements."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        keepdims: bool = False, out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _sum_backward
-
-sum: _sum
-
-class _sum_backward(_Function):
-    """Return dx, the gradient of sum(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-sum_backward: _sum_backward
-
-class _take(_Function):
-    """Return elements of x along an axis, in the order of a list of indices, for example rows of a table."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, indices: NumPyArray, *, axis: int | None = None, out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
-    ) -> NumberedPlan: ...
-    backward: _take_backward
-
-take: _take
-
-class _take_along_axis(_Function):
-    """Return elements along an axis, with separate indices for each row: y[i, j, k] = x[i, indices[i, j, k], k]."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, indices: NumPyArray, *, axis: int = -1, return_saved: Literal[False] = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, indices: AnyArray, *, axis: int = -1, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, indices: NumPyArray, *, axis: int = -1, return_saved: Literal[True],
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, indices: AnyArray, *, axis: int = -1, return_saved: Literal[True],
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, indices: AnyArray, *, axis: int = -1, return_saved: bool = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> Any: ...
-    def plan(self, x: AnyArray, indices: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> NumberedPlan: ...
-    backward: _take_along_axis_backward
-
-take_along_axis: _take_along_axis
-
-class _take_along_axis_backward(_Function):
-    """Return the gradient of take_along_axis(x, indices) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, indices: NumPyArray | None = None, *, axis: int = -1,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, indices: AnyArray | None = None, *, axis: int = -1,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: AnyArray, x: AnyArray | Saved, indices: AnyArray | None = None, *, axis: int = -1,
-        out: AnyArray | None = None,
-    ) -> ScatterPlan: ...
-
-take_along_axis_backward: _take_along_axis_backward
-
-class _take_backward(_Function):
-    """Return the gradient of take(x, indices) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray, indices: NumPyArray, *, axis: int | None = None,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: AnyArray, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
-    ) -> ScatterPlan: ...
-
-take_backward: _take_backward
-
-class _tan(_Function):
-    """Return the tangent of x, with x in radians."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _tan_backward
-    py_func: Callable[..., Any]
-
-tan: _tan
-
-class _tan_backward(_Function):
-    """Return the gradient of tan(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-tan_backward: _tan_backward
-
-class _tanh(_Function):
-    """Return the hyperbolic tangent of x."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _tanh_backward
-    py_func: Callable[..., Any]
-
-tanh: _tanh
-
-class _tanh_backward(_Function):
-    """Return the gradient of tanh(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-tanh_backward: _tanh_backward
-
-class _tanhshrink(_Function):
-    """Return x - tanh(x)."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _tanhshrink_backward
-    py_func: Callable[..., Any]
-
-tanhshrink: _tanhshrink
-
-class _tanhshrink_backward(_Function):
-    """Return the gradient of tanhshrink(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
-
-tanhshrink_backward: _tanhshrink_backward
-
-class _threshold(_Function):
-    """Return x where it is above the threshold, else the value."""
-
-    @overload
-    def __call__(self, x: float, threshold: float, value: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyOperand, threshold: NumPyOperand, value: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _threshold_backward
-    py_func: Callable[..., Any]
-
-threshold: _threshold
-
-class _threshold_backward(_Function):
-    """Return the gradient of threshold(x, threshold, value) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, x: NumPyOperand, threshold: NumPyOperand, value: NumPyOperand, *,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: Operand, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, dy: Operand, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-threshold_backward: _threshold_backward
-
-class _tril(_Function):
-    """Return the lower triangles of matrices, with zeros above diagonal k."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, k: int = 0, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan: ...
-
-tril: _tril
-
-class _triu(_Function):
-    """Return the upper triangles of matrices, with zeros below diagonal k."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, k: int = 0, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None, stream: Any = None) -> DeviceArray: ...
-    def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan: ...
-
-triu: _triu
-
-class _trunc(_Function):
-    """Return x without its fractional part."""
-
-    @overload
-    def __call__(self, x: float) -> float: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
-        stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    py_func: Callable[..., Any]
-
-trunc: _trunc
-
-class _var(_Function):
-    """Return the variance Σ |x - x̄|² / max(n - correction, 0), where x̄ is the mean, and NaN for no elements."""
-
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: Literal[False] = False,
-        out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: Literal[False] = False,
-        out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    @overload
-    def __call__(
-        self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: Literal[True], out: NumPyArray | None = None,
-        stream: Any = None,
-    ) -> tuple[NumPyArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: Literal[True], out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> tuple[DeviceArray, Saved]: ...
-    @overload
-    def __call__(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, return_saved: bool = False, out: AnyArray | None = None,
-        stream: Any = None,
-    ) -> Any: ...
-    def plan(
-        self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-        correction: float = 0, keepdims: bool = False, out: AnyArray | None = None,
-    ) -> ReducePlan: ...
-    backward: _var_backward
-
-var: _var
-
-class _var_backward(_Function):
-    """Return dx, the gradient of var(x) with respect to x, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | Sequence[int] | None = None, correction: float = 0,
-        keepdims: bool = False, out: NumPyArray | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | Sequence[int] | None = None, correction: float = 0,
-        keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-
-var_backward: _var_backward
-
-class _where(_Function):
-    """Return x1 where the condition is True, else x2."""
-
-    @overload
-    def __call__(self, condition: float, x1: float, x2: float) -> float: ...
-    @overload
-    def __call__(
-        self, condition: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
-        where: NumPyArray | bool | None = None, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
-        where: AnyArray | bool | None = None,
-    ) -> ElementwisePlan: ...
-    backward: _where_backward
-    py_func: Callable[..., Any]
-
-where: _where
-
-class _where_backward(_Function):
-    """Return the gradients of where(condition, x1, x2) with respect to x1 and x2, multiplied by dy."""
-
-    @overload
-    def __call__(
-        self, dy: NumPyOperand, condition: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
-        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[NumPyArray, ...]: ...
-    @overload
-    def __call__(
-        self, dy: Operand, condition: Operand, x1: Operand, x2: Operand, *,
-        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
-    ) -> tuple[DeviceArray, ...]: ...
-    def plan(
-        self, dy: Operand, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
-    ) -> ElementwisePlan: ...
-
-where_backward: _where_backward
+round: _Functions.round
+"""Return the whole number nearest to x, with ties rounded to even."""
+
+rsqrt: _Functions.rsqrt
+"""Return 1/√x."""
+
+rsqrt_backward: _Functions.rsqrt_backward
+"""Return the gradient of rsqrt(x) with respect to x, multiplied by dy."""
+
+selu: _Functions.selu
+"""Return 1.0507 elu(x, 1.6733)."""
+
+selu_backward: _Functions.selu_backward
+"""Return the gradient of selu(x) with respect to x, multiplied by dy."""
+
+sigmoid: _Functions.sigmoid
+"""Return σ(x) = 1/(1 + e^(-x))."""
+
+sigmoid_backward: _Functions.sigmoid_backward
+"""Return the gradient of sigmoid(x) with respect to x, multiplied by dy."""
+
+sign: _Functions.sign
+"""Return the sign of x: -1, 0 or 1."""
+
+silu: _Functions.silu
+"""Return x σ(x)."""
+
+silu_backward: _Functions.silu_backward
+"""Return the gradient of silu(x) with respect to x, multiplied by dy."""
+
+sin: _Functions.sin
+"""Return the sine of x, with x in radians."""
+
+sin_backward: _Functions.sin_backward
+"""Return the gradient of sin(x) with respect to x, multiplied by dy."""
+
+sinh: _Functions.sinh
+"""Return the hyperbolic sine of x."""
+
+sinh_backward: _Functions.sinh_backward
+"""Return the gradient of sinh(x) with respect to x, multiplied by dy."""
+
+softmax: _Functions.softmax
+"""Return the softmax along an axis: e^(x - max) / Σ e^(x - max)."""
+
+softmax_backward: _Functions.softmax_backward
+"""Return the gradient of y = softmax(x) with respect to x, multiplied by dy: y (dy - Σ dy y)."""
+
+softplus: _Functions.softplus
+"""Return ln(1 + e^(beta x))/beta, or x where beta x is above the threshold."""
+
+softplus_backward: _Functions.softplus_backward
+"""Return the gradient of softplus(x) with respect to x, multiplied by dy."""
+
+softshrink: _Functions.softshrink
+"""Return x moved by lambd toward 0, or 0 where |x| <= lambd."""
+
+softshrink_backward: _Functions.softshrink_backward
+"""Return the gradient of softshrink(x) with respect to x, multiplied by dy."""
+
+softsign: _Functions.softsign
+"""Return x/(1 + |x|)."""
+
+softsign_backward: _Functions.softsign_backward
+"""Return the gradient of softsign(x) with respect to x, multiplied by dy."""
+
+sqrt: _Functions.sqrt
+"""Return √x, the square root."""
+
+sqrt_backward: _Functions.sqrt_backward
+"""Return the gradient of sqrt(x) with respect to x, multiplied by dy."""
+
+square: _Functions.square
+"""Return x²."""
+
+square_backward: _Functions.square_backward
+"""Return the gradient of square(x) with respect to x, multiplied by dy."""
+
+squared_relu: _Functions.squared_relu
+"""Return max(x, 0)²."""
+
+squared_relu_backward: _Functions.squared_relu_backward
+"""Return the gradient of squared_relu(x) with respect to x, multiplied by dy."""
+
+stack: _Functions.stack
+"""Return arrays of one shape joined along a new axis."""
+
+std: _Functions.std
+"""Return the standard deviation, the square root of `var`."""
+
+std_backward: _Functions.std_backward
+"""Return dx, the gradient of std(x) with respect to x, multiplied by dy."""
+
+subtract: _Functions.subtract
+"""Return x1 - x2."""
+
+subtract_backward: _Functions.subtract_backward
+"""Return the gradients of subtract(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+sum: _Functions.sum
+"""Return the sum Σ x, and 0 for no elements."""
+
+sum_backward: _Functions.sum_backward
+"""Return dx, the gradient of sum(x) with respect to x, multiplied by dy."""
+
+take: _Functions.take
+"""Return elements of x along an axis, in the order of a list of indices, for example rows of a table."""
+
+take_along_axis: _Functions.take_along_axis
+"""Return elements along an axis, with separate indices for each row: y[i, j, k] = x[i, indices[i, j, k], k]."""
+
+take_along_axis_backward: _Functions.take_along_axis_backward
+"""Return the gradient of take_along_axis(x, indices) with respect to x, multiplied by dy."""
+
+take_backward: _Functions.take_backward
+"""Return the gradient of take(x, indices) with respect to x, multiplied by dy."""
+
+tan: _Functions.tan
+"""Return the tangent of x, with x in radians."""
+
+tan_backward: _Functions.tan_backward
+"""Return the gradient of tan(x) with respect to x, multiplied by dy."""
+
+tanh: _Functions.tanh
+"""Return the hyperbolic tangent of x."""
+
+tanh_backward: _Functions.tanh_backward
+"""Return the gradient of tanh(x) with respect to x, multiplied by dy."""
+
+tanhshrink: _Functions.tanhshrink
+"""Return x - tanh(x)."""
+
+tanhshrink_backward: _Functions.tanhshrink_backward
+"""Return the gradient of tanhshrink(x) with respect to x, multiplied by dy."""
+
+threshold: _Functions.threshold
+"""Return x where it is above the threshold, else the value."""
+
+threshold_backward: _Functions.threshold_backward
+"""Return the gradient of threshold(x, threshold, value) with respect to x, multiplied by dy."""
+
+tril: _Functions.tril
+"""Return the lower triangles of matrices, with zeros above diagonal k."""
+
+triu: _Functions.triu
+"""Return the upper triangles of matrices, with zeros below diagonal k."""
+
+trunc: _Functions.trunc
+"""Return x without its fractional part."""
+
+var: _Functions.var
+"""Return the variance Σ |x - x̄|² / max(n - correction, 0), where x̄ is the mean, and NaN for no elements."""
+
+var_backward: _Functions.var_backward
+"""Return dx, the gradient of var(x) with respect to x, multiplied by dy."""
+
+where: _Functions.where
+"""Return x1 where the condition is True, else x2."""
+
+where_backward: _Functions.where_backward
+"""Return the gradients of where(condition, x1, x2) with respect to x1 and x2, multiplied by dy."""

@@ -44,76 +44,250 @@ class _Function:
     __qualname__: str
     __wrapped__: Callable[..., Any]
 
+class _Functions:
+    class fft(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class fft2(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class fftn(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class hfft(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class ifft(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class ifft2(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class ifftn(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class ihfft(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class irfft(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class irfft2(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class irfftn(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class rfft(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class rfft2(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
+    class rfftn(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
+        ) -> DeviceArray: ...
+        def plan(
+            self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: AnyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan: ...
+
 def cache_clear() -> None: ...
 
 def cache_info() -> CacheInfo: ...
 
 def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]: ...
 
-class _fft(_Function):
-    """Compute the discrete Fourier transform along one axis: X[k] = Σ_j x[j] exp(-2πi jk/n), scaled by `norm`."""
+fft: _Functions.fft
+"""Compute the discrete Fourier transform along one axis: X[k] = Σ_j x[j] exp(-2πi jk/n), scaled by `norm`."""
 
-    @overload
-    def __call__(
-        self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-fft: _fft
-
-class _fft2(_Function):
-    """Compute the discrete Fourier transform along two axes, by default the last two."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-fft2: _fft2
+fft2: _Functions.fft2
+"""Compute the discrete Fourier transform along two axes, by default the last two."""
 
 @overload
 def fftfreq(n: int, d: float = 1.0, *, device: Literal["cpu"], stream: Any = None) -> NumPyArray: ...
 @overload
 def fftfreq(n: int, d: float = 1.0, device: int | str | None = None, *, stream: Any = None) -> DeviceArray: ...
 
-class _fftn(_Function):
-    """Compute the discrete Fourier transform along several axes."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-fftn: _fftn
+fftn: _Functions.fftn
+"""Compute the discrete Fourier transform along several axes."""
 
 @overload
 def fftshift(
@@ -124,85 +298,17 @@ def fftshift(
     x: AnyArray, axes: Axes | None = None, out: AnyArray | None = None, *, stream: Any = None,
 ) -> DeviceArray: ...
 
-class _hfft(_Function):
-    """Compute the real `fft` of a signal that equals its own mirrored conjugate, given the signal's first half, a."""
+hfft: _Functions.hfft
+"""Compute the real `fft` of a signal that equals its own mirrored conjugate, given the signal's first half, a."""
 
-    @overload
-    def __call__(
-        self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
+ifft: _Functions.ifft
+"""Compute the inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n), scaled by `norm`."""
 
-hfft: _hfft
+ifft2: _Functions.ifft2
+"""Compute the inverse of `fft2`, by default along the last two axes."""
 
-class _ifft(_Function):
-    """Compute the inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n), scaled by `norm`."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-ifft: _ifft
-
-class _ifft2(_Function):
-    """Compute the inverse of `fft2`, by default along the last two axes."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-ifft2: _ifft2
-
-class _ifftn(_Function):
-    """Compute the inverse of `fftn`, the discrete Fourier transform along several axes."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-ifftn: _ifftn
+ifftn: _Functions.ifftn
+"""Compute the inverse of `fftn`, the discrete Fourier transform along several axes."""
 
 @overload
 def ifftshift(
@@ -213,147 +319,28 @@ def ifftshift(
     x: AnyArray, axes: Axes | None = None, out: AnyArray | None = None, *, stream: Any = None,
 ) -> DeviceArray: ...
 
-class _ihfft(_Function):
-    """Compute the inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array."""
+ihfft: _Functions.ihfft
+"""Compute the inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array."""
 
-    @overload
-    def __call__(
-        self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
+irfft: _Functions.irfft
+"""Compute the inverse of `rfft`: n real numbers from n//2 + 1 complex ones."""
 
-ihfft: _ihfft
+irfft2: _Functions.irfft2
+"""Compute the inverse of `rfft2`, by default along the last two axes."""
 
-class _irfft(_Function):
-    """Compute the inverse of `rfft`: n real numbers from n//2 + 1 complex ones."""
+irfftn: _Functions.irfftn
+"""Compute the inverse of `rfftn`: a real array from the first half of its spectrum."""
 
-    @overload
-    def __call__(
-        self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
+rfft: _Functions.rfft
+"""Compute the Fourier transform of a real array: the first n//2 + 1 elements of its `fft`."""
 
-irfft: _irfft
-
-class _irfft2(_Function):
-    """Compute the inverse of `rfft2`, by default along the last two axes."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-irfft2: _irfft2
-
-class _irfftn(_Function):
-    """Compute the inverse of `rfftn`: a real array from the first half of its spectrum."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-irfftn: _irfftn
-
-class _rfft(_Function):
-    """Compute the Fourier transform of a real array: the first n//2 + 1 elements of its `fft`."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-rfft: _rfft
-
-class _rfft2(_Function):
-    """Compute the Fourier transform of a real array along two axes, by default the last two."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-rfft2: _rfft2
+rfft2: _Functions.rfft2
+"""Compute the Fourier transform of a real array along two axes, by default the last two."""
 
 @overload
 def rfftfreq(n: int, d: float = 1.0, *, device: Literal["cpu"], stream: Any = None) -> NumPyArray: ...
 @overload
 def rfftfreq(n: int, d: float = 1.0, device: int | str | None = None, *, stream: Any = None) -> DeviceArray: ...
 
-class _rfftn(_Function):
-    """Compute the Fourier transform of a real array along several axes: `rfft` along the last, `fft` along the others."""
-
-    @overload
-    def __call__(
-        self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: NumPyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
-    ) -> DeviceArray: ...
-    def plan(
-        self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
-        out: AnyArray | None = None, *, overwrite_input: bool = False,
-    ) -> FftPlan: ...
-
-rfftn: _rfftn
+rfftn: _Functions.rfftn
+"""Compute the Fourier transform of a real array along several axes: `rfft` along the last, `fft` along the others."""
