@@ -30,7 +30,8 @@ Scalar: TypeAlias = complex | np.number[Any] | np.bool_
 #: Anything that names a dtype, for NumPy; numbacc also accepts "bfloat16", "float8_e4m3fn" and "float8_e5m2".
 DTypeLike: TypeAlias = npt.DTypeLike
 Shape: TypeAlias = int | Sequence[int]
-NumPyArray: TypeAlias = npt.NDArray[Any]
+#: A NumPy array of any dtype and shape.
+NumPyArray: TypeAlias = np.ndarray[Any, Any]
 _Part: TypeAlias = int | np.integer[Any] | slice | EllipsisType | None
 
 

@@ -43,7 +43,7 @@ class _Functions:
         @overload
         def __call__(
             self, dy: NumPyArray, w: NumPyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: NumPyArray | None = None, stream: Any = None,
@@ -51,27 +51,27 @@ class _Functions:
         @overload
         def __call__(
             self, dy: AnyArray, w: AnyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
         def plan(
             self, dy: AnyArray, w: AnyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None,
         ) -> ConvPlan: ...
         def request(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
         ) -> Request: ...
         def supports(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
             device: int | str = 'H200',
@@ -81,7 +81,7 @@ class _Functions:
         @overload
         def __call__(
             self, x: NumPyArray | Saved, dy: NumPyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: NumPyArray | None = None, stream: Any = None,
@@ -89,27 +89,27 @@ class _Functions:
         @overload
         def __call__(
             self, x: AnyArray | Saved, dy: AnyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
         def plan(
             self, x: AnyArray | Saved, dy: AnyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None,
         ) -> ConvPlan: ...
         def request(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
         ) -> Request: ...
         def supports(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, workspace_limit: int | None = None,
             device: int | str = 'H200',
@@ -120,7 +120,7 @@ class _Functions:
         def __call__(
             self, x: NumPyArray, w: NumPyArray, bias: NumPyArray | None = None, *,
             activation: ConvActivation | None = None, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[False] = False,
@@ -129,7 +129,7 @@ class _Functions:
         @overload
         def __call__(
             self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
-            stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
+            stride: Shape = 1, padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1,
             groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[False] = False,
@@ -139,7 +139,7 @@ class _Functions:
         def __call__(
             self, x: NumPyArray, w: NumPyArray, bias: NumPyArray | None = None, *,
             activation: ConvActivation | None = None, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[True],
@@ -148,7 +148,7 @@ class _Functions:
         @overload
         def __call__(
             self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
-            stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
+            stride: Shape = 1, padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1,
             groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             tune: bool = False, workspace_limit: int | None = None, return_saved: Literal[True],
@@ -157,7 +157,7 @@ class _Functions:
         @overload
         def __call__(
             self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
-            stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
+            stride: Shape = 1, padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1,
             groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             tune: bool = False, workspace_limit: int | None = None, return_saved: bool = False,
@@ -165,7 +165,7 @@ class _Functions:
         ) -> Any: ...
         def plan(
             self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
-            stride: Shape = 1, padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1,
+            stride: Shape = 1, padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1,
             groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             tune: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
@@ -173,7 +173,7 @@ class _Functions:
         def request(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', bias: bool = False,
             activation: ConvActivation | None = None, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             workspace_limit: int | None = None,
@@ -181,7 +181,7 @@ class _Functions:
         def supports(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', bias: bool = False,
             activation: ConvActivation | None = None, stride: Shape = 1,
-            padding: ConvPadding | Shape | Sequence[Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             workspace_limit: int | None = None, device: int | str = 'H200',
@@ -206,6 +206,6 @@ forward: _Functions.forward
 
 def output_shape(
     x_shape: Sequence[int], w_shape: Sequence[int], *, stride: int | Sequence[int] = 1,
-    padding: int | str | Sequence[Any] = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
+    padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
     layout: ConvLayout = 'NCHW',
 ) -> tuple[int, ...]: ...

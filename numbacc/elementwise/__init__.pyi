@@ -4220,32 +4220,33 @@ class _Functions:
     class take_along_axis_backward(_Function):
         @overload
         def __call__(
-            self, dy: NumPyArray, x: NumPyArray | Saved, indices: NumPyArray | None = None, *, axis: int = -1,
-            out: NumPyArray | None = None, stream: Any = None,
+            self, dy: NumPyArray, x: NumPyArray | Sequence[int] | Saved, indices: NumPyArray | None = None, *,
+            axis: int = -1, out: NumPyArray | None = None, stream: Any = None,
         ) -> NumPyArray: ...
         @overload
         def __call__(
-            self, dy: AnyArray, x: AnyArray | Saved, indices: AnyArray | None = None, *, axis: int = -1,
+            self, dy: AnyArray, x: AnyArray | Sequence[int] | Saved, indices: AnyArray | None = None, *, axis: int = -1,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
         def plan(
-            self, dy: AnyArray, x: AnyArray | Saved, indices: AnyArray | None = None, *, axis: int = -1,
+            self, dy: AnyArray, x: AnyArray | Sequence[int] | Saved, indices: AnyArray | None = None, *, axis: int = -1,
             out: AnyArray | None = None,
         ) -> ScatterPlan: ...
 
     class take_backward(_Function):
         @overload
         def __call__(
-            self, dy: NumPyArray, x: NumPyArray, indices: NumPyArray, *, axis: int | None = None,
+            self, dy: NumPyArray, x: NumPyArray | Sequence[int], indices: NumPyArray, *, axis: int | None = None,
             out: NumPyArray | None = None, stream: Any = None,
         ) -> NumPyArray: ...
         @overload
         def __call__(
-            self, dy: AnyArray, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
-            stream: Any = None,
+            self, dy: AnyArray, x: AnyArray | Sequence[int], indices: AnyArray, *, axis: int | None = None,
+            out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
         def plan(
-            self, dy: AnyArray, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
+            self, dy: AnyArray, x: AnyArray | Sequence[int], indices: AnyArray, *, axis: int | None = None,
+            out: AnyArray | None = None,
         ) -> ScatterPlan: ...
 
     class tan(_Function):

@@ -119,7 +119,7 @@ def test_extras(setup):
     # Without libclang and the wheels with the headers, tests of the bindings would be skipped.
     assert {"pytest", "hypothesis", "scipy", "libclang"} <= extras["test"]
     assert {f"nvidia-{name}-cu12" for name in ("cublas", "cufft", "curand")} <= extras["test"]
-    assert {"mypy", "ruff"} <= extras["dev"]
+    assert {"mypy", "basedpyright", "ruff"} <= extras["dev"]
     brought = {"llvmlite", "matplotlib_inline"}  # by numba and by ipykernel
     assert notebook_imports() <= {*extras["notebooks"], *info.REQUIRED, *brought, "numbacc"}
     assert "nvidia-curand-cu12" in extras["notebooks"]  # Sobol's points, which cuRAND makes on the CPU too
