@@ -10,9 +10,12 @@ import inspect
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "bindings")]
+sys.path[:0] = [str(ROOT), str(ROOT / "bindings"), str(ROOT / "docs")]
+
+import public_api  # noqa: E402
 
 from numbacc._version import __version__  # noqa: E402
 
@@ -21,17 +24,23 @@ author = "the numbacc authors"
 copyright = "the numbacc authors"
 release = version = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+]
 root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",
-    "docs/reference/*.md",
+    "docs/reference/**.rst",
     "notebooks/*.ipynb",
     "notebooks/data/README.md",
     "CONTRIBUTING.md",
     "benchmarks/README.md",
 ]
-exclude_patterns = ["docs/interface.md"]
 
 # Notebooks are shown with their stored outputs.
 nb_execution_mode = "off"
@@ -39,6 +48,7 @@ myst_enable_extensions = ["dollarmath", "attrs_inline"]
 myst_heading_anchors = 4
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
+autosummary_generate = False  # public_api.py writes the pages
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_rtype = False
@@ -102,6 +112,15 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
             lines += ["", f".. py:function:: {own}.{part}{inspect.Signature(taken)}", "", f"   {_escaped(summary)}"]
 
 
-def setup(app: object) -> None:
-    """Register the hook. It runs before napoleon's."""
-    app.connect("autodoc-process-docstring", _from_markdown, priority=400)  # type: ignore[attr-defined]
+def _short_navigation(app: object, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """Show the functions of one module only in the sidebar. All of them would triple the time of a build."""
+    whole = context.get("toctree")
+    if whole is not None:
+        context["toctree"] = lambda **options: whole(**{**options, "collapse": True})
+
+
+def setup(app: Any) -> None:
+    """Write the pages of the API reference, and register the hooks, which run before napoleon's and the theme's."""
+    public_api.write(ROOT / "docs" / "reference")
+    app.connect("autodoc-process-docstring", _from_markdown, priority=400)
+    app.connect("html-page-context", _short_navigation, priority=400)
