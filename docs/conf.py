@@ -57,6 +57,7 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = "numbacc"
 html_copy_source = False
+html_search_scorer = "scorer.js"
 html_show_sourcelink = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

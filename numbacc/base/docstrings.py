@@ -27,8 +27,9 @@ ERRORS = {
 _ENTRY = re.compile(r"^    (\w[\w, ]*):", re.MULTILINE)
 _TITLE = re.compile(r"^( +)(?:Args|Returns|Raises|Example):$", re.MULTILINE)
 _WIDTH = 120
-_EXAMPLE = re.compile(r"^ *Example:\n( *)(?=>>> )", re.MULTILINE)
+_EXAMPLE = re.compile(r"Example:\n( *)(?=>>> )")
 _CODE = re.compile(r"^ *(?:>>>|\.\.\.) (.*)$", re.MULTILINE)
+_IMPORTED = re.compile(r"^(?:from \S+ )?import (.*)$", re.MULTILINE)
 #: The modules that examples use.
 _USED = re.compile(r"(?<![\w.\"'])(np|numbacc|attention|conv|cudnn|elementwise|fft|gated|gemm|random)\.")
 #: Functions that public functions have as attributes.
@@ -99,12 +100,12 @@ def import_in_examples(things: Iterable[Any]) -> None:
 
 def _importing(text: str) -> str:
     """Return a docstring with the imports that its example needs."""
-    found = _EXAMPLE.search(text)
+    found = _EXAMPLE.search(text, max(text.rfind("Example:\n"), 0))
     if found is None:
         return text
-    code = _CODE.findall(text, found.start())
-    imported = " ".join(re.findall(r"^(?:from \S+ )?import (.*)$", "\n".join(code), re.MULTILINE))
-    used = set(_USED.findall("\n".join(code))) - set(re.findall(r"\w+", imported))
+    code = "\n".join(_CODE.findall(text, found.start()))
+    imported = " ".join(_IMPORTED.findall(code))
+    used = set(_USED.findall(code)) - set(re.findall(r"\w+", imported))
     families = ", ".join(sorted(used - {"np", "numbacc"}))
     lines = ["import numpy as np"] * ("np" in used) + ["import numbacc"] * ("numbacc" in used)
     lines += [f"from numbacc import {families}"] * bool(families)
