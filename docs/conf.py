@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bindings"), str(ROOT / "docs")]
 
@@ -29,7 +32,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
 ]
 root_doc = "docs/index"
@@ -57,7 +59,11 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = "numbacc"
 html_copy_source = False
-html_search_scorer = "scorer.js"
+html_static_path = ["static"]
+html_js_files = ["sidebar.js"]
+html_search_scorer = str(ROOT / "docs" / "static" / "scorer.js")
+# MathML needs no script from the network, so formulas are readable offline, too.
+html_math_renderer = "mathml"
 html_show_sourcelink = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -120,8 +126,17 @@ def _short_navigation(app: object, page: str, template: str, context: dict[str, 
         context["toctree"] = lambda **options: whole(**{**options, "collapse": True})
 
 
+def _formula(writer: Any, node: Any) -> None:
+    """Write a formula as MathML. Docutils lacks some commands, which set sizes that browsers choose themselves."""
+    text = re.sub(r"\\(?:big|Big|textstyle)(?![a-zA-Z])", "", node.astext())
+    text = tex2mathml(re.sub(r"\\dots(?![a-zA-Z])", r"\\ldots", text))
+    writer.body.append(text if node.tagname == "math" else text.replace("<math", '<math display="block"', 1))
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
     """Write the pages of the API reference, and register the hooks, which run before napoleon's and the theme's."""
     public_api.write(ROOT / "docs" / "reference")
     app.connect("autodoc-process-docstring", _from_markdown, priority=400)
     app.connect("html-page-context", _short_navigation, priority=400)
+    app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))

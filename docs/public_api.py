@@ -26,8 +26,12 @@ MODULES = {
     "random": "Random numbers",
     "cudnn": "cuDNN plans without a GPU",
 }
-#: Modules of which a page shows the docstring alone, because their names are methods or Numba's -> its title.
-LESSONS = {"arrays": "Methods of device arrays", "cuda": "Names for writing kernels"}
+#: Pages of what functions return or accept: module -> title, classes. Without classes a page is the module's docstring.
+OBJECTS = {
+    "arrays": ("Methods of device arrays", ""),
+    "tracing": ("Traces", "Trace"),
+    "cuda": ("Names for writing kernels", ""),
+}
 #: Functions that public functions have as attributes.
 PARTS = ("plan", "request", "supports")
 #: Title of a subject -> names in `elementwise`, or modules that define its functions. The rest is at the end.
@@ -147,15 +151,16 @@ def pages() -> dict[str, str]:
         for subject, listed in subjects(module).items():
             lines += _heading(subject, "-") if len(subjects(module)) > 1 else []
             lines += [".. autosummary::", "    :nosignatures:", ""]
-            lines += [f"    {name}" for page in listed for name in own[page]] + [""]
+            lines += [f"    {name}" for page in listed for name in own[page] if not name.endswith("_backward")] + [""]
             lines += [".. toctree::", "    :hidden:", "", *(f"    {module}/{page}" for page in listed), ""]
         made[f"{module}.rst"] = "\n".join(lines)
         for page, described in own.items():
             alone = page if counts.count(page) == 1 else f"{module}.{page}"
             text = [*_heading(alone, "="), *(line for name in described for line in _described(module, name))]
             made[f"{module}/{page}.rst"] = "\n".join(text)
-    for module, title in LESSONS.items():
-        made[f"{module}.rst"] = "\n".join([*_heading(title, "="), f".. automodule:: numbacc.{module}", ""])
+    for module, (title, classes) in OBJECTS.items():
+        members = [f"    :members: {classes}", "    :exclude-members: __init__"] if classes else []
+        made[f"{module}.rst"] = "\n".join([*_heading(title, "="), f".. automodule:: numbacc.{module}", *members, ""])
     return made
 
 
