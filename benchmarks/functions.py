@@ -60,7 +60,7 @@ def _told(measured: dict[str, dict]) -> list[str]:
     return [told + beyond, ""]
 
 
-#: What all functions take besides: see docs/interface.md.
+#: Arguments that all functions have: the page gives the complete signatures.
 COMMON = ("return_saved", "out", "where", "stream")
 
 
