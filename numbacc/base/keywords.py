@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import ArgumentsError, nearest
 from .docstrings import complete
+from .observing import observable
 
 #: A keyword of other libraries -> possible names in numbacc.
 _NAMES = {
@@ -102,8 +103,9 @@ def _made(owner: str, functions: Mapping[str, Any]) -> dict[str, tuple[FunctionT
                 source += _source(name, function, space)
     file = f"<numbacc.keywords of {owner}>"
     define(source, file, space)
+    family = owner.removeprefix("numbacc.")
     for name, function in found.items():
-        update_wrapper(space[name], function)
+        observable("call", f"{family}.{name}")(update_wrapper(space[name], function))
     return {name: (function, space[name]) for name, function in found.items()}
 
 
