@@ -118,6 +118,7 @@ def entry_of(call: OpenCall, start: int, shifts: dict[int, float]) -> RecordedCa
 
 
 def _kernel_of(kernel: OpenKernel, start: int, shifts: dict[int, float]) -> RecordedKernel:
+    kernel.describe()
     shift = shifts.get(id(kernel.base))
     known = kernel.gpu_start_us is not None and shift is not None
     return RecordedKernel(

@@ -55,6 +55,8 @@ class OpenKernel:
     """One kernel, library call or copy inside a call, under way or done.
 
     Attributes:
+        operation: (names, layouts of inputs, of outputs, numbers of inputs that are also written) of an operation, which
+            `describe` turns into arrays; None otherwise.
         events: the timed events before and after it on its stream; empty where it has none, or once they are read.
         base: an event to which the others of the same GPU are compared.
         gpu_us, gpu_start_us: its time on the GPU, and its start after `base`; None if unknown.
@@ -75,12 +77,21 @@ class OpenKernel:
         self.name, self.device, self.stream = name, device, stream
         self.backend, self.algorithm = backend, algorithm
         self.inputs, self.outputs, self.nbytes = tuple(inputs), tuple(outputs), nbytes
+        self.operation: tuple[Any, ...] | None = None
         self.events: tuple[Any, ...] = ()
         self.base: Any = None
         self.gpu_us: float | None = None
         self.gpu_start_us: float | None = None
         self.note = ON_HOST if device < 0 or simulated() else "nothing was queued"
         self.start = self.end = 0
+
+    def describe(self) -> None:
+        """Describe an operation's arrays; this is done late, so that recording takes less time."""
+        if self.operation is not None:
+            (names, inputs, outputs, overwritten), self.operation = self.operation, None
+            self.inputs = tuple(_of_layouts(names, inputs))
+            self.outputs = tuple(_of_layouts(names[len(inputs) :], outputs))
+            self.nbytes = sum(map(_moved, (*inputs, *outputs, *[inputs[k] for k in overwritten])))
 
     def read(self) -> None:
         """Wait for the events, read them and drop them."""
@@ -307,22 +318,14 @@ class _TimedLaunch:
 
 def _operation(operation: Any, stream: int) -> OpenKernel:
     """Return the description of an operation's run, before it is known which executable fits."""
-    first, device = len(operation.inputs), operation.device
+    device = operation.device
     backend, algorithm = getattr(operation, "backend", "kernel"), "no launch: the result is empty"
     if device < 0:
         info = getattr(operation, "info", None)
         backend, algorithm = ("numpy", "reference") if info is None else (info.backend, info.algorithm)
-    layouts = (*operation.inputs, *operation.outputs, *[operation.inputs[k] for k in operation.overwritten])
-    return OpenKernel(
-        operation.op,
-        device,
-        stream,
-        backend,
-        algorithm,
-        _of_layouts(operation.names, operation.inputs),
-        _of_layouts(operation.names[first:], operation.outputs),
-        sum(map(_moved, layouts)),
-    )
+    kernel = OpenKernel(operation.op, device, stream, backend, algorithm)
+    kernel.operation = operation.names, operation.inputs, operation.outputs, operation.overwritten
+    return kernel
 
 
 def _run(before: Callable[..., Any], label: str) -> Callable[..., Any]:
