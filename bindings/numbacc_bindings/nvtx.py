@@ -1,7 +1,7 @@
-"""NVTX, with which a process names ranges of its time for NVIDIA's profilers: Nsight Systems and Nsight Compute.
+"""NVTX: a process names ranges of its time, and Nsight Systems and Nsight Compute show the names.
 
-The library differs from the others here: it has no version to check, its functions cannot fail, and cuda-pathfinder does
-not know it. It is part of CUDA's toolkit and of the wheels nvidia-nvtx, and does nothing unless a profiler is attached.
+The library differs from the others here. It has no version to check, its functions cannot fail, and cuda-pathfinder
+cannot find it. CUDA's toolkit and the wheels nvidia-nvtx contain it. It does nothing unless a profiler is attached.
 """
 
 from __future__ import annotations

@@ -103,7 +103,9 @@ def _made(owner: str, functions: Mapping[str, Any]) -> dict[str, tuple[FunctionT
                 source += _source(name, function, space)
     file = f"<numbacc.keywords of {owner}>"
     define(source, file, space)
-    family = owner.removeprefix("numbacc.")
+    # "numbacc", "gated", "random.Generator"
+    parts = owner.removeprefix("numbacc.").split(".")
+    family = ".".join(dict.fromkeys((parts[0], parts[-1])))
     for name, function in found.items():
         observable("call", f"{family}.{name}")(update_wrapper(space[name], function))
     return {name: (function, space[name]) for name, function in found.items()}

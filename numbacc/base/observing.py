@@ -18,7 +18,7 @@ Observers = Mapping[str, Callable[[Callable[..., Any], str], Callable[..., Any]]
 
 
 def _passing_on(*args: Any, **kwargs: Any) -> Any:
-    """Pass a call on to an observer, which takes the place of the only number in this function's code."""
+    """Pass a call on to an observer, which replaces the only number in this function's code."""
     observer: Any = 1234567
     return observer(*args, **kwargs)
 
@@ -28,7 +28,7 @@ class _Observable:
 
     Attributes:
         function: the function.
-        kind: what its calls are: "call" if users make them. The observers have the same names.
+        kind: the name of its observer; "call" if users call it.
         label: its name in reports; of methods, the attribute of the object that holds the name, after a dot.
     """
 
@@ -60,7 +60,7 @@ class _Observable:
 
 
 _observables: list[_Observable] = []
-#: The observers of this moment; None if there are none.
+#: The observers, while somebody observes.
 _observers: Observers | None = None
 #: Modules may be imported, and register functions, while another thread starts or stops to observe.
 _lock = threading.RLock()
@@ -86,7 +86,7 @@ def observable(kind: str, label: str = "") -> Callable[[F], F]:
 
 
 def observe(observers: Observers) -> None:
-    """Pass the calls of all observable functions on to observers, also those of modules that are imported later.
+    """Pass the calls of all observable functions on to observers. Modules that are imported later are included.
 
     All callers must pass the same observers.
     """

@@ -92,8 +92,8 @@ class CallLog(NotCopied):
         """Return the calls as a table with totals and shares, which prints as text.
 
         Args:
-            sort: what the rows are sorted by: "start" (the order of the calls), "function", "gpu" and "host" (the times),
-                "setup", "bytes" or "calls". Of times and counts, the largest come first.
+            sort: the order of the rows. "start" is the order of the calls, and "function" is alphabetical. "gpu",
+                "host" and "setup" sort by times, "bytes" and "calls" by counts; the largest come first.
             by_function: whether all calls of a function are one row.
 
         Raises:
@@ -154,13 +154,13 @@ class CallLog(NotCopied):
 def record() -> CallLog:
     """Record the calls of numbacc's functions that are made inside of a `with`, to find out what takes time.
 
-    Each entry has the function, the backend and its algorithm, the arrays' shapes and dtypes, the bytes that were read
-    and written, the time on the GPU between two events, and the time on the host. Only calls that you make are entries;
-    their kernels are inside. Copies to and from the host, graphs' launches, your own elementwise kernels and
-    reductions, and simulated launches are entries, too. Kernels that Numba launches on a GPU are not.
+    Each entry has the function, the backend and its algorithm, the arrays' shapes and dtypes, and the bytes that were
+    read and written. It has the time on the GPU, between two events, and the time on the host. Only calls that you make
+    are entries; their kernels are inside. Copies to and from the host, launches of graphs, your own elementwise kernels
+    and reductions, and simulated launches are entries, too. Kernels that Numba launches on a GPU are not.
 
     Recording does not synchronize. Calls are recorded in the thread, and in the asyncio task, that has entered the
-    `with`. A call inside a graph's capture has no time on the GPU: the launches of the graph have one.
+    `with`. Calls inside a graph's capture have no time on the GPU, but the launches of the graph do.
 
     Returns:
         a `CallLog`: `table()`, `save("trace.json")`; its length, index and iteration give the entries.

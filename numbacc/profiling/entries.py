@@ -16,16 +16,16 @@ class RecordedKernel:
 
     Attributes:
         name: the operation.
-        backend: what ran it: "kernel" (numbacc's own), "cublasLt", "cudnn", "cufft", "cuRAND", "copy", "graph",
-            "simulator" or "numpy".
+        backend: the software that ran it: "kernel" (numbacc's own), "cublasLt", "cudnn", "cufft", "cuRAND", "copy",
+            "graph", "simulator" or "numpy".
         algorithm: which kernel, and how it was launched; or the library's algorithm.
         inputs, outputs: the arrays that it read and wrote: their names, dtypes and shapes.
-        nbytes: the bytes of these arrays, each counted once; those of arrays that are changed in place count twice.
+        nbytes: the bytes of these arrays. An array counts once, or twice if it is changed in place.
         device: where it ran: "cuda:0" or "cpu".
         stream: the handle of its stream.
         start_us: when it was started, in microseconds after the log's start.
         host_us: microseconds on the host.
-        gpu_us: microseconds on the GPU, between two events; None if there are none.
+        gpu_us: microseconds on the GPU, between two events; None if it has no events.
         gpu_start_us: when it started on the GPU, in microseconds after the log's start.
         note: why gpu_us is None, or "".
     """
@@ -58,11 +58,11 @@ class RecordedCall:
         start_us: when it started, in microseconds after the log's start.
         host_us: microseconds on the host until it returned, without the time that recording took.
         setup_us: the part of host_us for making plans and compiling kernels, which later calls need not repeat.
-        gpu_us: microseconds of its kernels on the GPU; None if they have no time there.
+        gpu_us: microseconds of its kernels on the GPU; None if that is unknown.
         note: why gpu_us is None or incomplete, or "".
         error: the name of the exception that it raised, or "".
         thread: the thread's number, as `threading.get_ident()` returns it.
-        kernels: what it ran, in order: `RecordedKernel`.
+        kernels: its kernels, in order.
     """
 
     function: str
@@ -83,7 +83,7 @@ class RecordedCall:
 
     @property
     def gigabytes_per_second(self) -> float | None:
-        """The bandwidth: nbytes over gpu_us. None if there is no time on the GPU."""
+        """The bandwidth: nbytes over gpu_us. None if gpu_us is unknown."""
         return self.nbytes / self.gpu_us / 1000 if self.gpu_us and self.nbytes else None
 
 
@@ -141,8 +141,8 @@ def _kernel_of(kernel: OpenKernel, start: int, shifts: dict[int, float]) -> Reco
 def shifts_of(calls: Sequence[OpenCall], start: int) -> dict[int, float]:
     """Read the events of calls. Return the identity of each base event -> its time after the log's start.
 
-    The GPU's clock is not the host's. Work starts on the GPU after the host has queued it, and some of it at once: so the
-    base is as early as it can be without any work starting before it was queued.
+    The GPU's clock is not the host's. Work starts on the GPU after the host has queued it, and some of it at once. So
+    the base gets the earliest time with which no work starts before it was queued.
     """
     shifts: dict[int, float] = {}
     for call in calls:
@@ -160,6 +160,7 @@ def _different(texts: Any) -> list[str]:
 
 # ---------------------------------------------------------------- tables
 
+
 class CallTable:
     """The calls of a log, which print as a table and have an HTML form in notebooks.
 
@@ -176,7 +177,14 @@ class CallTable:
         gpu, host = _gpu_us(everything) or 0.0, sum(call.host_us for call in everything)
         setup, timed_any = any(call.setup_us for call in everything), _gpu_us(everything) is not None
         head = ["function", *["calls"] * self._by_function, "backend", *["arrays"] * (not self._by_function)]
-        head += ["bytes", *["GPU us", "share", "GB/s"] * timed_any, "host us", "share", *["setup us"] * setup, "algorithm"]
+        head += [
+            "bytes",
+            *["GPU us", "share", "GB/s"] * timed_any,
+            "host us",
+            "share",
+            *["setup us"] * setup,
+            "algorithm",
+        ]
 
         def line(name: str, calls: list[RecordedCall], texts: tuple[str, str, str]) -> list[str]:
             time, nbytes = _gpu_us(calls), sum(call.nbytes for call in calls)
@@ -278,7 +286,7 @@ def _shortened(text: str, most: int = 48) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-#: What a table may be sorted by -> its value for a row's calls, and whether large values come first.
+#: The name of an order -> a function that returns a row's value, and whether large values come first.
 ORDERS: dict[str, tuple[Callable[[list[RecordedCall]], Any], bool]] = {
     "start": (lambda row: row[0].start_us, False),
     "function": (lambda row: row[0].function, False),

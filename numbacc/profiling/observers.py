@@ -1,7 +1,7 @@
-"""Calls under way, and the kernels inside: what `numbacc.record` notes while it is active.
+"""Calls under way and the kernels inside, as `numbacc.record` notes them while it is active.
 
-`OBSERVERS` has a function for each kind of `base.observing`. It runs the call as it was, between two looks at the clock.
-Work on a GPU is also put between two timed events, which are read only when somebody asks for the entry, so that
+`OBSERVERS` has a function for each kind of `base.observing`. It makes the call and reads the clock before and after it.
+Work on a GPU is also put between two timed events. They are read only when somebody asks for the entry, so that
 recording does not synchronize. The time that recording itself takes on the host is subtracted.
 """
 
@@ -55,10 +55,10 @@ class OpenKernel:
     """One kernel, library call or copy inside a call, under way or done.
 
     Attributes:
-        operation: (names, layouts of inputs, of outputs, numbers of inputs that are also written) of an operation, which
-            `describe` turns into arrays; None otherwise.
-        events: the timed events before and after it on its stream; empty where it has none, or once they are read.
-        base: an event to which the others of the same GPU are compared.
+        operation: an operation's names, layouts of inputs and outputs, and numbers of inputs that are also written;
+            `describe` turns them into arrays.
+        events: the timed events before and after it on its stream, until they are read.
+        base: an event of the same GPU; the start is measured from it.
         gpu_us, gpu_start_us: its time on the GPU, and its start after `base`; None if unknown.
         note: why its time on the GPU is unknown.
     """
@@ -115,7 +115,7 @@ class OpenCall:
         start, end: nanoseconds of `time.perf_counter_ns`.
         setup: nanoseconds of making plans, which includes the compilation of kernels.
         own: nanoseconds that recording took.
-        kernels: what it ran, in order.
+        kernels: its kernels, in order.
         busy: the kernel that is under way.
         error: the name of the exception that it raised, or "".
     """
@@ -290,7 +290,7 @@ def _call(before: Callable[..., Any], label: str) -> Callable[..., Any]:
         with call:
             result = before(*args, **kwargs)
         if logs and len(call.kernels) > 1:
-            # Of several kernels' arrays some are intermediate, so the user's own are described.
+            # Some arrays of several kernels are intermediate, so the user's own are described.
             pairs = itertools.zip_longest(names, args, fillvalue="") if len(names) >= len(args) else (("", args),)
             call.inputs = _arrays([*pairs, *kwargs.items()])
             call.outputs = _arrays([("", result)])
@@ -414,7 +414,9 @@ def _filled(address: int, pattern: bytes, count: int, device: int, stream: int) 
 def _graph(before: Callable[..., Any], label: str) -> Callable[..., Any]:
     def observer(recording: Any, stream: int) -> Any:
         def kernel(call: OpenCall) -> OpenKernel:
-            return OpenKernel("Graph.launch", getattr(recording, "_device", 0), stream, "graph", "all that was captured")
+            return OpenKernel(
+                "Graph.launch", getattr(recording, "_device", 0), stream, "graph", "all that was captured"
+            )
 
         return _noted("Graph.launch", kernel, lambda: before(recording, stream))
 

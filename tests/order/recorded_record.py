@@ -1,4 +1,4 @@
-"""Run by test_order.py with the driver replaced by a recorder: what `numbacc.record` asks the driver for."""
+"""Run by test_order.py with the driver replaced by a recorder: the events of `numbacc.record`."""
 
 from __future__ import annotations
 
@@ -97,9 +97,8 @@ def test_an_event_that_cannot_be_made_does_not_stop_the_call(monkeypatch):
         self.handle = 0
         raise numbacc.DeviceError("no more events")
 
-    with numbacc.record() as found:
-        with monkeypatch.context() as patch:
-            patch.setattr(Event, "__init__", refuse)
-            y = gated.forward(x)
+    with numbacc.record() as found, monkeypatch.context() as patch:
+        patch.setattr(Event, "__init__", refuse)
+        y = gated.forward(x)
     assert y.shape == (4, 4)
     assert found[0].gpu_us is None and "no more events" in found[0].note
