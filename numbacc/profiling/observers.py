@@ -359,6 +359,25 @@ def _launch(before: Callable[..., Any], label: str) -> Callable[..., Any]:
     return observer
 
 
+def _run_at(before: Callable[..., Any], label: str) -> Callable[..., Any]:
+    def observer(plan: Any, position: Any, array: Any, stream: int) -> Any:
+        return _noted(plan.op, lambda call: _operation(plan, stream), lambda: before(plan, position, array, stream))
+
+    return observer
+
+
+def _queue_at(before: Callable[..., Any], label: str) -> Callable[..., Any]:
+    def observer(plan: Any, position: Any, stream: int, address: int, capture: Any) -> Any:
+        call = _open.get()
+        if call is None or call.busy is None:
+            return before(plan, position, stream, address, capture)
+        found = plan.drawing_from_gpu
+        call.busy.backend, call.busy.algorithm = found.backend, found.algorithm
+        return call.timed(lambda: before(plan, position, stream, address, capture), stream)
+
+    return observer
+
+
 def _setup(before: Callable[..., Any], label: str) -> Callable[..., Any]:
     def observer(owner: Any, *args: Any) -> Any:
         call = _open.get()
@@ -499,6 +518,8 @@ OBSERVERS = {
     "call": _call,
     "run": _run,
     "launch": _launch,
+    "run_at": _run_at,
+    "queue_at": _queue_at,
     "setup": _setup,
     "copy_from_host": _copy(_from_host),
     "copy_to_host": _copy(_to_host),

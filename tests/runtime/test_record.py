@@ -544,6 +544,23 @@ def test_launches_of_graphs_are_entries(device_place):
     np.testing.assert_array_equal(device_place.get(y), np.maximum(X[:, 4:], 0) * X[:, :4])
 
 
+def test_draws_whose_position_is_on_the_gpu_are_entries(device_place):
+    if device_place.name == "portable":
+        skip("device")
+    generator = random.Generator(1)
+    with numbacc.record() as log:
+        with numbacc.graph() as graph:
+            generator.normal(size=8, dtype="float32")
+        graph.launch()
+        generator.normal(size=8, dtype="float32")
+    captured, _, after = (call for call in log if call.backend != "copy")
+    assert captured.function == after.function == "random.Generator.normal"
+    assert captured.algorithm and after.algorithm and captured.backend == backend(device_place)
+    assert captured.gpu_us is None and (after.gpu_us is not None) is real_gpu
+    if real_gpu:
+        assert "captured into a graph" in captured.note
+
+
 def test_a_recorded_call_computes_the_same_on_any_stream(device_place):
     if device_place.name == "portable":
         skip("device")
