@@ -7,7 +7,6 @@ cannot find it. CUDA's toolkit and the wheels nvidia-nvtx contain it. It does no
 from __future__ import annotations
 
 import ctypes
-import glob
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +40,8 @@ def is_profiled(environment: Mapping[str, str]) -> bool:
 
 def _paths() -> Iterator[str]:
     """Yield the names and paths where the library may be, the usual places first."""
+    import glob  # `import numbacc` needs no glob
+
     yield from NAMES
     homes = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
     patterns = [os.path.join(home, folder) for home in homes if home for folder in ("lib64", "lib")]

@@ -27,6 +27,7 @@ from numbacc.elementwise import softmax
 from numbacc.errors import OptionError, ShapeError
 from numbacc.gated import forward
 from numbacc.profiling import CallLog, RecordedCall, observers
+from numbacc_bindings import nvtx
 from numbacc_bindings.nvtx import Nvtx, is_profiled
 
 X = np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8)
@@ -522,6 +523,35 @@ def test_a_process_under_a_profiler_pushes_ranges(tmp_path):
 
     assert printed() == "push numbacc.gated.forward\npop\n"
     assert printed(NUMBACC_NVTX="0") == ""
+
+
+#: A profiler's library: NVTX calls `InitializeInjectionNvtx2`, which puts its functions into NVTX's table.
+PROFILER = """
+#include <stdio.h>
+#include <stdint.h>
+typedef void (*function)(void);
+struct callbacks { size_t size; int (*table_of)(int module, function ***table, unsigned *size); };
+static int push(const char *name) { printf("push %s\\n", name); fflush(stdout); return 0; }
+static int pop(void) { printf("pop\\n"); fflush(stdout); return 0; }
+int InitializeInjectionNvtx2(const struct callbacks *(*get)(uint32_t)) {
+    function **table; unsigned size = 0;
+    if (!get(1)->table_of(1, &table, &size) || size < 12) return 0;
+    *table[9] = (function)push; *table[11] = (function)pop;
+    return 1;
+}
+"""
+
+
+@skip_if(CC is None, "compiler")
+@skip_if(nvtx.load() is None, "nvtx")
+def test_a_profiler_gets_the_ranges_from_nvtx(tmp_path):
+    (tmp_path / "profiler.c").write_text(PROFILER)
+    library = tmp_path / "profiler.so"
+    subprocess.run([CC, "-shared", "-fPIC", "-w", tmp_path / "profiler.c", "-o", library], check=True)
+    code = "import numpy as np; from numbacc import gated; gated.forward(np.ones(4, 'f4'), 'reglu')"
+    environment = {**os.environ, "NVTX_INJECTION64_PATH": str(library)}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == "push numbacc.gated.forward\npop\n"
 
 
 # ---------------------------------------------------------------- streams and graphs
