@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 from ..base.keywords import explain
 from ..base.ownership import NotCopied
 from ..errors import OptionError, shown
-from .entries import ORDERS, CallTable, RecordedCall, RecordedKernel, entry_of, shifts_of
+from .entries import ORDERS, CallTable, RecordedCall, RecordedKernel, entry_of, read_events
 from .observers import ArrayArgument, OpenCall, begin, end, logs_here
 
 __all__ = ["ArrayArgument", "CallLog", "RecordedCall", "RecordedKernel", "record"]
@@ -38,6 +38,8 @@ class CallLog(NotCopied):
     def __init__(self) -> None:
         self._calls: list[OpenCall] = []
         self._entries: list[RecordedCall] = []
+        #: The identity of an event -> its time in microseconds after the start.
+        self._shifts: dict[int, float] = {}
         self._start = 0
         #: Whether calls are noted at the moment.
         self.is_active = False
@@ -67,17 +69,18 @@ class CallLog(NotCopied):
     # ------------------------------------------------------------ entries
 
     def _read(self) -> list[RecordedCall]:
-        calls = self._calls[:]
-        if len(self._entries) != len(calls):
-            shifts = shifts_of(calls, self._start)
-            self._entries = [entry_of(call, self._start, shifts) for call in calls]
+        new = self._calls[len(self._entries) :]
+        if new:
+            if read_events(new, self._start, self._shifts):
+                self._entries, new = [], [*self._calls[: len(self._entries)], *new]
+            self._entries += [entry_of(call, self._start, self._shifts) for call in new]
         return self._entries
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def __iter__(self) -> Iterator[RecordedCall]:
-        return iter(self._read())
+        return iter(self._read()[:])
 
     @overload
     def __getitem__(self, index: int) -> RecordedCall: ...

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from ..base.dispatch import has_gpu, simulated
+from ..runtime.contexts import relaxed
 from .observers import ArrayArgument, OpenCall, OpenKernel, place_of
 
 
@@ -138,20 +142,31 @@ def _kernel_of(kernel: OpenKernel, start: int, shifts: dict[int, float]) -> Reco
     )
 
 
-def shifts_of(calls: Sequence[OpenCall], start: int) -> dict[int, float]:
-    """Read the events of calls. Return the identity of each base event -> its time after the log's start.
+def read_events(calls: Sequence[OpenCall], start: int, shifts: dict[int, float]) -> bool:
+    """Wait for the work of calls, and read its events. Return True if a shift that was known has changed.
 
     The GPU's clock is not the host's. Work starts on the GPU after the host has queued it, and some of it at once. So
     the base gets the earliest time with which no work starts before it was queued.
+
+    Args:
+        calls: the calls, which are done.
+        start: the log's start, by `time.perf_counter_ns`.
+        shifts: as for `entry_of`; this updates them.
     """
-    shifts: dict[int, float] = {}
-    for call in calls:
-        for kernel in call.kernels:
+    kernels = [kernel for call in calls for kernel in call.kernels]
+    # A capture of this thread must not break because its user reads a log.
+    is_pending = any(kernel.events for kernel in kernels) and has_gpu() and not simulated()
+    with relaxed() if is_pending else nullcontext():
+        for kernel in kernels:
             kernel.read()
-            if kernel.gpu_start_us is not None:
-                least = (kernel.start - start) / 1000 - kernel.gpu_start_us
-                shifts[id(kernel.base)] = max(shifts.get(id(kernel.base), least), least)
-    return shifts
+    changed = False
+    for kernel in kernels:
+        if kernel.gpu_start_us is not None:
+            base, least = id(kernel.base), (kernel.start - start) / 1000 - kernel.gpu_start_us
+            if least > shifts.get(base, -math.inf):
+                changed = changed or base in shifts
+                shifts[base] = least
+    return changed
 
 
 def _different(texts: Any) -> list[str]:
