@@ -182,6 +182,22 @@ def test_simulated_launches_are_entries():
     assert (x == 2).all() and 0 < call.setup_us < call.host_us, "it was compiled"
 
 
+@skip_if(real_gpu, "no gpu")
+def test_launches_without_a_gpu_are_entries_and_traced_ones_too():
+    @cuda.jit
+    def add_one(x):
+        i = cuda.grid(1)
+        x[i] += 1
+
+    x = np.zeros(32, np.float32)
+    with numbacc.record() as log:
+        add_one[1, 32](x)
+        with numbacc.trace() as trace:
+            add_one[2, 16](x)
+    assert [(call.function, call.backend, call.nbytes) for call in log] == [("add_one", "simulator", 128)] * 2
+    assert (x == 2).all() and trace.counts("x", "read").accesses == 32
+
+
 def test_adding_a_list_of_parameters_is_one_entry(place):
     lists = [[place.put(np.ones(n, np.float32)) for n in (8, 64)] for _ in range(4)]
     with numbacc.record() as log:
