@@ -60,6 +60,7 @@ html_theme = "furo"
 html_title = "numbacc"
 html_copy_source = False
 html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_js_files = ["sidebar.js"]
 html_search_scorer = str(ROOT / "docs" / "static" / "scorer.js")
 # MathML needs no script from the network, so formulas are readable offline, too.

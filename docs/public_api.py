@@ -30,6 +30,7 @@ MODULES = {
 OBJECTS = {
     "arrays": ("Methods of device arrays", ""),
     "tracing": ("Traces", "Trace"),
+    "profiling": ("Records of calls", "CallLog, RecordedCall, RecordedKernel, ArrayArgument"),
     "cuda": ("Names for writing kernels", ""),
 }
 #: Functions that public functions have as attributes.
@@ -49,7 +50,7 @@ SUBJECTS = {
     "Conversions and copies": {"casting", "where_clamp"},
     "Custom kernels and reductions": {"custom_kernels", "custom_reductions"},
     "Streams and graphs": {"streams", "graphs"},
-    "Simulator, tracer and debugger": {"launches", "tracing"},
+    "Simulator, tracer, debugger and profiler": {"launches", "tracing", "profiling"},
     "Errors": {"errors"},
     "Data types": {"ml_dtypes"},
 }

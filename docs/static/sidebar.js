@@ -4,6 +4,6 @@ document.addEventListener("DOMContentLoaded", () => {
   const current = document.querySelector(".sidebar-tree .current-page");
   if (sidebar && current) {
     const above = current.getBoundingClientRect().top - sidebar.getBoundingClientRect().top;
-    sidebar.scrollTop += above - sidebar.clientHeight / 2;
+    if (above > sidebar.clientHeight) sidebar.scrollBy({ top: above - sidebar.clientHeight / 2, behavior: "instant" });
   }
 });

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..base.layout import PORTABLE, Layout, check_same_device, read_only, same_layout
+from ..base.observing import observable
 from ..errors import DeviceError, DTypeError, LayoutError, ShapeError
 from ..runtime.operation import Operation
 from ..runtime.streams import handle_of
@@ -128,6 +129,7 @@ class Plan(Operation):
 
     # ------------------------------------------------------------ calling it
 
+    @observable("call", ".op")
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Run on arrays with the layouts that the plan was made for.
 

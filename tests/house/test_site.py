@@ -70,9 +70,9 @@ def test_all_links_of_the_site_lead_somewhere(site):
 SEARCHES = {
     "bank conflict": "tracer",
     "coalesced": "ladder",
-    "occupancy": "ladder",
+    "occupancy": "slow",
     "mixed precision": "gemm",
-    "profiling": "start",
+    "profiling": "slow",
     "softmax gradient": "reference/elementwise/softmax",
     "train a layer": "gemm",
     "own kernel": "elementwise",
@@ -83,6 +83,7 @@ SEARCHES = {
     "cuda graph": "order",
     "race condition": "tracer",
     "out of memory": "order",
+    "why is it slow": "slow",
 }
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from numba import njit, types
 from numba.core.errors import NumbaError
 
+from ...base.observing import observable
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
@@ -184,6 +185,7 @@ class Kernel:
                 self._specials[key] = made
             return self._specials[key]
 
+    @observable("setup")
     def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
         with self._lock:
             if key not in self._compiled:
