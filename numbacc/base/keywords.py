@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from ..errors import ArgumentsError, nearest
-from .docstrings import complete
+from .docstrings import complete, import_in_examples
 from .observing import observable
 
 #: A keyword of other libraries -> possible names in numbacc.
@@ -66,7 +66,7 @@ def wrong(function: Callable[..., Any], others: Mapping[str, Any], called: str =
 
 
 def explain(module: str, names: Sequence[str]) -> None:
-    """Make a module's functions raise errors that explain unknown keywords.
+    """Make a module's functions raise errors that explain unknown keywords, and complete their docstrings.
 
     They are also replaced where they are defined, so that pickle finds them. If `<function>_backward` exists,
     `function.backward` refers to it from then on.
@@ -80,6 +80,7 @@ def explain(module: str, names: Sequence[str]) -> None:
     for name in names:
         if isinstance(gradient := held.get(f"{name}_backward"), FunctionType):
             held[name].backward = gradient
+    import_in_examples(held.get(name) for name in names)
 
 
 def explain_methods(kind: type) -> None:

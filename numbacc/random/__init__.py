@@ -1,5 +1,6 @@
 """cuRAND's pseudo-random and quasi-random numbers, the same on the CPU and on GPUs.
 
+    >>> import numbacc
     >>> g = numbacc.random.Generator("philox", seed=7, device="cpu")  # or on the current GPU, without device=
     >>> g.random(3, dtype="float64")
     array([0.75015222, 0.08565787, 0.17173539])
@@ -43,6 +44,7 @@ A plan holds everything that follows from a call's arguments and the layout of i
 cached plans. The cache keeps 1024 of them by default; change that with `cache_limit`.
 """
 
+from ..base.docstrings import import_in_examples
 from ..base.keywords import explain_methods
 from ..libraries.curand import State
 from .generator import KINDS, Generator
@@ -51,3 +53,4 @@ from .plans import cache_clear, cache_info, cache_limit
 __all__ = ["KINDS", "Generator", "State", "cache_clear", "cache_info", "cache_limit"]
 
 explain_methods(Generator)
+import_in_examples([Generator, State, cache_clear, cache_info, cache_limit])

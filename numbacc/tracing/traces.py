@@ -178,6 +178,7 @@ class Trace:
             OptionError: there is no such name.
 
         Example:
+            >>> import numbacc
             >>> numbacc.trace().counts().sectors
             0
         """
