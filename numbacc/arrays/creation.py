@@ -175,7 +175,7 @@ def empty(
     Args:
         shape: lengths of the dimensions; an integer for one dimension.
         dtype: any numeric dtype of NumPy, bfloat16, float8_e4m3fn or float8_e5m2.
-        stream: the stream in whose order the memory is used and freed.
+        stream: the stream that first uses the memory, and in order with which it is freed.
 
     Raises:
         ShapeError: a length is negative, or the array has more bytes than can be addressed.

@@ -73,7 +73,7 @@ class _ManagedVersioned(ctypes.Structure):
 OLD, NEW = b"dltensor", b"dltensor_versioned"
 STRUCTURES: dict[bytes, Any] = {OLD: _Managed, NEW: _ManagedVersioned}
 
-# A consumer renames a capsule when it takes the tensor. The names must outlive every capsule.
+# A consumer renames a capsule when it consumes the tensor. The names must outlive every capsule.
 USED = {OLD: b"used_dltensor", NEW: b"used_dltensor_versioned"}
 
 

@@ -61,8 +61,8 @@ def check_is_no_value(obj: Any, name: str) -> None:
 def signed_strides(steps: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Convert strides in elements to strides in bytes.
 
-    Strides are taken modulo 2^64, like addresses: CuPy (14.2) divides strides of -s bytes as unsigned integers, and so
-    exports (2^64 - s) / itemsize elements.
+    Strides wrap around modulo 2^64, as addresses do: CuPy (14.2) divides strides of -s bytes as unsigned integers, and
+    so exports (2^64 - s) / itemsize elements.
     """
     return tuple((n * itemsize + 2**63) % 2**64 - 2**63 for n in steps)
 

@@ -113,7 +113,7 @@ _recent: tuple[int, int] | None = None
 
 
 def current_device() -> int:
-    """Return the GPU whose context is current in this thread, or 0 if there is none."""
+    """Return the GPU of this thread's current context, or 0 without a context."""
     global _recent
     recent = _recent
     if recent is not None and _is_current and _is_current[0](recent[1]):
