@@ -202,7 +202,9 @@ def moved(x: Any, source: int | Sequence[int], destination: int | Sequence[int])
     """Return a view of x with one or more axes moved."""
     ones, others = (axes_of(axes, x.ndim, "x", "axis") for axes in (source, destination))
     if len(ones) != len(others):
-        raise ShapeError(f"source names {len(ones)} axes and destination {len(others)}; they must name equally many")
+        raise ShapeError(
+            f"source names {len(ones)} axes and destination {len(others)}; they must name the same number of axes"
+        )
     order = [d for d in range(x.ndim) if d not in ones]
     for place, axis in sorted(zip(others, ones, strict=True)):
         order.insert(place, axis)

@@ -338,7 +338,7 @@ X, W = (2, 4, 9, 10), (6, 4, 3, 3)
         ({"padding": -1}, ["padding=-1", "must be at least 0"]),
         ({"padding": ((0, 1), (0, -1))}, ["padding=-1"]),
         ({"padding": (1, 1, 1, 1)}, ["padding=(1, 1, 1, 1) is for 4"]),
-        ({"padding": ((1, 2, 3), 1)}, ["padding has (1, 2, 3)", "(before, behind)"]),
+        ({"padding": ((1, 2, 3), 1)}, ["padding has (1, 2, 3)", "(before, after)"]),
         ({"padding": ((1, 1.5), 1)}, ["padding=1.5 is not an integer"]),
         ({"padding": "full"}, ["padding='full'", '"same", "valid"']),
         ({"padding": None}, ["padding=None"]),
@@ -355,7 +355,7 @@ def test_options_that_are_refused(options, words):
 
 
 def test_a_pair_for_one_dimension():
-    words = ("padding=(1, 2) is for 2", "[(before, behind)]")
+    words = ("padding=(1, 2) is for 2", "[(before, after)]")
     refused(
         numbacc.OptionError, *words, run=lambda: conv.output_shape((1, 1, 5), (1, 1, 3), padding=(1, 2), layout="NCW")
     )

@@ -251,9 +251,9 @@ def test_signatures_that_are_refused():
             return x
 
     refused(OptionError, "function=", run=lambda: ew.kernel(Own().method))
-    refused(OptionError, "not positional", run=lambda: ew.kernel(lambda *x: x[0]))
-    refused(OptionError, "not positional", run=lambda: ew.kernel(lambda x, *, s: x * s))
-    refused(OptionError, "not positional", run=lambda: ew.kernel(lambda x, **more: x))
+    refused(OptionError, "must be positional", run=lambda: ew.kernel(lambda *x: x[0]))
+    refused(OptionError, "must be positional", run=lambda: ew.kernel(lambda x, *, s: x * s))
+    refused(OptionError, "must be positional", run=lambda: ew.kernel(lambda x, **more: x))
     refused(OptionError, "at least one", run=lambda: ew.kernel(lambda: 1.0))
     refused(OptionError, "at least one", run=lambda: ew.kernel(lambda x=1.0: x))
 
