@@ -92,7 +92,7 @@ def test_gradients_where_a_part_is_zero(place):
     assert [place.get(each).tolist() for each in found] == [[0, 0], [0, 0], [1, -1]]
 
 
-ONE = "one number of each array"
+ONE = "one element of each array"
 #: Formula -> what is said of it.
 REFUSED = [
     (lambda x, y: round(x, 2), "round(x * 100) / 100"), (lambda x, y: np.round(x, 1), "round(x * 100) / 100"),
