@@ -76,7 +76,7 @@ class DTypeError(Error, TypeError):
     Example:
         >>> gated.forward(np.ones(4, int))
         Traceback (most recent call last):
-        numbacc.errors.DTypeError: x has dtype int64; gated activations take float32, float64, float16 and bfloat16
+        numbacc.errors.DTypeError: x has dtype int64; gated activations support float32, float64, float16 and bfloat16
     """
 
 

@@ -342,7 +342,7 @@ def _check_arrays(inputs: Sequence[Layout], names: Sequence[str]) -> None:
         row = info(array.dtype, name)
         if not row.is_float:
             known = f"{', '.join(FLOATS[:-1])} and {FLOATS[-1]}"
-            raise DTypeError(f"{name} has dtype {row.name}; gated activations take {known}")
+            raise DTypeError(f"{name} has dtype {row.name}; gated activations support {known}")
         if array.dtype != x.dtype:
             raise DTypeError(f"{name} has dtype {array.dtype} but {names[-1]} has {x.dtype}; convert one of them")
 

@@ -120,7 +120,7 @@ def _of_ranks(name: str, x1: Any, rank1: int, x2: Any, rank2: int) -> list[Any]:
 
 def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
     if np.ndim(x1) != 1 or np.ndim(x2) != 1:
-        raise ShapeError("numpy.linalg.outer takes arrays of one axis; numpy.outer flattens others")
+        raise ShapeError("numpy.linalg.outer needs arrays of one axis; numpy.outer flattens others")
     return outer(x1, x2)
 
 

@@ -348,6 +348,6 @@ def _launch(
     launcher = launcher_class()(order)
     rows, columns = spec.tile
     launcher.algorithm = (
-        f"depthwise {spec.taps[0]}x{spec.taps[1]}: a thread takes {rows}x{columns} places of {spec.width} channels"
+        f"depthwise {spec.taps[0]}x{spec.taps[1]}: a thread handles {rows}x{columns} positions of {spec.width} channels"
     )
     return LaunchExecutable(launcher)

@@ -221,7 +221,9 @@ def _triangle(name: str, k: int, out: Layout | None, x: Layout) -> NumberedPlan:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); {name} needs matrices, of rank 2 to 8")
     row = info(x.dtype, "x")
     if row.compute is None:
-        raise DTypeError(f"x has dtype {row.name}, which does not support arithmetic: elementwise.astype converts it")
+        raise DTypeError(
+            f"x has dtype {row.name}, which does not support arithmetic: convert it with elementwise.astype"
+        )
     outputs = outputs_of(dense_like(x, x.shape), out)
     function = np.tril if name == "tril" else np.triu
     compute = str(row.compute)

@@ -182,7 +182,7 @@ def refused(function: str, names: Sequence[str], given: Sequence[Any], kinds: st
     )
     known = [KINDS[kind] for kind in "buifc" if kind in kinds]
     takes = known[0] if len(known) == 1 else f"{', '.join(known[:-1])} and {known[-1]}"
-    return DTypeError(f"{told}; {function} takes {takes}: elementwise.astype converts")
+    return DTypeError(f"{told}; {function} supports {takes}: convert with elementwise.astype")
 
 
 @lru_cache(maxsize=1024)

@@ -215,7 +215,7 @@ def test_int8_has_no_gradients_and_little_that_follows(place):
         refused(OptionError, *words, run=lambda o=options: conv.forward(x, w, layout="NCW", **o))
     for dtype, result in (("int8", "int32"), ("int8", "float32"), ("float32", "int32"), ("int32", "float32")):
         options = {"bias": place.put(np.ones(1, dtype)), "out_dtype": result, "layout": "NCW"}
-        words = (f"bias has dtype {dtype}", f"that of the result, {result}")
+        words = (f"bias has dtype {dtype}", f"the dtype of the result, {result}")
         refused(DTypeError, *words, run=lambda o=options: conv.forward(x, w, **o))
     for dtype in ("int8", "int64", "float64"):
         words = (f"out_dtype is {dtype}", "int32 or float32")

@@ -183,7 +183,7 @@ def test_out(place):
 
 def test_integers_have_none(place):
     x = place.put(np.array([1, 2]))
-    with pytest.raises(numbacc.DTypeError, match=r"x has dtype int64.*exp_backward needs floats"):
+    with pytest.raises(numbacc.DTypeError, match=r"x has dtype int64.*exp_backward supports floats"):
         elementwise.exp_backward(x, x)
 
 

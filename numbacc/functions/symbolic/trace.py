@@ -85,7 +85,7 @@ class Unknown:
 
     def __getattr__(self, name: str) -> NoReturn:
         hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
-        raise Refused(f"it takes .{name} of a number, which kernels do not have{hint}")
+        raise Refused(f"it uses .{name} of a number, which kernels do not support{hint}")
 
     def __repr__(self) -> str:
         return f"<{_WHEN}>"
