@@ -222,8 +222,7 @@ def column_stack(tup: Sequence[Any]) -> Any:
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Return views of parts of an array: a number of parts (the first ones may be longer by one), or split at
-    indices."""
+    """Return views of parts: a number of parts (the first ones may be longer by one), or split at indices."""
     where = normalize_axis(axis, ary.ndim, "the array")
     length = ary.shape[where]
     if is_sequence(indices_or_sections):

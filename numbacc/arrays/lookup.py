@@ -41,8 +41,7 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def made_of_others(theirs: Any) -> Callable[..., Any] | None:
-    """Return the numbacc function that replaces a NumPy function which calls several others; None if NumPy's is not
-    replaced."""
+    """Return the function that replaces a NumPy function which calls several others; None if none replaces it."""
     others: Any = find("__numpy_functions__") or {}
     return others.get(theirs)  # type: ignore[no-any-return]
 

@@ -140,7 +140,7 @@ class Methods:
         own: Any = self
         array = own._at(views.of_element(own.shape, index)) if index else own
         if math.prod(array.shape) != 1:
-            raise ShapeError(f"item() needs an array of one element; this has shape {array.shape}")
+            raise ShapeError(f"item() needs an array of one element, or an index; this has shape {array.shape}")
         return array._copy_to_host(None, own._usual_stream(), "item()").item()
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:

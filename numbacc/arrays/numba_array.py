@@ -83,7 +83,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
             OptionError: section is not an integer of at least 1, or stream is not a stream.
         """
         if self.ndim != 1:
-            raise ShapeError(f"split needs an array of rank 1; this has shape {self.shape}")
+            raise ShapeError(f"split needs an array of rank 1; this has shape {self.shape}: use x.ravel()")
         section = checks.integer(section, "section", 1)
         bound = self.bind(stream) if is_given(stream) else self
         return (bound.getitem(slice(k, k + section), stream) for k in range(0, bound.size, section))

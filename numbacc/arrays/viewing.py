@@ -147,7 +147,7 @@ class Views:
         """
         wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
         if not isinstance(order, str) or order != "C":
-            raise LayoutError(f'order={shown(order)} is not supported: only "C"')
+            raise LayoutError(f'order={shown(order)} is not supported: use "C"')
         if copy is not None and checks.boolean(copy, "copy"):
             own: Any = self
             return own.copy("C").reshape(wanted)
@@ -217,7 +217,7 @@ class Views:
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("len() of an array of rank 0")
+            raise TypeError("len() of an array of rank 0: use x.size, or x.item() for the value")
         return int(self.shape[0])
 
     def __iter__(self) -> Any:

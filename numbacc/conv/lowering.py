@@ -171,8 +171,7 @@ def room(problem: ConvProblem, lowered: LoweredConv) -> int:
 
 
 def ways(problem: ConvProblem, rearranged: bool = False, rough: bool = False) -> list[Way]:
-    """Return which parts of an epilogue cuDNN may compute, best first. If cuDNN does not support one, the next is
-    tried.
+    """Return which parts of an epilogue cuDNN may compute, best first. If one is unsupported, the next is tried.
 
     The largest part comes first, unless cuDNN is faster with a smaller part followed by numbacc's kernel.
 

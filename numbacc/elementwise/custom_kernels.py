@@ -204,8 +204,7 @@ class Kernel(Own):
         return run(self._row, bound, out, where, stream)
 
     def backward(self, dy: Any, *arguments: Any, out: Any = None, stream: Any = None, **options: Any) -> Any:
-        """Return the gradients of a loss with respect to array arguments, given the gradients with respect to the
-        results.
+        """Return the gradients of a loss with respect to array arguments, given those with respect to the results.
 
         Args:
             dy: an array with the result's shape, or a tuple of such arrays if there are several results.

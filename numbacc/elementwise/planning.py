@@ -153,8 +153,7 @@ def has_gradient(argument: Any) -> bool:
 
 
 def lacking(row: Row, given: Sequence[Any]) -> tuple[bool, ...]:
-    """Return which gradients of arrays are None because of integers or bool; () if this applies to no array, or to
-    all."""
+    """Return which gradients are None because of integers or bool; () if this applies to no array, or to all."""
     found = tuple(not has_gradient(given[k]) for k in row.gradients if isinstance(given[k], Layout))
     return found if any(found) and not all(found) else ()
 

@@ -132,7 +132,7 @@ def _keep(common: str) -> Types:
 
 
 def _floating(common: str) -> Types:
-    """Integers become the float that holds them, as in NumPy: 8 bits float16, 16 bits float32, more bits float64."""
+    """Turn integers into floats, as NumPy does: 8 bits into float16, 16 bits into float32, more bits into float64."""
     if kind_of(common) in "bui":
         common = {1: "float16", 2: "float32"}.get(TABLE[common].itemsize, "float64")
     return _keep(common)
@@ -146,7 +146,7 @@ def as_floats(given: list[Any]) -> list[Any]:
 
 
 def _dividing(common: str) -> Types:
-    """Integers and bool become float64."""
+    """Turn integers and bool into float64."""
     return _keep("float64" if kind_of(common) in "bui" else common)
 
 

@@ -57,7 +57,7 @@ def require_device(device: int) -> None:
     """Raise DeviceError unless the GPU exists."""
     count = device_count()
     if not 0 <= device < count:
-        found = f"{count} were found, numbered from 0" if count else "no GPU was found"
+        found = f"this machine has {count}, numbered from 0" if count else "no GPU was found"
         raise DeviceError(f"cuda:{device} does not exist: {found}; `python -m numbacc info` shows details")
 
 

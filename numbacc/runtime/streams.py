@@ -421,8 +421,7 @@ def library_streams(device: int) -> set[int]:
 
 
 def library_owner(stream: int) -> Any:
-    """Return the foreign object that owns a stream, to be kept alive while the stream is used; None if no object owns
-    it.
+    """Return the foreign object that owns a stream, to be kept alive while the stream is used, or None.
 
     torch's streams are never destroyed.
     """

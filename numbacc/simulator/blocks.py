@@ -72,8 +72,7 @@ class Thread:
 
 
 class ThreadRunner(greenlet, Thread):  # type: ignore[misc]
-    """A greenlet that runs the threads of a block, one after the other, until one reaches a barrier. From then on it is
-    that thread.
+    """A greenlet that runs a block's threads one after the other; the first that reaches a barrier stays in it.
 
     Attributes:
         error: the exception that the thread raised, if any.

@@ -71,7 +71,7 @@ class SimulatedLaunch:
         return Block(self.module, self.runners, index, work, points)
 
     def runs_here(self) -> bool:
-        """Whether the caller is the kernel's own code."""
+        """Return whether the caller is the kernel's own code."""
         return self._running and self._ident == threading.get_ident()
 
     def run(self, given: Sequence[Any]) -> None:
@@ -181,8 +181,7 @@ def _call(kernel: Any, *args: Any) -> Any:
 
 
 def _configured(kernel: Any, configuration: Any) -> Any:
-    """Return a kernel with a configuration. Numba's simulator keeps it in the kernel itself, shared by all host
-    threads."""
+    """Return a kernel with a configuration. Numba's simulator would keep it in the kernel, for all host threads."""
     made = copy.copy(kernel)
     made.grid_dim, made.block_dim = simulator_kernel.normalize_kernel_dimensions(*configuration[:2])
     made.dynshared_size = configuration[3] if len(configuration) == 4 else 0
@@ -190,8 +189,7 @@ def _configured(kernel: Any, configuration: Any) -> Any:
 
 
 def _forall(kernel: Any, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Any:
-    """Return the kernel configured for `ntasks` threads. Blocks have several threads; Numba's simulator uses one
-    each."""
+    """Return the kernel configured for `ntasks` threads, in blocks of several; Numba's simulator uses one each."""
     if ntasks < 0:
         raise ValueError(f"forall({ntasks}): the number of threads must not be negative")
     tpb = tpb or _THREADS_FOR_ALL

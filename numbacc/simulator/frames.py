@@ -26,8 +26,7 @@ _WITHIN = ("numba.cuda.simulator", f"{__name__.rpartition('.')[0]}.", f"{__name_
 
 
 def failed(error: BaseException, thread: Any) -> BaseException:
-    """Return a thread's error with the thread and its block at the start of the message, and a traceback of the kernel
-    only."""
+    """Return a thread's error: its message names the thread and block, and its traceback shows the kernel only."""
     traceback = _of_kernel(error.__traceback__)
     if not isinstance(error, Exception) or type(error).__module__ == "bdb":  # an interrupt, or the debugger's end
         return error.with_traceback(traceback)

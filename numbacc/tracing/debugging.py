@@ -188,7 +188,7 @@ def _breakpoints_of_one() -> Iterator[None]:
 
 @contextmanager
 def leading(thread: int | Index, block: int | Index, line: int | None) -> Iterator[None]:
-    """Inside this context, run one thread of each kernel in the thread that launches it."""
+    """Run one thread of each kernel inside this context in the thread that launches it."""
     options = {"chosen_thread": thread, "chosen_block": block, "line": line}
     try:
         with _breakpoints_of_one(), calls.launching_as(type("Way", (DebuggedLaunch,), options)):

@@ -204,7 +204,7 @@ def _tuple(shape: Any) -> tuple[int, ...]:
 
 @contextmanager
 def watching(recorder: Recorder, max_threads: int) -> Iterator[None]:
-    """Inside this context, record kernels that the simulator runs."""
+    """Record the kernels that the simulator runs inside this context."""
 
     def touched(operand: int, address: int, nbytes: int, written: bool) -> None:
         """Record an access by one of numbacc's own kernels, which get addresses instead of arrays."""

@@ -20,7 +20,7 @@ _MOST_LINES = 64
 
 
 def draw(trace: Any, names: tuple[str, ...], launch: int, threads: int | None) -> Figure:
-    """See `Trace.plot`."""
+    """Draw threads against addresses, as `Trace.plot` describes."""
     try:
         from matplotlib import pyplot
     except ImportError as error:

@@ -117,8 +117,7 @@ class Recorder:
         thread.phase, thread.steps = None, {}
 
     def allocation(self, start: int, nbytes: int, owner: Any) -> int:
-        """Return the address that stands for a host allocation. It is kept alive, so that no other can reuse its
-        address."""
+        """Return the address that stands for a host allocation, which is kept alive so that no other reuses it."""
         found = self._allocations.get(start)
         if found is None:
             found = self._allocations[start] = self._end
@@ -140,8 +139,7 @@ class Recorder:
         self._columns.frombytes(np.ascontiguousarray(records, np.int64).tobytes())
 
     def operand(self, address: int, written: bool) -> int:
-        """Return the number of the argument at an address. If an input and an output share it, return the one that
-        fits."""
+        """Return the number of the argument at an address; if an input and an output share it, of the fitting one."""
         launch = len(self.launches) - 1
         same = [k for k, each in enumerate(self.arrays) if each.launch == launch and each.address == address]
         return same[-1 if written else 0]
@@ -166,8 +164,7 @@ class Recorder:
         )  # fmt: skip
 
     def instruction(self, frame: FrameType) -> int:
-        """Return the number of a frame's instruction. The same line reached by another chain of calls has another
-        number."""
+        """Return the number of a frame's instruction. Another chain of calls gives another number."""
         key: Any = instruction_at(frame)
         caller: FrameType | None = frame
         if frame.f_code is not self.code:
@@ -190,8 +187,7 @@ class Recorder:
 
 
 def place_of(frame: FrameType) -> SourceLine:
-    """Return the line that a frame is at. For a replacement of an intrinsic, it is the line of the kernel that calls
-    it."""
+    """Return the line of a frame; for a replacement of an intrinsic, the line of the kernel that calls it."""
     own: FrameType | None = frame
     while own is not None and own.f_globals.get("__name__", "").startswith("numbacc.kernels.primitives.simulated"):
         own = own.f_back

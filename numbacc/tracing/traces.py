@@ -137,9 +137,11 @@ class Trace:
 
     @property
     def records(self) -> np.ndarray[Any, Any]:
-        """The accesses of all threads, as a structured array. The fields are launch, block, thread, array (an index of
-        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line. If the
-        kernels were compiled, only the first `max_accesses` accesses are kept."""
+        """The accesses of all threads, as a structured array.
+
+        The fields are launch, block, thread, array (an index of `arrays`), address, nbytes, access (0 read, 1 write,
+        2 atomic), instruction, step, phase and line. If the kernels were compiled, only the first `max_accesses`
+        accesses are kept."""
         columns = {**self._columns, "line": self._lines}
         table = np.empty(self._lines.size, [(name, np.int64) for name in columns])
         for name, values in columns.items():
@@ -247,8 +249,7 @@ class Trace:
 
     @property
     def races(self) -> list[Race]:
-        """The races that were found, at most one for each element: two accesses without a barrier between them, at
-        least one of them a write.
+        """The races that were found, one for each element: two accesses without a barrier between, one a write.
 
         Between blocks, only atomics and fences impose an order. The tracer does not follow those.
         """
@@ -274,8 +275,8 @@ class Trace:
 
     @property
     def split_barriers(self) -> list[tuple[SourceLine, int, int, int]]:
-        """Barriers that only some threads of a block reach: (source line, block, threads that reached it, threads of
-        the block)."""
+        """Barriers that only some threads reach: (source line, block, threads that reached it, threads of the
+        block)."""
         found = []
         for (launch, block, _, place), came in self._recorder.barriers.items():
             threads = int(np.prod(self._recorder.launches[launch].block))
@@ -285,8 +286,7 @@ class Trace:
 
     @property
     def compile_errors(self) -> list[CompileError]:
-        """The errors of the GPU compiler in the traced kernels, each with `kernel`, `line` and `words`; [] if all
-        compile.
+        """The errors of the GPU compiler in the traced kernels, each with `kernel`, `line` and `words`, or [].
 
         The simulator runs any Python, such as lists and `np.dot`. This property compiles the kernels with Numba, for
         arguments of the same types. It needs no GPU, and takes some seconds for the first kernel. numbacc's own kernels

@@ -17,8 +17,7 @@ from .ieee_math import names_in
 
 
 class Refused(TypeError, AttributeError):
-    """The error of a formula that uses something kernels do not support. It is an AttributeError, so that `hasattr`
-    works."""
+    """The error of a formula that uses an unsupported feature. It is an AttributeError, so that `hasattr` works."""
 
 
 # ---------------------------------------------------------------- calls whose value changes

@@ -140,8 +140,7 @@ def taking(ways: Sequence[Way], answer: bool) -> list[Way]:
 
 @contextmanager
 def told(what: str, function: Callable[..., Any], raised: type[TypeError] = TypeError) -> Iterator[None]:
-    """Turn any error inside this context into one error that names the problem, its reason and the line of the
-    formula."""
+    """Turn any error inside this context into one that names the problem, its reason and the formula's line."""
     try:
         yield
     except Exception as error:

@@ -209,8 +209,7 @@ def has_derivative(function: Any) -> bool:
 
 
 def numbers_of(function: Any) -> int | None:
-    """Return the number of arguments of a function that traces record as one operation; None if kernels do not support
-    it."""
+    """Return how many arguments a function has that traces record as one operation; None if it is unsupported."""
     if function in WHOLES:
         return WHOLES[function].count
     rule = RULES.get(function)

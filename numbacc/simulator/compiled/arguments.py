@@ -25,8 +25,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def cast(given: Sequence[Any], signature: Sequence[Any] | None) -> Sequence[Any]:
-    """Return the arguments, with scalars converted to the types of the kernel's only declared signature, as on a
-    GPU."""
+    """Return the arguments, with scalars converted to the types of the only declared signature, as on a GPU."""
     if signature is None or len(signature) != len(given):
         return given
     return [_number(each, str(kind)) for each, kind in zip(given, signature, strict=True)]

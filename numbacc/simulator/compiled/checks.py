@@ -136,8 +136,7 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
 
 
 def _compiled(context: Any, builder: Any, function: Any, args: list[Any]) -> Any:
-    """Call a function of this module from generated code. It is not inlined, because that would slow compilation
-    down."""
+    """Call a function of this module from generated code. It is not inlined, to keep compilation fast."""
     signature = types.int64(*[types.int64] * len(args))
     made = context.compile_subroutine(builder, function, signature)
     callee = context.declare_function(builder.module, made.fndesc)

@@ -506,8 +506,7 @@ def _permuted(x, y, selector):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _to_integer(x, lowest, highest, missing):  # type: ignore[no-untyped-def]
-    """Return a rounded float as an integer. A value out of range becomes the nearest bound, and NaN becomes
-    `missing`."""
+    """Return a rounded float as an integer: the nearest bound if out of range, and `missing` for NaN."""
     if math.isnan(x):
         return missing
     if x <= types.float64(lowest):

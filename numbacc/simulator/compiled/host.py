@@ -393,8 +393,7 @@ def detect() -> bool:
 
 @_public
 def is_available() -> bool:
-    """Return True, as Numba's simulator does, because kernels can be launched. `numbacc.has_gpu()` reports real
-    GPUs."""
+    """Return True, as Numba's simulator does: kernels can be launched. `numbacc.has_gpu()` reports real GPUs."""
     return True
 
 

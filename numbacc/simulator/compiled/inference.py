@@ -16,8 +16,7 @@ from .syntax import CONTEXT, EXCHANGE, RAISE, called, expression, function, meet
 
 
 class _Alone(ast.NodeTransformer):
-    """Rewrite a kernel as if one thread ran it alone: without barriers, and a shuffle returns the thread's own
-    value."""
+    """Rewrite a kernel as if one thread ran it alone: no barriers, and a shuffle returns the thread's value."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         return ast.copy_location(ast.Pass(), node) if meets(node) or called(node.value) == RAISE else node

@@ -166,8 +166,7 @@ class Kernel:
     # ------------------------------------------------------------ compilation
 
     def _specialized(self, arguments: tuple[Any, ...]) -> Kernel:
-        """Return the kernel specialized for arguments that are None, or whose dtype sets the type of a shared or local
-        array."""
+        """Return the kernel specialized for None arguments, and for dtypes that shared or local arrays use."""
         given = dict(zip(self.source.parameters, arguments, strict=False))
         dtypes = {n: getattr(given.get(n), "dtype", None) for n in self._typed}
         missing = tuple(n for n, value in given.items() if value is None)
@@ -360,8 +359,7 @@ class Kernel:
 
 
 def raised(error: Any, exceptions: list[Any], block: tuple[int, ...], grid: tuple[int, ...]) -> KernelError:
-    """Return the error for an exception that a kernel's thread raised. It is a KernelError and has the exception's
-    class.
+    """Return the error for an exception that a thread raised: a KernelError that also has the exception's class.
 
     Args:
         error: the array of errors.

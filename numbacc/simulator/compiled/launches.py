@@ -397,8 +397,7 @@ def _called(package: str, own: Any) -> Any:
 
 
 def _called_marshaller(package: str, own: Any) -> Any:
-    """Return the method that calls a kernel configured in numba_cuda_mlir, which keeps configurations for later
-    launches."""
+    """Return the method that calls a kernel of numba_cuda_mlir, which keeps configurations for later launches."""
 
     @wraps(own)
     def call(made: Any, *args: Any) -> Any:

@@ -468,8 +468,7 @@ class Normalize(ast.NodeTransformer):
         return False
 
     def device_function(self, inner: Source) -> tuple[str, list[str]]:
-        """Return the name of a device function compiled for the CPU, and the generated names that are its extra
-        arguments."""
+        """Return the name of a device function compiled for the CPU, and the names of its extra arguments."""
         if id(inner.function) not in self._devices:
             normal = Normalize(inner, self.compile)
             normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts

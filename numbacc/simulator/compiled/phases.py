@@ -383,8 +383,7 @@ class Phases:
         return self.blocks(loops) if self.normal.grid else loops
 
     def threads_one_by_one(self, inner: list[ast.stmt]) -> list[ast.stmt]:
-        """Return one loop over all threads of a block. It compiles faster than `threads`, but runs slower when nothing
-        is checked."""
+        """Return one loop over all threads. It compiles faster than `threads`, but runs slower without checks."""
         used = named(inner)
         places = [f"_nb_t{a} = _nb_places_{a}[_nb_t]" for a in "xyz"[: self.axes] if f"_nb_t{a}" in used]
         text = "_nb_tx = _nb_t" if self.axes == 1 else "\n".join(places) or "pass"
@@ -712,8 +711,7 @@ class _Whole(ast.NodeTransformer):
 
 @dataclass
 class _Exchange:
-    """The statements of a shuffle or vote: before the masks, per thread before and after, and for the block in
-    between."""
+    """The statements of a shuffle or vote: before the masks, per thread before and after, and in between."""
 
     first: list[ast.stmt]
     before: list[ast.stmt]

@@ -319,8 +319,7 @@ class Sites:
         return never
 
     def injective(self, site: AccessSite, counters: dict[str, str], uniform: bool) -> ast.expr | None:
-        """Return the condition under which all values of these counters give different indices; None if it is
-        unknown."""
+        """Return the condition under which the values of these counters give different indices; None if unknown."""
         tests: list[str] = []
         covered: set[str] = set()
         for part in site.parts:

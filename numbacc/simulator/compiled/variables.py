@@ -59,8 +59,7 @@ def address(typingctx: Any, value: Any) -> Any:
 
 @functools.cache
 def rebuilder(kind: types.Type) -> Any:
-    """Return a function that makes an array of this type from (address, shape, strides), or a record from
-    (address,)."""
+    """Return a function that makes an array of this type from (address, shape, strides), or a record."""
 
     @intrinsic
     def rebuild(typingctx: Any, parts: Any) -> Any:
