@@ -211,7 +211,7 @@ class Views:
         try:
             return f"{head}\n{own.copy_to_host()}"
         except UnsupportedError:
-            return head  # inside a graph's capture, before its values are computed
+            return head  # inside a graph's capture, where there are no values yet
 
     __str__ = __repr__
 

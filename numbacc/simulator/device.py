@@ -329,7 +329,7 @@ def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> 
 
 
 def _launch(order: Any, *arguments: Any) -> None:
-    from . import launches  # imports Numba
+    from . import launches  # it brings Numba
 
     launches.run(order, *arguments)
 

@@ -1,4 +1,4 @@
-"""Draw a trace: threads against addresses."""
+"""A trace as a picture: threads against addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .recording import ACCESSES, ATOMIC, READ, WRITE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Marker and colour of each kind of access. The colours suit colour-blind readers.
+#: A marker and colour of each kind of access; colours that the colour-blind can tell apart.
 _STYLES = {READ: ("o", "tab:blue"), WRITE: ("s", "tab:orange"), ATOMIC: ("^", "black")}
 #: With more sectors than this, they are not drawn one by one.
 _MOST_LINES = 64

@@ -52,7 +52,7 @@ class Named(NamedTuple):
     itemsize: int
 
     def index_of(self, address: int) -> tuple[int, ...]:
-        """Return the index of the element at an address."""
+        """The index of the element that holds an address."""
         rest, index = address - self.address, [0] * len(self.shape)
         for axis in sorted(range(len(self.shape)), key=lambda k: -abs(self.strides[k])):
             if self.strides[axis]:

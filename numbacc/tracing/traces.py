@@ -329,7 +329,7 @@ class Trace:
     def plot(self, *arrays: str, launch: int = -1, threads: int | None = None) -> Figure:
         """Draw threads against the addresses that they access, one panel for each array.
 
-        Filled markers show each thread's first access at an instruction (in a loop, its first iteration).
+        Filled is what threads do the first time that they are at an instruction, so of a loop the first round.
 
         Args:
             arrays: the arrays' names; without any, all arrays of the launch.

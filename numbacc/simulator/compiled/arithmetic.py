@@ -4,8 +4,8 @@
 * A float converted to an integer becomes the nearest integer in range. NaN becomes 0, or the lowest integer.
 * A shift by more than the operand's bits gives 0, or all sign bits for a signed operand.
 
-`NAMES` replaces the functions in the names of generated code. `Compiler` compiles that code. It changes Numba's
-instructions, because a kernel converts floats in many places, such as assignments to elements.
+`NAMES` replaces the functions in the names of generated code. `Compiler` compiles it: the class changes the
+instructions that Numba makes, because a kernel converts floats in many places, such as assignments to elements.
 """
 
 from __future__ import annotations

@@ -436,7 +436,7 @@ class Normalize(ast.NodeTransformer):
         return out
 
     def device(self, node: ast.Call, target: Any) -> Any:
-        """Rewrite a call of a device function."""
+        """A call of a device function."""
         inner = Source(target)
         if inner.function in self._inside:
             raise self.source.unsupported(node.lineno, f"recursion ({inner.name} calls itself)", "write it as a loop")
