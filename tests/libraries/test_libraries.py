@@ -271,8 +271,8 @@ def test_status_that_only_the_library_knows():
     ("row", "arguments", "status", "text"),
     [
         (ROWS[0], (), Status.NOT_INITIALIZED, "python -m numbacc info"),
-        (CUDNN, (), cudnn.Status.NOT_INITIALIZED, "there is no GPU that it can use: python -m numbacc info"),
-        (ROWS[1], (), cufft.Result.INTERNAL_ERROR, "there is no GPU"),
+        (CUDNN, (), cudnn.Status.NOT_INITIALIZED, "cuDNN found no usable GPU: python -m numbacc info"),
+        (ROWS[1], (), cufft.Result.INTERNAL_ERROR, "no GPU was found"),
         (ROWS[2], (curand.RngType.PSEUDO_XORWOW,), curand.Status.INITIALIZATION_FAILED, "CUDA could not be"),
     ],
 )
