@@ -203,7 +203,7 @@ def external_stream(ptr: int) -> HostStream:
     Raises:
         DeviceError: always.
     """
-    raise DeviceError(f"external_stream({shown(ptr)}): streams of other libraries need a GPU. Use cuda.stream()")
+    raise DeviceError(f"external_stream({shown(ptr)}): there is no GPU, so no other streams: use cuda.stream()")
 
 
 class HostEvent:
@@ -345,7 +345,7 @@ def select_device(device_id: int) -> Context:
         DeviceError: `device_id` is not 0.
     """
     if device_id != 0:
-        raise DeviceError(f"select_device({shown(device_id)}): this machine has no GPU; its only device is 0, the CPU")
+        raise DeviceError(f"select_device({shown(device_id)}): this machine has no GPU: use device 0, the CPU")
     return _context
 
 

@@ -533,7 +533,7 @@ class Normalize(ast.NodeTransformer):
 
 
 def constants(names: set[str], space: dict[str, Any]) -> str:
-    """Return the values of these names as text, for the key of the disk cache."""
+    """Return a text of the values that these names have, for the key of the disk cache."""
     found = []
     for name in sorted(names & space.keys()):
         value = space[name]
