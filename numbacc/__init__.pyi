@@ -49,6 +49,7 @@ __all__ = [
     "has_gpu",
     "portable",
     "random",
+    "record",
     "release_memory",
     "scratch_limit",
     "simulate",
@@ -84,6 +85,7 @@ from numbacc.tracing import debug as debug
 from numbacc.runtime.graphs import graph as graph
 from numbacc.base.dispatch import has_gpu as has_gpu
 from numbacc.runtime.streams import portable as portable
+from numbacc.profiling import record as record
 from numbacc.arrays.creation import release_memory as release_memory
 from numbacc.arrays.creation import scratch_limit as scratch_limit
 from numbacc.simulator.compiled.launches import simulate as simulate

@@ -18,6 +18,7 @@ from ..arrays import operands
 from ..base import checks, dtypes
 from ..base.dtypes import FLOATS, info
 from ..base.layout import CPU, Layout, check_same_device, check_writable, read_only, same_layout
+from ..base.observing import observable
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from ..functions.symbolic.vectorized import vectorized
@@ -118,7 +119,7 @@ def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alo
 
     Args:
         lists: p, g, m and v, as lists or tuples.
-        step: what `counted` returned.
+        step: the result of `counted`.
         options: the options of the step.
         stream: the stream to run on.
         alone: True if each list holds a single array that was given instead of a list.
@@ -128,7 +129,7 @@ def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alo
     # This is the fast path for device arrays. `_find` handles all other arguments and reports errors.
     try:
         plan = plans.hit((_made, alone, *[tuple(map(_layout, each)) for each in lists]))
-    except Exception:  # NumPy arrays have no such layout, and other libraries' arrays may raise any error
+    except Exception:  # NumPy arrays lack such a layout, and other libraries' arrays may raise any error
         plan = None
     if plan is None:
         plan, arrays = _find(lists, handle, alone)
@@ -230,6 +231,7 @@ class StepPlan(NotCopied):
         together = {*self._lists.flat}
         self._rest = [k for k in range(task.rows) if k not in together and task.layouts[k].size]
 
+    @observable("call", ".op")
     def __call__(
         self, p: Any, g: Any, m: Any, v: Any, step: Any, *, stream: Any = None, **options: Any
     ) -> tuple[Any, Any, Any]:
@@ -385,7 +387,7 @@ def _planned(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> S
     "StepPlan",
     "p g m v",
     call="plan(p, g, m, v, step)",
-    note="Options may be others at each call.",
+    note="Options may differ from call to call.",
     short=False,
     run=_run,
     prepare=_planned,

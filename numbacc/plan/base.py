@@ -15,6 +15,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..base.layout import PORTABLE, Layout, check_same_device, read_only, same_layout
+from ..base.observing import observable
 from ..errors import DeviceError, DTypeError, LayoutError, ShapeError
 from ..runtime.operation import Operation
 from ..runtime.streams import handle_of
@@ -128,6 +129,7 @@ class Plan(Operation):
 
     # ------------------------------------------------------------ calling it
 
+    @observable("call", ".op")
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Run on arrays with the layouts that the plan was made for.
 
@@ -157,7 +159,7 @@ class Plan(Operation):
         """Return whether these are device arrays with exactly the plan's layouts, by one fast comparison."""
         try:
             found = [array._numbacc_layout for array in (inputs if outs is None else (*inputs, *outs))]
-        except Exception:  # NumPy arrays have no such layout, and attributes of foreign arrays may raise anything
+        except Exception:  # NumPy arrays lack such a layout, and attributes of foreign arrays may raise anything
             return False
         return found == [*self.inputs, *(() if outs is None else self.outputs)]
 

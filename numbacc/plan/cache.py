@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 from ..base import checks
+from ..base.observing import observable
 
 
 class CacheInfo(NamedTuple):
@@ -15,7 +16,7 @@ class CacheInfo(NamedTuple):
     Attributes:
         hits, misses: calls that found their plan, and those that did not, including calls that raised an error.
         maxsize, currsize: the most plans, and the current number.
-        maxbytes, currbytes: bytes that libraries hold or request for the plans; maxbytes is None if there is no limit.
+        maxbytes, currbytes: bytes that libraries hold or request for the plans; maxbytes is None if they are unlimited.
     """
 
     hits: int
@@ -83,6 +84,7 @@ class PlanCache:
         self.hits = plan.used = self.hits + 1  # inlined from `hit`, to save a call
         return plan
 
+    @observable("setup")
     def _add(self, key: tuple[Any, ...]) -> Any:
         self._misses += 1
         before = self._cleared

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU, PORTABLE
+from ..base.observing import observable
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError, UnsupportedError, shown
 
@@ -166,9 +167,10 @@ class Stream(NotCopied):
         self._source = source  # keeps a foreign stream alive
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """Return (version, handle), by the protocol with which CUDA libraries in Python share streams."""
+        """Return (version, handle), as the protocol for sharing streams between CUDA libraries requires."""
         return (0, self.handle)
 
+    @observable("wait", "Stream.synchronize")
     def synchronize(self) -> None:
         """Block until all work queued on this stream is done.
 
@@ -178,7 +180,9 @@ class Stream(NotCopied):
         if not has_gpu():
             return
         if runtime().is_capturing(self.handle):
-            raise UnsupportedError("synchronize() inside a graph's capture, where nothing runs: do it after g.launch()")
+            raise UnsupportedError(
+                "synchronize() inside a graph's capture, where nothing runs: call it after g.launch()"
+            )
         runtime().synchronize(self.handle, device_of(self))
 
     def wait(self, other: Any) -> None:
@@ -276,7 +280,7 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
         return found or Stream(0)
     number = target_of(device)
     if number < 0:
-        raise DeviceError('device="cpu" has no streams: pass the number of a GPU')
+        raise DeviceError('device="cpu": the CPU has no streams; pass the number of a GPU')
     return Stream(_unused(number), number, owned=True) if found is None else _of_device(found, number)
 
 
@@ -419,7 +423,7 @@ def library_streams(device: int) -> set[int]:
 
 
 def library_owner(stream: int) -> Any:
-    """Return the foreign object that owns a stream, to be kept alive while the stream is used; None if there is none.
+    """Return the foreign object that owns a stream, to be kept alive while the stream is used, or None.
 
     torch's streams are never destroyed.
     """
