@@ -174,6 +174,9 @@ mode: Literal["mean", "sum"] = "mean"
 total: Array = ew.cross_entropy(x, target, reduction=mode)
 with numbacc.stream():
     ew.exp(x)
+with numbacc.record() as log:
+    ew.exp(x)
+print(str(log.table()).count("exp"))
 if numbacc.has_gpu():
     with numbacc.graph() as graph:
         ew.exp(x)
