@@ -145,7 +145,3 @@ def __getattr__(name: str) -> Any:
     if name == "simulate":
         return import_module(".simulator.compiled.launches", __name__).simulate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

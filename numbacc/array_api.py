@@ -29,6 +29,7 @@ from .arrays.array_api_info import isdtype as isdtype
 from .arrays.array_api_info import result_type as result_type
 from .base import dtypes as _dtypes
 from .base.checks import integer as _whole
+from .base.keywords import list_only
 from .base.layout import axes_of, normalize_axis
 from .elementwise.where_clamp import clamp as _clamp
 from .errors import AxisError, DTypeError, LayoutError, ShapeError, UnsupportedError, unknown
@@ -383,3 +384,8 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     left = reshape(permute_dims(x1, (*rows, *ones)), (height, inner))
     right = reshape(permute_dims(x2, (*others, *columns)), (inner, width))
     return matmul(left, right).reshape(shape)
+
+
+_IMPORTED = {"AxisError", "DTypeError", "LayoutError", "ShapeError", "UnsupportedError", "unknown"}
+_IMPORTED |= {"Any", "Sequence", "annotations", "axes_of", "list_only", "math", "normalize_axis", "np"}
+list_only(__name__, [name for name in [*globals()] if not name.startswith("_") and name not in _IMPORTED])

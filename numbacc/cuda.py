@@ -85,7 +85,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     numbas = _numbas()
-    return host.names(dir(numbas) if numbas is not None else [*_NAMES, "jit"], [*_TYPES, "types"])
+    theirs = dir(numbas) if numbas is not None else [*_NAMES, "jit"]
+    return host.names([name for name in theirs if not name.startswith("_")], [*_TYPES, "types"])
 
 
 # ---------------------------------------------------------------- without numba.cuda

@@ -8,9 +8,11 @@ for name in cudnn.devices():
 """
 
 from .base.docstrings import import_in_examples
+from .base.keywords import list_only
 from .libraries.cudnn_elsewhere import Support
 from .libraries.cudnn_support import devices, supports
 
 __all__ = ["Support", "devices", "supports"]
 
+list_only(__name__, __all__)
 import_in_examples([Support, devices, supports])

@@ -40,6 +40,7 @@ from .reference import gated as reference
 from .runtime.streams import handle_of
 
 KINDS = tuple(reference.KINDS)
+GATES = ("first", "second")
 
 __all__ = [
     "KINDS",
@@ -275,8 +276,8 @@ def _check_options(kind: Any, gate: Any) -> None:
     if not isinstance(kind, str) or (kind not in KINDS and kind not in _own):
         known = [*KINDS, *_own]
         raise unknown("kind", kind, known, f"the kinds are {', '.join(known)}")
-    if not isinstance(gate, str) or gate not in ("first", "second"):
-        raise unknown("gate", gate, ("first", "second"), 'it is "first" or "second"')
+    if not isinstance(gate, str) or gate not in GATES:
+        raise unknown("gate", gate, GATES, 'it is "first" or "second"')
 
 
 def _plan(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 _PACKAGES = ("numbacc", "numbacc_bindings")
+_Own = TypeVar("_Own", bound="Error")
 
 
 def _hide_frames() -> None:
@@ -32,7 +33,7 @@ class Error(Exception):
         True
     """
 
-    def __new__(cls, *arguments: Any, **options: Any) -> Error:
+    def __new__(cls: type[_Own], *arguments: Any, **options: Any) -> _Own:
         _hide_frames()
         return super().__new__(cls, *arguments, **options)
 

@@ -64,7 +64,7 @@ FROM_BOOLEANS = (
     "bias=numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)"
 )
 _ADDED = "An array that is added to the scores is a bias: pass it as bias="
-_NAMED = {"causal": Band(None, 0), "causal_bottom_right": Band(None, 0, bottom_right=True)}
+NAMED = {"causal": Band(None, 0), "causal_bottom_right": Band(None, 0, bottom_right=True)}
 
 
 def band_of(mask: Any) -> Band:
@@ -78,11 +78,11 @@ def band_of(mask: Any) -> Band:
     if isinstance(mask, SlidingWindow):
         upper = 0 if isinstance(mask, CausalSlidingWindow) else mask.length - 1
         return Band(1 - mask.length, upper, mask.bottom_right)
-    if isinstance(mask, str) and mask in _NAMED:
-        return _NAMED[mask]
+    if isinstance(mask, str) and mask in NAMED:
+        return NAMED[mask]
     raise OptionError(
-        f"mask={shown(mask)} is unknown; it is None, {', '.join(map(repr, _NAMED))}, SlidingWindow(n) or "
-        f"CausalSlidingWindow(n). {FROM_BOOLEANS if _is_boolean(mask) else _ADDED}{nearest(mask, _NAMED)}"
+        f"mask={shown(mask)} is unknown; it is None, {', '.join(map(repr, NAMED))}, SlidingWindow(n) or "
+        f"CausalSlidingWindow(n). {FROM_BOOLEANS if _is_boolean(mask) else _ADDED}{nearest(mask, NAMED)}"
     )
 
 

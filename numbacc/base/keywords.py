@@ -69,9 +69,10 @@ def explain(module: str, names: Sequence[str]) -> None:
     """Make a module's functions raise errors that explain unknown keywords, and complete their docstrings.
 
     They are also replaced where they are defined, so that pickle finds them. If `<function>_backward` exists,
-    `function.backward` refers to it from then on.
+    `function.backward` refers to it from then on. `dir` lists the names alone.
     """
     held = vars(sys.modules[module])
+    list_only(module, names)
     for name, (function, made) in _made(module, {name: held.get(name) for name in names}).items():
         home = vars(sys.modules[function.__module__])
         if home.get(name) is function:
@@ -81,6 +82,12 @@ def explain(module: str, names: Sequence[str]) -> None:
         if isinstance(gradient := held.get(f"{name}_backward"), FunctionType):
             held[name].backward = gradient
     import_in_examples(held.get(name) for name in names)
+
+
+def list_only(module: str, names: Iterable[str]) -> None:
+    """Make `dir(module)` list these names alone, the public ones. Completion in notebooks uses it."""
+    listed = sorted(names)
+    vars(sys.modules[module])["__dir__"] = lambda: list(listed)
 
 
 def explain_methods(kind: type) -> None:

@@ -17,6 +17,7 @@ from ..errors import OptionError, ShapeError, shown, unknown
 
 #: The layouts of inputs and outputs. In the layout of kernels, N stands for the outputs and C for a group's channels.
 LAYOUTS = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
+PADDINGS = ("same", "valid")
 #: The largest stride, dilation and padding: they fit in 32 bits.
 _LARGEST = 2**31 - 1
 
@@ -228,7 +229,7 @@ def _padding(value: Any, layout: str, lengths: Lengths, reach: Lengths, stride: 
             return ((0, 0),) * len(lengths)
         if value == "same":
             return tuple(map(_same, lengths, reach, stride))
-        raise unknown("padding", value, ("same", "valid"), 'it is "same", "valid" or numbers')
+        raise unknown("padding", value, PADDINGS, 'it is "same", "valid" or numbers')
     hint = "; write a pair as [(before, after)]" if len(lengths) == 1 else ""
     return tuple(_sides(part) for part in _parts(value, "padding", layout, len(lengths), hint))
 

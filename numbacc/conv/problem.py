@@ -28,7 +28,7 @@ RESULTS = {
     "int8": ("int32", "float32"),
 }
 #: Values of `compute` that only convolutions have: float32 with Fourier transforms where they are supported.
-_TRANSFORMS = {"float32": ("float32_fft",)}
+TRANSFORMS = {"float32": ("float32_fft",)}
 #: `compute` -> how exactly an engine must use float32 inputs.
 _INPUTS = {"float32": "exact", "float32_fft": "fft", "tf32": "tf32"}
 #: The default of `workspace_limit`, the scratch memory that a plan may use.
@@ -254,7 +254,7 @@ def _compute(call: ConvCall) -> tuple[str, str]:
     """Return `compute` and the accumulator's dtype of a call."""
     types = info(call.a.dtype).products
     assert types is not None
-    allowed = types.compute + _TRANSFORMS.get(call.a.dtype.name, ())
+    allowed = types.compute + TRANSFORMS.get(call.a.dtype.name, ())
     compute = allowed[0] if call.compute is None else call.compute
     if compute not in allowed:
         given = shown(call.compute)

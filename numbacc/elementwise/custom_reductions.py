@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -44,6 +44,9 @@ from .signatures import Benchmark, Own, benchmark, meaning_of, python_function, 
 from .type_promotion import Types
 
 # ---------------------------------------------------------------- plans of calls
+
+if TYPE_CHECKING:
+    from ..typing import Merge, Operand
 
 #: (parts, axes) -> the totals, for arrays.
 Combine = Callable[[Sequence[Any], tuple[int, ...]], list[Any]]
@@ -420,7 +423,7 @@ def opened(dy: Any, reducer: Reducer) -> tuple[Any, ...]:
 # ---------------------------------------------------------------- the public interface
 
 #: Name -> (the function that merges two numbers, the start, NumPy's function).
-_MERGES: dict[str, tuple[Callable[..., tuple[Any, ...]], float, np.ufunc]] = {
+MERGES: dict[str, tuple[Callable[..., tuple[Any, ...]], float, np.ufunc]] = {
     "sum": (functions.add, 0.0, np.add),
     "prod": (functions.multiply, 1.0, np.multiply),
     "max": (functions.larger, -math.inf, np.maximum),
@@ -431,6 +434,22 @@ _EXTREMES = ("max", "min")
 _USUAL_SHAPE = (4096, 4096)
 
 
+@overload
+def reduction(
+    function: Callable[..., Any],
+    *,
+    merge: Merge | Callable[..., Any] = "sum",
+    start: float | tuple[float, ...] | None = None,
+    after: Callable[..., Any] | None = None,
+) -> Reduction: ...
+@overload
+def reduction(
+    function: None = None,
+    *,
+    merge: Merge | Callable[..., Any] = "sum",
+    start: float | tuple[float, ...] | None = None,
+    after: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Reduction]: ...
 def reduction(
     function: Callable[..., Any] | None = None,
     *,
@@ -505,8 +524,8 @@ class Reduction(Own):
                     f"{name} has the default {shown(own[name])} in the map and {shown(more[name])} in after; use one"
                 )
         super().__init__(function, more)
-        if isinstance(merge, str) and merge not in _MERGES:
-            raise unknown("merge", merge, _MERGES, f"it is {', '.join(_MERGES)}, or a function")
+        if isinstance(merge, str) and merge not in MERGES:
+            raise unknown("merge", merge, MERGES, f"it is {', '.join(MERGES)}, or a function")
         self._merge = merge if isinstance(merge, str) else python_function(merge, "merge")
         self._start = _starting(start, isinstance(merge, str))
 
@@ -553,7 +572,7 @@ class Reduction(Own):
     def _merging(self, parts: int) -> tuple[tuple[float, ...], Callable[..., tuple[Any, ...]], Combine]:
         """Return (the parts of no elements, the function that merges numbers, the function that merges arrays)."""
         if isinstance(self._merge, str):
-            merge, start, ufunc = _MERGES[self._merge]
+            merge, start, ufunc = MERGES[self._merge]
             return (start,) * parts, functions.side_by_side(merge, parts), by_ufunc(ufunc, start)
         name, function, starts = self.__name__, self._functions[1], self._start
         assert function is not None
@@ -599,6 +618,28 @@ class Reduction(Own):
 
     # ------------------------------------------------------------ calls
 
+    @overload
+    def __call__(
+        self,
+        *arguments: Operand,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        return_saved: Literal[True],
+        out: Any = None,
+        stream: Any = None,
+        **options: Operand,
+    ) -> tuple[Any, Saved]: ...
+    @overload
+    def __call__(
+        self,
+        *arguments: Operand,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        return_saved: bool = False,
+        out: Any = None,
+        stream: Any = None,
+        **options: Operand,
+    ) -> Any: ...
     @observable("call", ".__name__")
     def __call__(
         self,

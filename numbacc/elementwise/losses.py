@@ -47,6 +47,9 @@ from .planning import NumberedPlan, SeveralPlan, broadcast_strides, check_indice
 from .reduction_plan import ReducePlan
 from .rows import TABLE
 
+#: The values of `reduction`.
+REDUCTIONS = ("mean", "sum", "none")
+
 
 def _keep(x: Any, target: Any, return_stats: Any, **more: Any) -> tuple[Any, ...]:
     """Return the loss, stats if requested, and the saved object of `cross_entropy` with these arguments."""
@@ -196,8 +199,8 @@ def cross_entropy_backward(
 
 def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[int, str, int, float]:
     """Return the options, each in a unique form."""
-    if not isinstance(reduction, str) or reduction not in ("mean", "sum", "none"):
-        raise unknown("reduction", reduction, ("mean", "sum", "none"), 'it is "mean", "sum" or "none"')
+    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
+        raise unknown("reduction", reduction, REDUCTIONS, 'it is "mean", "sum" or "none"')
     smoothing = checks.real(label_smoothing, "label_smoothing")
     if not 0.0 <= smoothing <= 1.0:
         raise OptionError(f"label_smoothing={smoothing} is out of range: it must be from 0 to 1")

@@ -45,7 +45,7 @@ cached plans. The cache keeps 1024 of them by default; change that with `cache_l
 """
 
 from ..base.docstrings import import_in_examples
-from ..base.keywords import explain_methods
+from ..base.keywords import explain_methods, list_only
 from ..libraries.curand import State
 from .generator import KINDS, Generator
 from .plans import cache_clear, cache_info, cache_limit
@@ -53,4 +53,5 @@ from .plans import cache_clear, cache_info, cache_limit
 __all__ = ["KINDS", "Generator", "State", "cache_clear", "cache_info", "cache_limit"]
 
 explain_methods(Generator)
+list_only(__name__, __all__)
 import_in_examples([Generator, State, cache_clear, cache_info, cache_limit])

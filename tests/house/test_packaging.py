@@ -5,17 +5,19 @@ from __future__ import annotations
 import configparser
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.util import find_spec
 
 import pytest
 from packaging.requirements import Requirement
 from paths import ROOT
-from skips import needed
+from skips import needed, skip_if
 from sources import FAMILIES, PACKAGES, imports
 
 import numbacc
@@ -117,7 +119,7 @@ def test_extras(setup):
     # Without libclang and the wheels with the headers, tests of the bindings would be skipped.
     assert {"pytest", "hypothesis", "scipy", "libclang"} <= extras["test"]
     assert {f"nvidia-{name}-cu12" for name in ("cublas", "cufft", "curand")} <= extras["test"]
-    assert {"mypy", "ruff"} <= extras["dev"]
+    assert {"mypy", "basedpyright", "ruff"} <= extras["dev"]
     brought = {"llvmlite", "matplotlib_inline"}  # by numba and by ipykernel
     assert notebook_imports() <= {*extras["notebooks"], *info.REQUIRED, *brought, "numbacc"}
     assert "nvidia-curand-cu12" in extras["notebooks"]  # Sobol's points, which cuRAND makes on the CPU too
@@ -164,8 +166,10 @@ def test_the_wheel_holds_the_packages_and_nothing_else(tree):
     sources = {f"numbacc/{path.relative_to(tree / 'numbacc')}" for path in (tree / "numbacc").rglob("*.py")}
     bindings = {str(path.relative_to(tree / "bindings")) for path in (tree / "bindings").rglob("*.py")}
     typed = {f"{name}/py.typed" for name in PACKAGES}
+    stubs = {f"numbacc/{path.relative_to(tree / 'numbacc')}" for path in (tree / "numbacc").rglob("*.pyi")}
+    assert len(stubs) > 5
     rest = {name for name in held if not name.startswith("numbacc/notebooks/")}
-    assert rest == sources | bindings | typed
+    assert rest == sources | bindings | typed | stubs
     assert not any("left.txt" in name for name in held)
 
 
@@ -222,6 +226,40 @@ for library in ("libcuda", "libcublas", "libcudnn", "libcufft", "libcurand", "li
     assert library not in maps, library
 """
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.fixture
+def environment(tree):
+    """The Python of an environment that has numbacc as `pip install -e .` installs it, and nothing else."""
+    folder = tree.parent / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    site = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    place = subprocess.check_output([python, "-c", site], text=True).strip()
+    with zipfile.ZipFile(built(tree, "editable")) as wheel:
+        wheel.extractall(place)
+    return python
+
+
+def test_an_editable_install_names_folders(environment, tree):
+    """Type checkers and editors read names of folders in .pth files. They run no import hooks."""
+    find = "import importlib.util as u; print(*(u.find_spec(name).origin for name in ('numbacc', 'numbacc_bindings')))"
+    found = subprocess.check_output([environment, "-I", "-c", find], text=True).split()
+    assert found == [str(tree / "numbacc/__init__.py"), str(tree / "bindings/numbacc_bindings/__init__.py")]
+    (file,) = environment.parent.parent.rglob("__editable__*.pth")
+    assert file.read_text().split() == [str(tree), str(tree / "bindings")]
+
+
+@pytest.mark.slow
+@skip_if(find_spec("mypy") is None, "mypy")
+def test_mypy_finds_an_editable_install(environment, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("from numbacc import elementwise as ew\n\new.softmax\new.softmaxx\n")
+    command = [sys.executable, "-m", "mypy", "--python-executable", environment, "--cache-dir", tmp_path / "cache"]
+    run = subprocess.run([*command, program], cwd=tmp_path, capture_output=True, text=True)
+    assert re.findall(r"program.py:(\d+): error: (.*?)[;.]", run.stdout) == [
+        ("4", 'Module has no attribute "softmaxx"')
+    ]
 
 
 def test_import_is_quick():

@@ -20,6 +20,8 @@ REASONS = {
     "setuptools": "needs setuptools, to build",
     "greenlet": "needs greenlet",
     "array api": "needs array-api-compat",
+    "mypy": 'needs what pip install "numbacc[dev]" brings',
+    "pyright": 'needs basedpyright, which pip install "numbacc[dev]" brings',
     "sphinx": 'needs what pip install "numbacc[docs]" brings',
     "torch": "needs torch",
     "cupy": "needs CuPy",
