@@ -66,7 +66,7 @@ def test_all_links_of_the_site_lead_somewhere(site):
             assert not anchor or anchor in anchors.get(name, {anchor}), f"{path} links to {link}"
 
 
-#: What new users search for -> a page that has all of its words.
+#: A search of a new user -> a page that has all of its words.
 SEARCHES = {
     "bank conflict": "tracer",
     "coalesced": "ladder",
