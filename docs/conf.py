@@ -78,6 +78,7 @@ def _escaped(line: str) -> str:
     """Return a line of a docstring, with what reStructuredText takes for markup escaped outside code."""
     parts = _CODE.split(line)
     parts[::2] = [re.sub(r"([|*_](?=\w)|\||(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"docs/([\w-]+)\.md", r":doc:`/docs/\1`", part) for part in parts[::2]]
     return "".join(parts)
 
 
@@ -120,6 +121,18 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
             lines += ["", f".. py:function:: {own}.{part}{inspect.Signature(taken)}", "", f"   {_escaped(summary)}"]
 
 
+def _short_signature(
+    app: object, what: str, name: str, thing: object, options: object, given: str | None, returned: object
+) -> tuple[str, None] | None:
+    """Leave out the arguments of exceptions, which numbacc makes itself."""
+    return ("", None) if what == "exception" and given else None
+
+
+def _is_field(app: object, what: str, name: str, thing: object, skip: bool, options: object) -> bool | None:
+    """Leave out the fields of named tuples: their docstring describes them."""
+    return True if (getattr(thing, "__doc__", None) or "").startswith("Alias for field number") else None
+
+
 def _short_navigation(app: object, page: str, template: str, context: dict[str, Any], tree: object) -> None:
     """Show the functions of one module only in the sidebar. All of them would triple the time of a build."""
     whole = context.get("toctree")
@@ -139,5 +152,7 @@ def setup(app: Any) -> None:
     """Write the pages of the API reference, and register the hooks, which run before napoleon's and the theme's."""
     public_api.write(ROOT / "docs" / "reference")
     app.connect("autodoc-process-docstring", _from_markdown, priority=400)
+    app.connect("autodoc-process-signature", _short_signature)
+    app.connect("autodoc-skip-member", _is_field)
     app.connect("html-page-context", _short_navigation, priority=400)
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))

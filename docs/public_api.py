@@ -56,6 +56,11 @@ SUBJECTS = {
     "Data types": {"ml_dtypes"},
 }
 _REST = "More"
+#: Page -> its first lines.
+NOTES = {
+    "errors": "All errors of numbacc derive from `numbacc.Error` and from the exception of Python that fits.",
+    "dtypes": "Types that NumPy lacks, from ml_dtypes. `dtype=` accepts these, NumPy's types, and their names.",
+}
 
 
 def module_of(name: str) -> ModuleType:
@@ -158,7 +163,8 @@ def pages() -> dict[str, str]:
         made[f"{module}.rst"] = "\n".join(lines)
         for page, described in own.items():
             alone = page if counts.count(page) == 1 else f"{module}.{page}"
-            text = [*_heading(alone, "="), *(line for name in described for line in _described(module, name))]
+            text = [*_heading(alone, "="), NOTES.get(page, ""), ""]
+            text += [line for name in described for line in _described(module, name)]
             made[f"{module}/{page}.rst"] = "\n".join(text)
     for module, (title, classes) in OBJECTS.items():
         members = [f"    :members: {classes}", "    :exclude-members: __init__"] if classes else []
