@@ -95,8 +95,8 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
     """Turn a docstring's Markdown into reStructuredText: fenced code, tables, and characters with a meaning there."""
     made: list[str] = []
     rows: list[str] = []
-    is_code = is_example = False
-    for line in [*lines, ""]:
+    is_code = is_example = is_literal = False
+    for before, line in zip(["", *lines], [*lines, ""], strict=True):
         if line.startswith("|"):
             rows.append(line)
             continue
@@ -110,7 +110,12 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
             made.append(f"    {line}" if line else line)
         else:
             is_example = (is_example and line[:1] in ("", " ")) or line.startswith("Example")
-            made.append(line if is_example else _escaped(line))
+            is_indented = line.startswith("    ")
+            # Indented lines after an empty one are formulas or sessions, which stay as they are.
+            begins = is_indented and not is_literal and not is_example and not before
+            is_literal = begins or (is_literal and (is_indented or not line))
+            made += ["::", ""] if begins else []
+            made.append(line if is_example or is_literal else _escaped(line))
     lines[:] = made
     for part in ("plan", "request", "supports"):
         function = getattr(thing, part, None)

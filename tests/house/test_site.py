@@ -97,3 +97,10 @@ def test_a_search_finds_the_page(site, phrase):
         places = [index[part].get(word, []) for part in ("terms", "titleterms")]
         found.append({page for place in places for page in ([place] if isinstance(place, int) else place)})
     assert f"docs/{SEARCHES[phrase]}" in {index["docnames"][page] for page in set.intersection(*found)}
+
+
+def test_formulas_and_sessions_of_docstrings_keep_their_lines(site):
+    pages = {page: (site / "docs" / "reference" / f"{page}.html").read_text() for page in ("arrays", "attention/forward")}
+    texts = {page: unescape(re.sub(r"<[^>]+>", "", text)) for page, text in pages.items()}
+    assert "\n>>> float(x.copy_to_host().sum())\n0.0\n" in texts["arrays"]
+    assert re.search(r"^ *stats\[i\] = log Σ_j exp S\[i, j\]$", texts["attention/forward"], re.MULTILINE)
