@@ -100,7 +100,9 @@ def test_a_search_finds_the_page(site, phrase):
 
 
 def test_formulas_and_sessions_of_docstrings_keep_their_lines(site):
-    pages = {page: (site / "docs" / "reference" / f"{page}.html").read_text() for page in ("arrays", "attention/forward")}
-    texts = {page: unescape(re.sub(r"<[^>]+>", "", text)) for page, text in pages.items()}
-    assert "\n>>> float(x.copy_to_host().sum())\n0.0\n" in texts["arrays"]
-    assert re.search(r"^ *stats\[i\] = log Σ_j exp S\[i, j\]$", texts["attention/forward"], re.MULTILINE)
+    folder = site / "docs" / "reference"
+    arrays, attention = (
+        unescape(re.sub(r"<[^>]+>", "", (folder / page).read_text())) for page in ("arrays.html", "attention/forward.html")
+    )
+    assert "\n>>> float(x.copy_to_host().sum())\n0.0\n" in arrays
+    assert re.search(r"^ *stats\[i\] = log Σ_j exp S\[i, j\]$", attention, re.MULTILINE)
