@@ -19,7 +19,7 @@ COMMON = {
     "device": 'a GPU\'s number or "cuda:0", or "cpu"; by default the current GPU, or NumPy without one.',
     "stream": "the stream to run on; the default stream if None. The call does not wait for the result.",
 }
-#: The errors of functions that take arrays, the first of those with an `out`.
+#: The errors of functions with array arguments. The first one belongs to functions with an `out`.
 ERRORS = {
     "LayoutError": "out is read-only, shares memory with an input where it may not, or has elements that share memory.",
     "DeviceError": "arrays on different devices; not enough memory.",

@@ -32,7 +32,7 @@ _NAMES = {
     "ddof": "correction", "depth": "num_classes", "size": "shape", "shape": "size", "mean": "loc", "std": "scale",
     "a_min": "min", "a_max": "max", "norm_type": "ord", "act": "activation", "type": "dtype", "descending": "reverse",
 }  # fmt: skip
-#: A keyword -> what to do, if the function has no other name for it.
+#: A keyword without a counterpart in the function -> the code to write instead.
 _WORDS = {
     "is_causal": 'pass mask="causal"',
     "causal": 'pass mask="causal"',
@@ -41,7 +41,7 @@ _WORDS = {
     "inplace": "pass out=x",
     "unbiased": "pass correction=1, or 0 for unbiased=False",
     "betas": "pass beta1= and beta2=",
-    "training": "call it in training alone",
+    "training": "call it in training only",
     "enable_gqa": "leave it out: q may have more heads than k and v",
     "requires_grad": "leave it out: gradients are functions whose names end in backward",
     "normalized_shape": "leave it out: rows are normalized along the last axis",

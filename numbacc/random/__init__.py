@@ -26,7 +26,7 @@ the method, the dtype and the number of values, never on the drawn values or the
 | normal, lognormal, poisson | 1; 2 in float64 of philox and xorwow; in whole rounds, see `Generator.normal` |
 
 An output has 32 bits. A value made of several outputs begins at a multiple of their number. With quasi-random kinds,
-every method takes one output of 32 or 64 bits per value.
+every method uses one output of 32 or 64 bits per value.
 
 Without `dtype=`, floats are float32 and integers are int64. All methods but normal, lognormal and poisson give the same
 bits on every device. These three use cuRAND's algorithms; their docstrings describe the accuracy.

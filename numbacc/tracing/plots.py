@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 #: A marker and colour of each kind of access; colours that the colour-blind can tell apart.
 _STYLES = {READ: ("o", "tab:blue"), WRITE: ("s", "tab:orange"), ATOMIC: ("^", "black")}
-#: More sectors than this are not drawn one by one.
+#: With more sectors than this, they are not drawn one by one.
 _MOST_LINES = 64
 
 
 def draw(trace: Any, names: tuple[str, ...], launch: int, threads: int | None) -> Figure:
-    """See `Trace.plot`."""
+    """Draw threads against addresses, as `Trace.plot` describes."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -60,7 +60,7 @@ def _panel(panel: Any, named: Any, records: np.ndarray[Any, Any], threads: int) 
         own = records[records["access"] == access]
         places = (own["address"] - named.address) / unit
         rows = own["block"] * threads + own["thread"]
-        # What threads do the first time at an instruction is filled: in a loop, a warp's first request.
+        # The first access of each thread at an instruction has a filled marker: in a loop, the warp's first request.
         first = own["step"] == 0
         for chosen, fill, label in ((first, colour, ACCESSES[access]), (~first, "none", None)):
             if chosen.any():
@@ -77,7 +77,7 @@ def _panel(panel: Any, named: Any, records: np.ndarray[Any, Any], threads: int) 
 
 
 def _dimensions(lengths: tuple[int, ...]) -> str:
-    """Without the ones at the end."""
+    """Return the lengths as text, without trailing ones."""
     shown = [*lengths]
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()

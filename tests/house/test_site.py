@@ -100,9 +100,7 @@ def test_a_search_finds_the_page(site, phrase):
 
 
 def test_formulas_and_sessions_of_docstrings_keep_their_lines(site):
-    folder = site / "docs" / "reference"
-    arrays, attention = (
-        unescape(re.sub(r"<[^>]+>", "", (folder / page).read_text())) for page in ("arrays.html", "attention/forward.html")
-    )
+    files = [site / "docs" / "reference" / page for page in ("arrays.html", "attention/forward.html")]
+    arrays, attention = (unescape(re.sub(r"<[^>]+>", "", file.read_text())) for file in files)
     assert "\n>>> float(x.copy_to_host().sum())\n0.0\n" in arrays
     assert re.search(r"^ *stats\[i\] = log Σ_j exp S\[i, j\]$", attention, re.MULTILINE)
