@@ -78,6 +78,7 @@ def _escaped(line: str) -> str:
     """Return a line of a docstring, with what reStructuredText takes for markup escaped outside code."""
     parts = _CODE.split(line)
     parts[::2] = [re.sub(r"([|*_](?=\w)|\||(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"docs/([\w-]+)\.md", r":doc:`/docs/\1`", part) for part in parts[::2]]
     return "".join(parts)
 
 
@@ -94,8 +95,8 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
     """Turn a docstring's Markdown into reStructuredText: fenced code, tables, and characters with a meaning there."""
     made: list[str] = []
     rows: list[str] = []
-    is_code = is_example = False
-    for line in [*lines, ""]:
+    is_code = is_example = is_literal = False
+    for before, line in zip(["", *lines], [*lines, ""], strict=True):
         if line.startswith("|"):
             rows.append(line)
             continue
@@ -109,7 +110,12 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
             made.append(f"    {line}" if line else line)
         else:
             is_example = (is_example and line[:1] in ("", " ")) or line.startswith("Example")
-            made.append(line if is_example else _escaped(line))
+            is_indented = line.startswith("    ")
+            # Indented lines after an empty one are formulas or sessions, which stay as they are.
+            begins = is_indented and not is_literal and not is_example and not before
+            is_literal = begins or (is_literal and (is_indented or not line))
+            made += ["::", ""] if begins else []
+            made.append(line if is_example or is_literal else _escaped(line))
     lines[:] = made
     for part in ("plan", "request", "supports"):
         function = getattr(thing, part, None)
@@ -118,6 +124,18 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
             summary = (function.__doc__ or "").partition("\n")[0]
             taken = [each.replace(annotation=each.empty) for each in inspect.signature(function).parameters.values()]
             lines += ["", f".. py:function:: {own}.{part}{inspect.Signature(taken)}", "", f"   {_escaped(summary)}"]
+
+
+def _short_signature(
+    app: object, what: str, name: str, thing: object, options: object, given: str | None, returned: object
+) -> tuple[str, None] | None:
+    """Leave out the arguments of exceptions, which numbacc makes itself."""
+    return ("", None) if what == "exception" and given else None
+
+
+def _is_field(app: object, what: str, name: str, thing: object, skip: bool, options: object) -> bool | None:
+    """Leave out the fields of named tuples: their docstring describes them."""
+    return True if (getattr(thing, "__doc__", None) or "").startswith("Alias for field number") else None
 
 
 def _short_navigation(app: object, page: str, template: str, context: dict[str, Any], tree: object) -> None:
@@ -139,5 +157,7 @@ def setup(app: Any) -> None:
     """Write the pages of the API reference, and register the hooks, which run before napoleon's and the theme's."""
     public_api.write(ROOT / "docs" / "reference")
     app.connect("autodoc-process-docstring", _from_markdown, priority=400)
+    app.connect("autodoc-process-signature", _short_signature)
+    app.connect("autodoc-skip-member", _is_field)
     app.connect("html-page-context", _short_navigation, priority=400)
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))

@@ -6,6 +6,7 @@ A page describes a function together with its plan and its gradient, so that bot
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +27,7 @@ MODULES = {
     "random": "Random numbers",
     "cudnn": "cuDNN plans without a GPU",
 }
-#: Pages of what functions return or accept: module -> title, classes. Without classes a page is the module's docstring.
+#: Pages of objects that functions return or accept: module -> title, classes. Without classes, a page is the docstring.
 OBJECTS = {
     "arrays": ("Methods of device arrays", ""),
     "tracing": ("Traces", "Trace"),
@@ -55,6 +56,11 @@ SUBJECTS = {
     "Data types": {"ml_dtypes"},
 }
 _REST = "More"
+#: Page -> its first lines.
+NOTES = {
+    "errors": "All errors of numbacc derive from `numbacc.Error` and from the exception of Python that fits.",
+    "dtypes": "Types that NumPy lacks, from ml_dtypes. `dtype=` accepts these, NumPy's types, and their names.",
+}
 
 
 def module_of(name: str) -> ModuleType:
@@ -157,7 +163,8 @@ def pages() -> dict[str, str]:
         made[f"{module}.rst"] = "\n".join(lines)
         for page, described in own.items():
             alone = page if counts.count(page) == 1 else f"{module}.{page}"
-            text = [*_heading(alone, "="), *(line for name in described for line in _described(module, name))]
+            text = [*_heading(alone, "="), NOTES.get(page, ""), ""]
+            text += [line for name in described for line in _described(module, name)]
             made[f"{module}/{page}.rst"] = "\n".join(text)
     for module, (title, classes) in OBJECTS.items():
         members = [f"    :members: {classes}", "    :exclude-members: __init__"] if classes else []
@@ -166,7 +173,7 @@ def pages() -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write the pages that changed, and delete those of functions that no longer exist."""
+    """Write the pages that changed, and delete pages of functions that no longer exist. Other builds may run."""
     wanted = {folder / file: text for file, text in pages().items()}
     for path in folder.glob("**/*.rst"):
         if path not in wanted:
@@ -174,4 +181,6 @@ def write(folder: Path) -> None:
     for path, text in wanted.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+            made = path.with_suffix(f".{os.getpid()}")
+            made.write_text(text)
+            made.replace(path)

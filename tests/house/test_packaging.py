@@ -135,6 +135,7 @@ def tree(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", ".ipynb_checkpoints")
     for folder in folders:
         shutil.copytree(ROOT / folder, tmp_path / "tree" / folder, ignore=ignored)
+    shutil.rmtree(tmp_path / "tree" / "docs" / "reference", ignore_errors=True)  # a build of the site writes it
     for path in ROOT.iterdir():
         if path.is_file() and not path.name.startswith(".git"):
             shutil.copy(path, tmp_path / "tree")

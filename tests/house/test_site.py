@@ -66,7 +66,7 @@ def test_all_links_of_the_site_lead_somewhere(site):
             assert not anchor or anchor in anchors.get(name, {anchor}), f"{path} links to {link}"
 
 
-#: What new users search for -> a page that has all of its words.
+#: A search of a new user -> a page that has all of its words.
 SEARCHES = {
     "bank conflict": "tracer",
     "coalesced": "ladder",
@@ -97,3 +97,10 @@ def test_a_search_finds_the_page(site, phrase):
         places = [index[part].get(word, []) for part in ("terms", "titleterms")]
         found.append({page for place in places for page in ([place] if isinstance(place, int) else place)})
     assert f"docs/{SEARCHES[phrase]}" in {index["docnames"][page] for page in set.intersection(*found)}
+
+
+def test_formulas_and_sessions_of_docstrings_keep_their_lines(site):
+    files = [site / "docs" / "reference" / page for page in ("arrays.html", "attention/forward.html")]
+    arrays, attention = (unescape(re.sub(r"<[^>]+>", "", file.read_text())) for file in files)
+    assert "\n>>> float(x.copy_to_host().sum())\n0.0\n" in arrays
+    assert re.search(r"^ *stats\[i\] = log Σ_j exp S\[i, j\]$", attention, re.MULTILINE)
