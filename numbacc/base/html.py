@@ -17,9 +17,9 @@ _CAPTION = "caption-side: top; text-align: left; padding: 0.2em 0; color: inheri
 _CELL = f"border: {_LINE}; padding: 0.15em 0.6em; vertical-align: top"
 _TEXT, _NUMBER = f"text-align: left; {_CELL}", f"text-align: right; white-space: nowrap; {_CELL}"
 
-#: A cell of a column of numbers: 1,024, -1.5e-3, 98%, 3.1 ms, nan; or an empty one.
+#: A cell of a column of numbers: 1,024, -1.5e-3, 98%, 3.1 ms, nan; an ellipsis, or an empty one.
 _IS_NUMBER = re.compile(
-    r"([-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(nan|inf))( ?(%|[a-z\u00b5\u03bc/]{1,5}))?|", re.IGNORECASE
+    r"([-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(nan|inf))( ?(%|[a-z\u00b5\u03bc/]{1,5}))?|\u2026|", re.IGNORECASE
 )
 
 
