@@ -252,8 +252,8 @@ class Views:
     def _repr_html_(self) -> str:
         """Return the array's attributes and values for a notebook: of a long axis, the first and the last elements.
 
-        This waits for the work queued on the array, except in a graph's capture, which has no values yet. It copies
-        little: small arrays, or the elements that it shows. Of an array with more than two axes, it shows one matrix.
+        This waits for the work queued on the array, except during a graph's capture: then there are no values. It
+        copies little: small arrays, or the elements that it shows. An array with more than two axes shows one matrix.
         """
         order = views.memory_order(self._numbacc_layout) + ", read-only" * self._readonly
         facts = [str(self.shape), self.dtype, f"cuda:{self.device}", order, self.nbytes]
@@ -271,8 +271,8 @@ class Views:
         columns = _edges(self.shape[-1]) if self.ndim else ()
         names = ["" if k is None else str(k) for k in columns]
         if self.ndim < 2:
-            texts = [_text(source, (k,)) for k in columns] if self.ndim else [_text(source, ())]
-            return html.table(names or ["value"], [texts])
+            values = [_text(source, (k,)) for k in columns] if self.ndim else [_text(source, ())]
+            return html.table(names or ["value"], [values])
         before, rows = (0,) * (self.ndim - 2), _edges(self.shape[-2])
         texts = [["" if i is None else str(i), *(_text(source, (*before, i, k)) for k in columns)] for i in rows]
         where = f"x[{'0, ' * len(before)}:, :]" if before else None

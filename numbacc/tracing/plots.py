@@ -31,6 +31,8 @@ def draw(trace: Any, names: tuple[str, ...], launch: int, threads: int | None) -
     """See `Trace.plot`."""
     try:
         from matplotlib import pyplot
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
     except ImportError as error:
         raise ImportError('plots need matplotlib: pip install "numbacc[notebooks]"') from error
     if not -len(trace.launches) <= launch < len(trace.launches):
@@ -65,7 +67,7 @@ def draw(trace: Any, names: tuple[str, ...], launch: int, threads: int | None) -
             legend |= _rows_panel(panel, named, records[part], ACCESSES[kind], _conflicts(trace, part))
             pictures.append(panel)
     if pictures:
-        lanes = pyplot.cm.ScalarMappable(pyplot.Normalize(0, WARP - 1), _LANES)
+        lanes = ScalarMappable(Normalize(0, WARP - 1), _LANES)
         ticks = [*range(0, WARP, 8), WARP - 1]
         figure.colorbar(lanes, ax=pictures, label="thread of the warp", ticks=ticks, shrink=0.8)
     if legend:
@@ -96,7 +98,7 @@ def _parts(named: Named, part: Integers, records: Integers) -> list[tuple[int | 
 
 
 def _has_rows(named: Named) -> bool:
-    """Return whether an array has two dimensions, and each element an address of its own."""
+    """Return whether an array has two dimensions and no two elements share an address."""
     if len(named.shape) != 2 or min(named.shape) < 2:
         return False
     (short, length), (long, _) = sorted(zip(map(abs, named.strides), named.shape, strict=True))
@@ -146,11 +148,10 @@ def _rows_panel(panel: Any, named: Named, records: Integers, access: str, confli
     warp = records["block"] * WARP + records["thread"] // WARP  # a block has at most 32 warps
     mine = np.flatnonzero(warp == warp.min())
     own = records[mine]
-    first = np.flatnonzero((own["step"] == 0) & (own["phase"] == own["phase"].min()))
-    once = first if first.size else np.arange(own.size)
+    once = np.flatnonzero((own["step"] == 0) & (own["phase"] == own["phase"].min()))  # a loop's first round
     request = once[own["instruction"][once] == own["instruction"][once[0]]]
 
-    legend: dict[str, Any] = {"elements of other threads": Patch(color=_OTHERS)}
+    legend: dict[str, Any] = {"elements of other threads": Patch(color=_OTHERS)} if mine.size < records.size else {}
     cells, lanes = _elements(named, own)
     early, early_lanes = _elements(named, own[once])
     around = [cells]
@@ -179,11 +180,9 @@ def _rows_panel(panel: Any, named: Named, records: Integers, access: str, confli
         seen = np.ma.masked_all((bottom - top, right - left))
         seen[tuple(others[:, shown])] = 1
         panel.imshow(seen, cmap=ListedColormap([_OTHERS]), extent=extent, interpolation="nearest", zorder=0)
-    panel.set(xlim=extent[:2], ylim=extent[2:])
     panel.set_title(f"{named.name} ({named.space}), {access}\n{said}", fontsize="medium")
-    panel.set(
-        xlabel="column", ylabel="row", aspect="equal" if 1 / 3 <= (bottom - top) / (right - left) <= 3 else "auto"
-    )
+    panel.set(xlim=extent[:2], ylim=extent[2:], xlabel="column", ylabel="row")
+    panel.set_aspect("equal" if 1 / 3 <= (bottom - top) / (right - left) <= 3 else "auto")
     return legend
 
 
@@ -252,7 +251,7 @@ def _rectangles(
     from matplotlib.collections import PolyCollection
 
     corners = 0.5 * scale * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
-    drawn = PolyCollection(cells[::-1].T[:, None] + corners, linewidths=0.3, **style)
+    drawn = PolyCollection([*(cells[::-1].T[:, None] + corners)], linewidths=0.3, **style)
     if lanes is None:
         drawn.set_edgecolor("none")
     else:
@@ -266,8 +265,9 @@ def _outlines(panel: Any, edges: Integers) -> None:
 
     top, bottom, left, right = edges + 0.5 * np.array([[-1], [1], [-1], [1]])
     corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)]).transpose(2, 0, 1)
-    style = {"facecolors": "none", "edgecolors": _SECTOR_EDGE, "linewidths": 0.6, "zorder": 4, "label": "sectors"}
-    panel.add_collection(PolyCollection(corners, **style), autolim=False)
+    drawn = PolyCollection([*corners], facecolors="none", edgecolors=_SECTOR_EDGE, linewidths=0.6)
+    drawn.set(zorder=4, label="sectors")
+    panel.add_collection(drawn, autolim=False)
 
 
 def _dimensions(lengths: tuple[int, ...]) -> str:
