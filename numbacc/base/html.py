@@ -70,9 +70,9 @@ def code(text: str) -> str:
 
     Example:
         >>> code("a < b")
-        '<pre style="white-space: pre">a &lt; b</pre>'
+        '<pre style="white-space: pre; font-family: monospace">a &lt; b</pre>'
     """
-    return f'<pre style="white-space: pre">{escape(text)}</pre>'
+    return f'<pre style="white-space: pre; font-family: monospace">{escape(text)}</pre>'
 
 
 def line(text: str) -> str:

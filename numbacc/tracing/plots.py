@@ -115,7 +115,10 @@ def _threads_panel(panel: Any, named: Named, records: Integers, threads: int) ->
         rows = own["block"] * threads + own["thread"]
         # What threads do the first time at an instruction is filled: in a loop, a warp's first request.
         first = own["step"] == 0
-        for chosen, fill, label in ((first, colour, ACCESSES[access]), (~first, "none", f"{ACCESSES[access]}, later")):
+        for chosen, fill, label in (
+            (first, colour, ACCESSES[access]),
+            (~first, "none", f"{ACCESSES[access]}, later rounds"),
+        ):
             if chosen.any():
                 (legend[label],) = panel.plot(places[chosen], rows[chosen], marker, color=colour, ms=3, mfc=fill)
     low, high = (f(records["address"]) for f in (np.min, np.max))
