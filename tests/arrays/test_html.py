@@ -13,7 +13,7 @@ import pytest
 from skips import skip_if
 
 import numbacc
-from numbacc import elementwise, gated, gemm
+from numbacc import attention, conv, elementwise, fft, gated, gemm
 from numbacc.base import html
 from numbacc.base.dispatch import has_gpu, simulated
 
@@ -292,6 +292,24 @@ def test_plans_of_numpy_arrays():
     read = Read(gemm.matmul.plan(x, x.T)._repr_html_())
     assert ["runs on", "NumPy"] in read.rows and ["accumulator dtype", "float32"] in read.rows
     assert Read(gemm.matmul.plan(x, x.T).info._repr_html_()).rows[-1] == ["dtypes", "float32, float32, float32"]
+
+
+def test_plans_name_their_arrays():
+    x, w, image = (placed(np.ones(shape, np.float32)) for shape in ((3, 8), (8, 6), (1, 2, 6, 6)))
+    for plan in (
+        gemm.matmul.plan(x, w, bias=placed(np.ones(6, np.float32)), epilogue="relu_aux_bias"),
+        attention.forward.plan(image, image, image, return_stats=True),
+        conv.forward.plan(image, image[:, :, :3, :3]),
+        fft.rfft.plan(x),
+        elementwise.layer_norm.plan(x),
+        elementwise.cumsum.plan(x, axis=1),
+        elementwise.mean.plan(x),
+    ):
+        rows = Read(plan._repr_html_()).rows
+        arrays = rows[rows.index(["array", "dtype", "shape", "layout"]) + 1 :]
+        shapes = [str(each.shape) for each in (*plan.inputs, *plan.outputs)]
+        assert [(row[0], row[2]) for row in arrays] == [*zip(plan.names, shapes, strict=True)]
+        assert not [row for row in rows if row[0] == "error"]
 
 
 def test_plans_of_several_plans_and_of_lists():
