@@ -15,10 +15,13 @@ Importing numbacc loads no library and does not use the GPU. Each family is impo
 
 from __future__ import annotations
 
+import os as _os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
+
+from numbacc_bindings import nvtx as _nvtx
 
 from ._version import __version__
 from .arrays.creation import (
@@ -55,6 +58,7 @@ from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
     from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, random
+    from .profiling import record
     from .simulator.compiled.launches import simulate
     from .tracing import debug, trace
 
@@ -100,6 +104,7 @@ __all__ = [
     "has_gpu",
     "portable",
     "random",
+    "record",
     "release_memory",
     "scratch_limit",
     "simulate",
@@ -126,6 +131,8 @@ _computing(_function)
 _device_arrays_by(lambda: import_module(".arrays.device_array", __name__))
 _explain(__name__, __all__)
 _numba_hooks.install()
+if _nvtx.is_profiled(_os.environ):
+    import_module(".profiling.observers", __name__).name_ranges(_nvtx.load())
 
 
 def __getattr__(name: str) -> Any:
@@ -133,6 +140,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f".{name}", __name__)
     if name in ("debug", "trace"):
         return getattr(import_module(".tracing", __name__), name)
+    if name == "record":
+        return import_module(".profiling", __name__).record
     if name == "simulate":
         return import_module(".simulator.compiled.launches", __name__).simulate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

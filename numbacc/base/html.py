@@ -23,7 +23,12 @@ _IS_NUMBER = re.compile(
 )
 
 
-def table(headers: Sequence[Any], rows: Iterable[Sequence[Any]], caption: str | None = None) -> str:
+def table(
+    headers: Sequence[Any],
+    rows: Iterable[Sequence[Any]],
+    caption: str | None = None,
+    total: Sequence[Any] | None = None,
+) -> str:
     """Return an HTML table.
 
     A column whose cells are all numbers, with or without a unit, is aligned to the right. Whole numbers get commas:
@@ -33,14 +38,16 @@ def table(headers: Sequence[Any], rows: Iterable[Sequence[Any]], caption: str | 
         headers: the names of the columns; empty for none, then the first cell of each row is its heading.
         rows: the cells of each row.
         caption: a line above the table, or None.
+        total: the cells of a last row in bold, or None.
 
     Example:
         >>> "<td" in table(["kernel", "bytes"], [["silu", 1024]], "a launch")
         True
     """
-    texts = [[cell_text(cell) for cell in row] for row in rows]
-    width = max([len(headers), *map(len, texts)])
-    columns = [[row[k] for row in texts if k < len(row)] for k in range(width)]
+    texts = [[cell_text(cell) for cell in row] for row in [*rows, *([] if total is None else [total])]]
+    last = [] if total is None else [texts.pop()]
+    width = max([len(headers), *map(len, texts + last)])
+    columns = [[row[k] for row in texts + last if k < len(row)] for k in range(width)]
     styles = [_NUMBER if any(column) and all(map(_IS_NUMBER.fullmatch, column)) else _TEXT for column in columns]
     if not headers:
         styles[:1] = [_TEXT]
@@ -49,8 +56,9 @@ def table(headers: Sequence[Any], rows: Iterable[Sequence[Any]], caption: str | 
         parts.append(f'<caption style="{_CAPTION}">{escape(caption)}</caption>')
     if headers:
         parts.append(f"<thead>{_row(map(cell_text, headers), styles, width)}</thead>")
-    parts += ["<tbody>", *(_row(row, styles, not headers) for row in texts), "</tbody></table>"]
-    return "\n".join(parts)
+    parts += ["<tbody>", *(_row(row, styles, not headers) for row in texts), "</tbody>"]
+    parts += [f"<tfoot>{_row(row, styles, width)}</tfoot>" for row in last]
+    return "\n".join([*parts, "</table>"])
 
 
 def _row(cells: Iterable[str], styles: Sequence[str], headings: int) -> str:

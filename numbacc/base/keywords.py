@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import ArgumentsError, nearest
 from .docstrings import complete
+from .observing import observable
 
 #: A keyword of other libraries -> possible names in numbacc.
 _NAMES = {
@@ -102,8 +103,11 @@ def _made(owner: str, functions: Mapping[str, Any]) -> dict[str, tuple[FunctionT
                 source += _source(name, function, space)
     file = f"<numbacc.keywords of {owner}>"
     define(source, file, space)
+    # "numbacc", "gated", "random.Generator"
+    parts = owner.removeprefix("numbacc.").split(".")
+    family = ".".join(dict.fromkeys((parts[0], parts[-1])))
     for name, function in found.items():
-        update_wrapper(space[name], function)
+        observable("call", f"{family}.{name}")(update_wrapper(space[name], function))
     return {name: (function, space[name]) for name, function in found.items()}
 
 

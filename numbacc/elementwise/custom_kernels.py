@@ -8,6 +8,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any
 
+from ..base.observing import observable
 from ..errors import OptionError, UnsupportedError, shown
 from ..functions.symbolic.arithmetic_intensity import calls_math
 from ..functions.symbolic.derive import NotDerived, backward, written
@@ -164,6 +165,7 @@ class Kernel(Own):
 
     # ------------------------------------------------------------ calls
 
+    @observable("call", ".__name__")
     def __call__(
         self,
         *arguments: Any,
@@ -201,6 +203,7 @@ class Kernel(Own):
             return run(self._row, bound, out, None, stream), saved
         return run(self._row, bound, out, where, stream)
 
+    @observable("call", ".__name__.backward")
     def backward(self, dy: Any, *arguments: Any, out: Any = None, stream: Any = None, **options: Any) -> Any:
         """Return the gradients of a loss with respect to array arguments, given those with respect to the results.
 

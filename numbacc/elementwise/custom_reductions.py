@@ -21,6 +21,7 @@ from ..arrays.creation import empty
 from ..base.casts import cast
 from ..base.dtypes import TABLE
 from ..base.layout import Layout, argument_of, layout, row_major_strides, view
+from ..base.observing import observable
 from ..errors import OptionError, ShapeError, UnsupportedError, shown, unknown
 from ..functions.reduction_formula import ReductionFormula
 from ..functions.symbolic.derive import backward
@@ -597,6 +598,7 @@ class Reduction(Own):
 
     # ------------------------------------------------------------ calls
 
+    @observable("call", ".__name__")
     def __call__(
         self,
         *arguments: Any,
@@ -642,6 +644,7 @@ class Reduction(Own):
             return run(self._reducer, bound, axis, keepdims, out, stream), saved
         return run(self._reducer, bound, axis, keepdims, out, stream)
 
+    @observable("call", ".__name__.backward")
     def backward(
         self,
         dy: Any,

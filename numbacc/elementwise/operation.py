@@ -16,6 +16,7 @@ from ..arrays import operands
 from ..base.casts import cast
 from ..base.dtypes import TABLE, info, words
 from ..base.layout import Layout
+from ..base.observing import observable
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from ..plan.base import Plan, outs_of
 from ..plan.tasks import MapPlan
@@ -293,6 +294,7 @@ class ElementwisePlan(WithNumbers, MapPlan):
         self._lacks = planned.lacks
         self._expect(row, planned.kinds, planned.types, planned.arrangement)
 
+    @observable("call", ".op")
     def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None) -> Any:
         """Run on arguments like the ones that the plan was made for.
 

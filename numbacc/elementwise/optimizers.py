@@ -18,6 +18,7 @@ from ..arrays import operands
 from ..base import checks, dtypes
 from ..base.dtypes import FLOATS, info
 from ..base.layout import CPU, Layout, check_same_device, check_writable, read_only, same_layout
+from ..base.observing import observable
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from ..functions.symbolic.vectorized import vectorized
@@ -230,6 +231,7 @@ class StepPlan(NotCopied):
         together = {*self._lists.flat}
         self._rest = [k for k in range(task.rows) if k not in together and task.layouts[k].size]
 
+    @observable("call", ".op")
     def __call__(
         self, p: Any, g: Any, m: Any, v: Any, step: Any, *, stream: Any = None, **options: Any
     ) -> tuple[Any, Any, Any]:

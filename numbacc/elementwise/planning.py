@@ -13,6 +13,7 @@ import numpy as np
 from ..arrays import operands
 from ..base.dtypes import TABLE, info, words
 from ..base.layout import MAX_RANK, Layout, check_same_device, dense_like, layout, row_major_strides, same_layout, view
+from ..base.observing import observable
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from ..kernels.elementwise.launch import MapTask
@@ -355,6 +356,7 @@ class SeveralPlan(NotCopied):
         for plan in self.plans:
             plan.ready(())
 
+    @observable("call", ".op")
     def _call(self, arrays: Sequence[Any], out: Any, stream: Any) -> Any:
         """Return the results for arrays that may have other layouts or come from other libraries."""
         handle = handle_of(stream)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..base import docstrings, keywords
+from ..base.observing import observable
 from ..errors import ArgumentsError, OptionError
 from ..functions.symbolic.opaque_functions import whole
 from ..plan.calls import opening
@@ -103,7 +104,7 @@ def make_function(
     for each in (function, plan):
         keywords.hidden(each)
     # Arguments may have the function's own name.
-    space["_self"], space["_plan"] = function, plan
+    space["_self"], space["_plan"] = observable("call", f"elementwise.{name}")(function), plan
     plan.__qualname__ = f"{name}.plan"
     function.plan, function.__doc__ = plan, text()
     if "f" in row.meanings and "h" not in row.meanings and not row.results:

@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import operands
 from ..base import html
 from ..base.layout import PORTABLE, Layout, check_same_device, name_of, read_only, same_layout
+from ..base.observing import observable
 from ..base.views import memory_order
 from ..errors import DeviceError, DTypeError, LayoutError, ShapeError
 from ..runtime.operation import Operation
@@ -165,6 +166,7 @@ class Plan(Operation):
 
     # ------------------------------------------------------------ calling it
 
+    @observable("call", ".op")
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Run on arrays with the layouts that the plan was made for.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 from ..base import checks
+from ..base.observing import observable
 
 
 class CacheInfo(NamedTuple):
@@ -83,6 +84,7 @@ class PlanCache:
         self.hits = plan.used = self.hits + 1  # inlined from `hit`, to save a call
         return plan
 
+    @observable("setup")
     def _add(self, key: tuple[Any, ...]) -> Any:
         self._misses += 1
         before = self._cleared

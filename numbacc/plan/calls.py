@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import operands
 from ..base import docstrings
 from ..base.keywords import Parameters, define, hidden, wrong
+from ..base.observing import observable
 from ..runtime.streams import handle_of
 from .cache import PlanCache
 from .saved import Saved, check_kept, saves
@@ -200,7 +201,7 @@ def planned(
         if "out" not in parameters.names:
             del told["LayoutError"]
         docstrings.complete(body, told)
-        made: Any = update_wrapper(space[name], body)
+        made: Any = observable("call", f"{family}.{name}")(update_wrapper(space[name], body))
         made.plan = found = space["plan"]
         found.__qualname__, found.__module__ = f"{name}.plan", body.__module__
         found.__annotations__ = {each: body.__annotations__[each] for each in own} | {"return": plan}

@@ -20,6 +20,7 @@ from ..base.layout import (
     lengths_of,
     row_major_strides,
 )
+from ..base.observing import observable
 from ..errors import DTypeError, OptionError, ShapeError, UnsupportedError
 from ..libraries.curand import SequenceKind, check_outputs
 from ..plan.base import Plan, PlanInfo
@@ -99,6 +100,7 @@ class DrawPlan(Plan):
         position = scalars[3]._positioned(capture)
         self._queue_at(position, stream, addresses[0], capture)
 
+    @observable("run_at")
     def run_at(self, position: Position, array: Any, stream: int) -> Any:
         """Draw from a position on the GPU into `array` or new memory, and return it; in a graph, at every launch."""
         self.check_capture(stream)
@@ -109,6 +111,7 @@ class DrawPlan(Plan):
                 self._queue_at(position, stream, made._address, capture)
         return made
 
+    @observable("queue_at")
     def _queue_at(self, position: Position, stream: int, address: int, capture: Any) -> None:
         found = self.drawing_from_gpu
         if capture is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from numbacc_bindings.driver import STREAM_SET_CAPTURE_DEPENDENCIES, CaptureMode, DriverError, driver
 
+from ..base.observing import observable
 from ..errors import UnsupportedError
 from . import captures
 from .captures import Capture
@@ -82,6 +83,7 @@ class Recording:
         self._lock = self._capture.locked(self._lock)
         captures.ended(self._number)
 
+    @observable("graph")
     def launch(self, stream: int) -> None:
         """Queue the graph, ordered with all other work on the memory that it uses."""
         used = self._capture.used.values()
@@ -90,9 +92,13 @@ class Recording:
                 outer.include(self, self._capture)
                 self._join(stream)
                 return
-            driver.cuGraphLaunch(self._executable, stream)
+            self._queue(stream)
             self._last = Event(self._device)
             driver.cuEventRecord(self._last.handle, stream)
+
+    @observable("queue")
+    def _queue(self, stream: int) -> None:
+        driver.cuGraphLaunch(self._executable, stream)
 
     def _join(self, stream: int) -> None:
         """Add this graph as a node to the graph that is being captured on a stream."""

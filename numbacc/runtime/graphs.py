@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from ..base.dispatch import has_gpu, runtime
+from ..base.observing import observable
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError
 from .streams import Stream, device_of, handle_of, target_of
@@ -59,6 +60,7 @@ class Graph(NotCopied):
         self._recording.end()
         self._state = "captured"
 
+    @observable("call", "Graph.launch")
     def launch(self, stream: Any = None) -> None:
         """Queue everything that was captured, with one call.
 

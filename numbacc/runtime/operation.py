@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from ..base.codes import MAY_OVERLAP
 from ..base.dispatch import runtime
 from ..base.layout import Layout, check_writable, overlap, read_only
+from ..base.observing import observable
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import LayoutError
 from . import workspace
@@ -186,6 +187,7 @@ class Operation(NotCopied):
         """The executable used last; None at first."""
         return self.chosen.last
 
+    @observable("setup")
     def choose(self, addresses: Sequence[int], trial: Trial | None = None) -> Any:
         """Return the executable for arrays at these addresses, and make it if there is none yet."""
         chosen, key = self.chosen, self._key(addresses)
@@ -214,6 +216,7 @@ class Operation(NotCopied):
 
     # ------------------------------------------------------------ running
 
+    @observable("run")
     def run(
         self,
         inputs: Sequence[Any],
@@ -310,6 +313,7 @@ class Operation(NotCopied):
         launch = partial(self._launch, found, stream, addresses, scalars)
         workspace.run(launch, found.workspace_bytes, self.device, stream, self.clear)
 
+    @observable("launch")
     def _launch(
         self, found: Executable, stream: int, addresses: Sequence[int], scalars: Sequence[int], scratch: int
     ) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU, PORTABLE
+from ..base.observing import observable
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError, UnsupportedError, shown
 
@@ -169,6 +170,7 @@ class Stream(NotCopied):
         """Return (version, handle), by the protocol with which CUDA libraries in Python share streams."""
         return (0, self.handle)
 
+    @observable("wait", "Stream.synchronize")
     def synchronize(self) -> None:
         """Block until all work queued on this stream is done.
 

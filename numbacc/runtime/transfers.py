@@ -12,6 +12,7 @@ import numpy as np
 from numbacc_bindings import driver as cuda
 from numbacc_bindings.driver import driver
 
+from ..base.observing import observable
 from ..errors import UnsupportedError
 from .captures import Capture
 from .contexts import check_stream, on_stream
@@ -63,6 +64,7 @@ def _is_pinned(address: int, device: int) -> bool:
     return pointer_attribute(cuda.PointerAttribute.MEMORY_TYPE, address, device) == cuda.MemoryType.HOST
 
 
+@observable("copy_from_host")
 def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
     """Queue a copy of a contiguous host array. From pinned memory this returns at once, else after reading the array.
 
@@ -81,6 +83,7 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
             keep_until(behind, host)
 
 
+@observable("copy_to_host")
 def copy_to_host(
     host: np.ndarray[Any, Any],
     address: int,
@@ -122,11 +125,13 @@ def copy_to_host(
         keep_until(behind, host)
 
 
+@observable("copy_on_device")
 def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
     with on_stream(stream, device):
         _copy("cuMemcpyDtoDAsync_v2", device, target, source, nbytes, stream)
 
 
+@observable("fill")
 def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
     """Queue a fill with `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes."""
     value = int.from_bytes(pattern[:4], "little")

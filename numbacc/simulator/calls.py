@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base._numba import DeviceNDArray, cuda, simulator_kernel
+from ..base.observing import observable
 from . import interrupts
 from .blocks import Block, Runners, Thread, indices
 from .compiled.launches import check_arguments
@@ -73,6 +74,7 @@ class SimulatedLaunch:
         """Whether the caller is the kernel's code."""
         return self._running and self._ident == threading.get_ident()
 
+    @observable("interpreted_kernel")
     def run(self, given: Sequence[Any]) -> None:
         """Run all blocks."""
         check_arguments(self.function, given)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.layout import layout_of, numpy_view
+from ..base.observing import observable
 from ..base.ownership import ARRAY_INSTEAD, NotCopied
 from ..errors import DeviceError, UnsupportedError
 from ..kernels.primitives import simulated
@@ -254,6 +255,7 @@ class Recording:
 
     abandon = end
 
+    @observable("graph")
     def launch(self, stream: int) -> None:
         """Do what was captured."""
         with self._lock, using(stream, 0, storages=self._capture.used.values()) as outer:
@@ -290,6 +292,7 @@ def view_at(
     return numpy_view(memory_at(address, last + dtype.itemsize), 0, shape, strides, dtype)
 
 
+@observable("copy_from_host")
 def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
     def copy() -> None:
         memory_at(address, host.nbytes)[:] = host.ravel("K").view(np.uint8)
@@ -297,6 +300,7 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
     queued(stream, copy)
 
 
+@observable("copy_to_host")
 def copy_to_host(
     host: np.ndarray[Any, Any],
     address: int,
@@ -314,6 +318,7 @@ def copy_to_host(
     host.ravel("K").view(np.uint8)[:] = memory_at(address, host.nbytes)
 
 
+@observable("copy_on_device")
 def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
     def copy() -> None:
         memory_at(target, nbytes)[:] = memory_at(source, nbytes)
@@ -321,6 +326,7 @@ def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: i
     queued(stream, copy)
 
 
+@observable("fill")
 def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
     def write() -> None:
         memory_at(address, count * len(pattern))[:] = np.frombuffer(pattern * count, np.uint8)

@@ -31,7 +31,7 @@ class Read(HTMLParser):
         assert not self.open
 
     def handle_starttag(self, tag, attributes):
-        assert tag in ("table", "caption", "thead", "tbody", "tr", "th", "td", "pre", "p")
+        assert tag in ("table", "caption", "thead", "tbody", "tfoot", "tr", "th", "td", "pre", "p")
         style = dict(attributes)["style"] if attributes else ""
         # Fixed colours would vanish in one of the themes.
         assert {*re.findall(r"color: (\w+)|rgba\((.*?)\)", style)} <= {("inherit", ""), ("", "128, 128, 128, 0.4")}
@@ -85,6 +85,11 @@ def test_headings():
     assert Read(html.table(["a", "b"], [[1, 2]])).tags == [["th", "th"], ["td", "td"]]
     read = Read(html.table([], [["op", 1], ["bytes", 2]]))
     assert read.tags == [["th", "td"]] * 2 and read.right == [[False, True]] * 2
+
+
+def test_totals():
+    read = Read(html.table(["a", "b"], [["x", 1]], total=["total", 1000]))
+    assert read.rows[-1] == ["total", "1,000"] and read.tags[-1] == ["th", "th"] and read.right[-1] == [False, True]
 
 
 @pytest.mark.parametrize("headers", [[], ["a", "b"]])

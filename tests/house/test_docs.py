@@ -47,7 +47,7 @@ def test_names_that_other_libraries_users_look_up_exist():
             exec(compile(code, code, "exec"), namespace)
 
 
-@pytest.mark.parametrize("name", ["start", "coming-from"])
+@pytest.mark.parametrize("name", ["start", "coming-from", "slow"])
 def test_blocks_print_what_follows_them_and_run_alone(name, capsys):
     if has_gpu() or simulated():
         skip("no gpu")

@@ -28,7 +28,7 @@ FLOORS = (
     FAMILIES - {"attention"},
     # Its unfused path is made of products.
     {"attention"},
-    {"cuda", "tracing"},
+    {"cuda", "profiling", "tracing"},
     {"__init__"},
     {"numpy_ufuncs"},
     {"array_api"},

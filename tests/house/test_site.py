@@ -48,7 +48,7 @@ def test_the_reference_has_every_public_function(site):
     assert len(functions) > 400 and functions <= described
 
 
-@pytest.mark.parametrize("page", ["start", "elementwise", "attention", "reference/gated", "coming-from"])
+@pytest.mark.parametrize("page", ["start", "elementwise", "attention", "reference/gated", "coming-from", "slow"])
 def test_pages_are_linked_and_searched(site, page):
     assert f"docs/{page}" in (site / "searchindex.js").read_text()
     assert f'href="{page}.html"' in (site / "docs" / "index.html").read_text()

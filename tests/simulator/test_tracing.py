@@ -281,10 +281,10 @@ def test_launches_that_are_too_large():
 
 def test_a_thousand_elements_take_less_than_ten_seconds():
     ((_, kernel, *_),) = [case for case in KERNELS if case[0] == "transpose"]
-    start = time.perf_counter()
+    start = time.process_time()
     t = traced(kernel, 1, (32, 32), np.zeros((32, 32), "f4"), np.zeros((32, 32), "f4"))
     str(t.table())
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @in_simulator

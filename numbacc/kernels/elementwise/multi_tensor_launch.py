@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base.dispatch import launcher_class, runtime
 from ...base.layout import Layout, is_dense, overlap
+from ...base.observing import observable
 from ...base.ownership import PLAN_INSTEAD, NotCopied
 from ...errors import LayoutError
 from ...runtime.launch_order import MAX_THREADS, LaunchOrder
@@ -174,6 +175,7 @@ class ListExecutable(NotCopied):
         )
         return LaunchExecutable(launcher)
 
+    @observable("lists")
     def run(self, work: Work, arrays: Sequence[Any], singles: Sequence[Any], stream: int, words: Sequence[int]) -> None:
         """Queue a computation on arrays with the task's layouts.
 

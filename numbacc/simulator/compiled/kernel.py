@@ -25,6 +25,7 @@ import numpy as np
 from numba import njit, types
 from numba.core.errors import NumbaError
 
+from ...base.observing import observable
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
@@ -40,7 +41,7 @@ from .phases import RAISED, Masks, Phases
 from .source import GIVEN, Source
 from .syntax import SHAPE, assignment, expression, function, meets, named, pruned, returns, statements, walk
 
-#: Launches of fewer threads than this run on the calling thread.
+#: Launches of fewer threads than this run on the calling thread, unless they may never end and must be stoppable.
 _SMALL = 1 << 14
 #: Pieces that a launch is divided into, for each worker.
 _PIECES = 8
@@ -55,6 +56,7 @@ class _Compiled:
         dispatcher: keeps the machine code alive.
         checks: returns what errors name by numbers.
         serial: whether one call must run all blocks.
+        waits: whether it has a `while`, so that it may never end.
         shadowed: the arguments that have shadows in checked mode.
     """
 
@@ -62,6 +64,7 @@ class _Compiled:
     dispatcher: Any
     checks: Callable[[], Checks | None]
     serial: bool
+    waits: bool
     shadowed: list[int]
 
 
@@ -139,12 +142,13 @@ class Kernel:
             shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
-        if compiled.serial or workers == 1 or blocks == 1 or blocks * math.prod(block) < _SMALL:
+        small = blocks * math.prod(block) < _SMALL
+        if compiled.serial or workers == 1 or blocks == 1 or small:
             run = functools.partial(compiled.run, 0, blocks, *tail)
         else:
             run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
         try:
-            if self.checked:
+            if self.checked and (compiled.waits or not small):
                 interruptible(run, error)
             else:
                 run()
@@ -181,6 +185,7 @@ class Kernel:
                 self._specials[key] = made
             return self._specials[key]
 
+    @observable("setup")
     def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
         with self._lock:
             if key not in self._compiled:
@@ -232,7 +237,8 @@ class Kernel:
         def checks() -> Checks | None:
             return self._tree(kinds, axes)[1]
 
-        return _Compiled(*self._run(kinds, axes, signature), checks, normal.grid, shadowed)
+        waits = any(isinstance(n, ast.While) for n in walk(self._body))
+        return _Compiled(*self._run(kinds, axes, signature), checks, normal.grid, waits, shadowed)
 
     def _run(self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
         """Return the function that runs blocks, from the disk cache if it has an entry.

@@ -22,6 +22,7 @@ import numpy as np
 
 from ...base import dispatch
 from ...base.keywords import explain
+from ...base.observing import observable
 from ...errors import ArgumentsError, OptionError, UnsupportedError, shown
 from . import arguments
 
@@ -211,6 +212,7 @@ def check_arguments(kernel: Callable[..., Any], args: Sequence[Any]) -> None:
         ) from None
 
 
+@observable("user_kernel")
 def launch(
     function: Callable[..., Any],
     grid: Any,
