@@ -55,12 +55,12 @@ def _told(measured: dict[str, dict]) -> list[str]:
         return ["Errors are what tests allow of kernels in float32.", ""]
     count = max(figure["count"] for figure in measured.values())
     more = [name for name, figure in measured.items() if not figure.get("holds", True)]
-    told = f"Errors are the largest that were measured, of up to {count:,} numbers a function, all 65,536 of 16 bits."
-    beyond = f" Off by more than is aimed at: {', '.join(f'`{name}`' for name in more)}." if more else ""
+    told = f"Errors are the largest of up to {count:,} values of a function, and of all 65,536 values of 16 bits."
+    beyond = f" Above the target: {', '.join(f'`{name}`' for name in more)}." if more else ""
     return [told + beyond, ""]
 
 
-#: What all functions take besides: see docs/interface.md.
+#: Arguments that all functions have: the page gives the complete signatures.
 COMMON = ("return_saved", "out", "where", "stream")
 
 
@@ -74,8 +74,9 @@ def taken(name: str) -> inspect.Signature:
 def lines(results: Path = RESULTS) -> list[str]:
     """The table's lines, and what is said of it."""
     found, measured = figures("elementwise", results), figures("ulp", results)
-    errors = f"ulp{': ' + ', '.join(PRECISIONS) if measured else ''}"
-    head = f"| function | dtypes | gradient | {errors} | copy's speed: {', '.join(DTYPES)} | torch's time over ours |"
+    errors = f"error in ulp{': ' + ', '.join(PRECISIONS) if measured else ''}"
+    speeds = f"speed relative to a copy: {', '.join(DTYPES)}"
+    head = f"| function | dtypes | gradient | {errors} | {speeds} | torch's time / numbacc's |"
     table = [*_told(measured), head, "|---|---|---|---|---|---|"]
     for name, entry in TABLE.items():
         kinds = ", ".join(told for kind, told in KINDS.items() if kind in entry.row.meanings)

@@ -10,9 +10,15 @@ import inspect
 import re
 import sys
 from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "bindings")]
+sys.path[:0] = [str(ROOT), str(ROOT / "bindings"), str(ROOT / "docs")]
+
+import public_api  # noqa: E402
 
 from numbacc._version import __version__  # noqa: E402
 
@@ -21,17 +27,22 @@ author = "the numbacc authors"
 copyright = "the numbacc authors"
 release = version = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
 root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",
-    "docs/reference/*.md",
+    "docs/reference/**.rst",
     "notebooks/*.ipynb",
     "notebooks/data/README.md",
     "CONTRIBUTING.md",
     "benchmarks/README.md",
 ]
-exclude_patterns = ["docs/interface.md"]
 
 # Notebooks are shown with their stored outputs.
 nb_execution_mode = "off"
@@ -39,6 +50,7 @@ myst_enable_extensions = ["dollarmath", "attrs_inline"]
 myst_heading_anchors = 4
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
+autosummary_generate = False  # public_api.py writes the pages
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_rtype = False
@@ -47,6 +59,12 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = "numbacc"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_js_files = ["sidebar.js"]
+html_search_scorer = str(ROOT / "docs" / "static" / "scorer.js")
+# MathML needs no script from the network, so formulas are readable offline, too.
+html_math_renderer = "mathml"
 html_show_sourcelink = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -102,6 +120,24 @@ def _from_markdown(app: object, what: str, name: str, thing: object, options: ob
             lines += ["", f".. py:function:: {own}.{part}{inspect.Signature(taken)}", "", f"   {_escaped(summary)}"]
 
 
-def setup(app: object) -> None:
-    """Register the hook. It runs before napoleon's."""
-    app.connect("autodoc-process-docstring", _from_markdown, priority=400)  # type: ignore[attr-defined]
+def _short_navigation(app: object, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """Show the functions of one module only in the sidebar. All of them would triple the time of a build."""
+    whole = context.get("toctree")
+    if whole is not None:
+        context["toctree"] = lambda **options: whole(**{**options, "collapse": True})
+
+
+def _formula(writer: Any, node: Any) -> None:
+    """Write a formula as MathML. Docutils lacks some commands, which set sizes that browsers choose themselves."""
+    text = re.sub(r"\\(?:big|Big|textstyle)(?![a-zA-Z])", "", node.astext())
+    text = tex2mathml(re.sub(r"\\dots(?![a-zA-Z])", r"\\ldots", text))
+    writer.body.append(text if node.tagname == "math" else text.replace("<math", '<math display="block"', 1))
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> None:
+    """Write the pages of the API reference, and register the hooks, which run before napoleon's and the theme's."""
+    public_api.write(ROOT / "docs" / "reference")
+    app.connect("autodoc-process-docstring", _from_markdown, priority=400)
+    app.connect("html-page-context", _short_navigation, priority=400)
+    app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))

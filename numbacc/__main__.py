@@ -13,7 +13,7 @@ USAGE = """usage: numbacc COMMAND, or python -m numbacc COMMAND
   info             what was found on this machine, what is missing, and how to install it
   demo             train a small gated network on real data, on the GPU if there is one
   notebooks DIR    copy the notebooks, with what they read, to a folder
-  compile FAMILY   compile kernels ahead of their first use; without FAMILY: those of all families
+  compile FAMILY   compile kernels ahead of their first use; without FAMILY, all kernels
   --version        the version of numbacc
 """
 

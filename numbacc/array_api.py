@@ -248,13 +248,13 @@ def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
 
 
 def roll(x: Any, /, shift: int | tuple[int, ...], *, axis: Any = None) -> Any:
-    """Shift elements along axes; those shifted out at one end come in at the other. Without axis, x is flattened."""
+    """Shift elements along axes. Elements that leave at one end enter at the other. Without axis, x is flattened."""
     if axis is None:
         return roll(reshape(x, (-1,)), (_total(shift) if isinstance(shift, tuple) else shift), axis=0).reshape(x.shape)
     axes = axes_of(axis, x.ndim, "x", "axis")
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
     if len(shifts) != len(axes):
-        raise ShapeError(f"shift={shift} is {len(shifts)} numbers for {len(axes)} axes; they must be as many")
+        raise ShapeError(f"shift={shift} is {len(shifts)} numbers for {len(axes)} axes; pass one shift for each axis")
     found = x if axes else _own.copy(x)
     for by, where in zip(shifts, axes, strict=True):
         start = -by % found.shape[where] if found.shape[where] else 0
@@ -275,7 +275,9 @@ def tile(x: Any, repetitions: tuple[int, ...], /) -> Any:
 def repeat(x: Any, repeats: int, /, *, axis: Any = None) -> Any:
     """Repeat each element `repeats` times, one after the other. Without axis, x is flattened."""
     if getattr(repeats, "shape", ()):
-        raise UnsupportedError("repeats is an array: only the GPU would know the result's shape. Pass an integer")
+        raise UnsupportedError(
+            "repeats is an array, so that only the GPU would know the result's shape: pass an integer"
+        )
     if axis is None:
         return repeat(reshape(x, (-1,)), repeats, axis=0)
     where, times = normalize_axis(axis, x.ndim, "x"), _whole(repeats, "repeats", 0)
@@ -340,7 +342,7 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: Any = False) -> Any:
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    """Return the differences of adjacent elements along an axis, taken `n` times."""
+    """Return the differences of adjacent elements along an axis, computed `n` times."""
     count = _whole(n, "n", 0)
     parts = [each for each in (prepend, x, append) if each is not None]
     found = _own.concatenate(parts, axis) if len(parts) > 1 else x

@@ -40,9 +40,10 @@ from .runtime import disk_cache
 from .runtime.operation import Operation
 
 _ROWS = 256
-#: Lengths of rows: of whole 16-byte words; those that make rows start at multiples of 8, 4 and 2 bytes; and short.
+#: Lengths of rows: whole 16-byte words; lengths with which rows start at multiples of 8, 4 and 2 bytes; and a short
+#: one.
 _LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
-#: Elements of an array so large that kernels use methods that pay off only for many elements.
+#: A size of arrays so large that kernels choose methods that pay off only for many elements.
 _LARGE = 2**28
 #: Lengths of the axes of queries: batch; heads or positions; positions or heads; elements of a head.
 _QUERIES = (2, 16, 64, 128)
@@ -58,7 +59,7 @@ def _dense(shape: Sequence[int], dtype: str) -> Layout:
 
 
 def _matrices(columns: int, dtype: str) -> Iterator[tuple[Layout, Layout]]:
-    """Yield (layout for reading, layout for writing) of matrices with so many columns."""
+    """Yield (layout for reading, layout for writing) of matrices with this number of columns."""
     size = dtypes.TABLE[dtype].itemsize
     dense = _dense((_ROWS, columns), dtype)
     yield dense, dense
@@ -87,7 +88,7 @@ def _arrays(dtype: str, columns: int) -> dict[str, list[Any]]:
         "vector": [_dense((_LONG,), dtype)],
         # Arrays of an optimizer's state.
         "moments": [_dense((_LONG,), name) for name in {dtype, "float64" if dtype == "float64" else "float32"}],
-        # One index for each row of the matrix; or so many that each thread makes several accesses.
+        # One index for each row of the matrix; or enough indices that each thread makes several accesses.
         "tokens": [tokens],
         "indices": [tokens, _dense((_MANY,), "int64")],
         "places": [_dense((_ROWS, 1), "int64")],
@@ -279,12 +280,12 @@ def main(argv: list[str]) -> int:
     if unknown := set(options.families) - FAMILIES.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
     if simulated():
-        print("the simulator compiles nothing")
+        print("the simulator compiles nothing: unset NUMBA_ENABLE_CUDASIM")
         return 1
     capability = options.capability
     if capability is None:
         if not has_gpu():
-            print("there is no GPU: pass the compute capability to compile for, such as --capability 9.0")
+            print("no GPU was found: pass the compute capability to compile for, such as --capability 9.0")
             return 1
         from .runtime import device
 
@@ -294,7 +295,7 @@ def main(argv: list[str]) -> int:
         for kernel in kernels(options.families or FAMILIES)
         if all(dtypes.TABLE[name].oldest_capability <= capability for name in kernel.dtypes)
     ]
-    # A child of a process that uses a GPU could not use it, and need not: the processes are spawned.
+    # A forked child of a process that uses a GPU could not use it, so the processes are spawned.
     with multiprocessing.get_context("spawn").Pool(options.processes, _start, (capability,)) as pool:
         made = sum(_shown(pool.imap_unordered(_compile, tasks, _TOGETHER), len(tasks)))
     print(f"{made} kernels compiled, {len(tasks) - made} were already cached, in {disk_cache.directory()}")

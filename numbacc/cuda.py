@@ -56,7 +56,7 @@ def _numbas() -> ModuleType | None:
 
 
 def _register(own: Any) -> None:
-    """Make Numba compile kernels in which the name `cuda` is this module."""
+    """Make Numba compile kernels that use this module under the name `cuda`."""
     try:
         declarations = import_module("numba.cuda.cudadecl")
         declarations.register_global(sys.modules[__name__], declarations.types.Module(own))
@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
         try:
             return import_module(f"numba.cuda.{name}")
         except ImportError:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}, and numba.cuda has none") from None
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}, nor does numba.cuda") from None
 
 
 def __dir__() -> list[str]:
@@ -171,7 +171,7 @@ class StubKernel:
         raise OptionError(f"{self.__name__} is a kernel: launch it as {self.__name__}[blocks, threads](...)")
 
     def _never(self) -> Any:
-        raise DeviceError(f"{self.__name__}: there is no GPU")
+        raise DeviceError(f"{self.__name__}: this needs numba.cuda and a GPU")
 
     def __repr__(self) -> str:
         return f"<{'device function' if self.is_device else 'kernel'} {self.__name__}, simulated on the CPU>"

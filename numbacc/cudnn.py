@@ -7,7 +7,10 @@ for name in cudnn.devices():
 ```
 """
 
+from .base.docstrings import import_in_examples
 from .libraries.cudnn_elsewhere import Support
 from .libraries.cudnn_support import devices, supports
 
 __all__ = ["Support", "devices", "supports"]
+
+import_in_examples([Support, devices, supports])

@@ -43,7 +43,7 @@ class IndexRangeError(ShapeError, IndexError):
 
 
 class AxisError(ShapeError, exceptions.AxisError):
-    """An array has no such axis. This is also NumPy's error, and so an IndexError."""
+    """An axis is out of range. This is also NumPy's error, and so an IndexError."""
 
 
 class LayoutError(Error, ValueError):
@@ -76,7 +76,7 @@ class DTypeError(Error, TypeError):
     Example:
         >>> gated.forward(np.ones(4, int))
         Traceback (most recent call last):
-        numbacc.errors.DTypeError: x has dtype int64; gated activations take float32, float64, float16 and bfloat16
+        numbacc.errors.DTypeError: x has dtype int64; gated activations support float32, float64, float16 and bfloat16
     """
 
 
@@ -91,7 +91,7 @@ class DeviceError(Error, RuntimeError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """The library or the GPU lacks a feature that the call needs, and numbacc has no alternative.
+    """The library or the GPU lacks a feature that the call needs, and numbacc does not replace it.
 
     Example:
         >>> numbacc.random.Generator("sobol32", device="cpu").bits(3, dtype="uint64")
@@ -147,8 +147,8 @@ _SHOWN, _ROW = 200, 8
 def shown(value: Any) -> str:
     """Return a wrong value for a message: its repr, shortened if it is long, or its type's name if repr fails.
 
-    For arrays this is the dtype and the shape, except for short rows of NumPy. The elements of a GPU array would have
-    to be waited for.
+    For arrays this is the dtype and the shape, except for short NumPy arrays of rank 1. Showing the elements of a GPU
+    array would wait for the GPU.
     """
     try:
         short = _array(value)
@@ -203,7 +203,7 @@ def nearest(value: Any, known: Iterable[Any]) -> str:
 
 
 def unknown(name: str, value: Any, known: Iterable[Any], words: str) -> OptionError:
-    """Return the error for an option with an unknown value; `words` list the known values."""
+    """Return the error for an option with an unknown value; `words` lists the known values."""
     return OptionError(f"{name}={shown(value)} is unknown; {words}{nearest(value, known)}")
 
 

@@ -93,8 +93,8 @@ def forward(
         kind: "glu", "reglu", "swiglu", "geglu" or "geglu_tanh", or a kind that `register` defined. The docstring of
             `numbacc.gated` shows their formulas of g.
         axis: the axis that is split; ignored for a pair.
-        gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, the order in which Liger and
-            Hugging Face pack their weights.
+        gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, the order used by Liger and
+            Hugging Face for packed weights.
         return_saved: whether to return a second object, which carries x and the options to `backward(dy, saved)`. x
             must not change until then.
         out: array for y, of x's dtype and device and half its length along `axis`. It may be the memory of one of the
@@ -194,8 +194,8 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
 
     Raises:
         OptionError: kind is not a new name, or gate or slope is not a function of one number.
-        UnsupportedError: gate uses something that a kernel does not support, or that has no known derivative. The
-            message shows the line.
+        UnsupportedError: gate uses something that a kernel does not support, or something without a known derivative.
+            The message shows the line.
 
     Example:
         >>> import math
@@ -258,7 +258,7 @@ def _find(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate
     out_layouts = None if outs is None else tuple([operands.layout_of(a) for a in outs])
     if type(axis) is not int:  # the cache would find 1.0 and True under 1
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
-    # A single layout stands for itself, which saves a tuple for each call.
+    # A single layout is not put into a tuple, which saves time in each call.
     target = out_layouts[0] if out_layouts is not None and len(out_layouts) == 1 else out_layouts
     # The fast path does not find kinds whose functions may have changed. Their calls come here, where changes are
     # noticed.
@@ -342,7 +342,7 @@ def _check_arrays(inputs: Sequence[Layout], names: Sequence[str]) -> None:
         row = info(array.dtype, name)
         if not row.is_float:
             known = f"{', '.join(FLOATS[:-1])} and {FLOATS[-1]}"
-            raise DTypeError(f"{name} has dtype {row.name}; gated activations take {known}")
+            raise DTypeError(f"{name} has dtype {row.name}; gated activations support {known}")
         if array.dtype != x.dtype:
             raise DTypeError(f"{name} has dtype {array.dtype} but {names[-1]} has {x.dtype}; convert one of them")
 
@@ -352,8 +352,8 @@ def _split(x: Layout, axis: int, argument: int) -> tuple[list[View], tuple[int, 
     length = x.shape[axis]
     if length % 2:
         raise ShapeError(
-            f"x has shape {x.shape}: its length along axis {axis} is {length}, which is odd, so it has no "
-            "two equal halves"
+            f"x has shape {x.shape}: its length along axis {axis} is {length}, which is odd, so it cannot be split "
+            "into two equal halves"
         )
     shape = (*x.shape[:axis], length // 2, *x.shape[axis + 1 :])
     second = length // 2 * x.strides[axis]

@@ -49,7 +49,7 @@ OPTIONAL = {
     "scikit-learn": f"missing, for the demo: {INSTALL.format('demo')}",
     "tqdm": f"missing, for the demo: {INSTALL.format('demo')}",
 }
-_TENSOR_MEMORY = """on GPUs of compute capability 10.x and 11.x, wrong products beside another kernel that uses
+_TENSOR_MEMORY = """on GPUs of compute capability 10.x and 11.x, wrong products together with another kernel that uses
 Tensor Memory: https://docs.nvidia.com/cuda/cublas-patch-release-notes/""".replace("\n", " ")
 #: (library, versions, the problem of these versions)
 KNOWN_BAD = (
@@ -59,7 +59,7 @@ KNOWN_BAD = (
 )
 ENVIRONMENT = "NUMBACC_CACHE_DIR NUMBA_ENABLE_CUDASIM CUDA_VISIBLE_DEVICES CUDA_PATH LD_LIBRARY_PATH"
 SMI = "run nvidia-smi; where it fails too, restart the machine or reinstall the driver"
-DRIVER = """on a machine with a GPU of NVIDIA's, install https://www.nvidia.com/drivers
+DRIVER = """on a machine with an NVIDIA GPU, install https://www.nvidia.com/drivers
 (Ubuntu: sudo ubuntu-drivers install; WSL: in Windows; container: docker run --gpus all; Colab: GPU runtime)"""
 
 
@@ -109,7 +109,8 @@ def library(part: Part, extra: str) -> Row:
     version = None
     if path and part.function:
         version, problem = attempt(library_version, part, path)
-    # If the wheels for both CUDA versions are installed, the path decides: those for CUDA 13 share a folder "cu13".
+    # If the wheels for both CUDA versions are installed, the path decides: the wheels for CUDA 13 share a folder
+    # "cu13".
     likely = part.cu13 if "cu13" in re.split(r"[/\\]", path or "") else getattr(part, extra)
     installed = [wheel for wheel in (likely, part.cu12, part.cu13) if distribution_version(wheel)]
     return {
@@ -235,7 +236,7 @@ def to_do(report: Row) -> Iterator[tuple[str, str]]:
             what = f"{row['name']} {row['version'] or ''}: {row['problem']}"
             yield what, f"pip install --upgrade {row['wheel']}"
     if not report["cache"]["writable"]:
-        yield "the kernel cache cannot be written", "export NUMBACC_CACHE_DIR=a directory of your own"
+        yield "the kernel cache cannot be written", "export NUMBACC_CACHE_DIR=a writable directory"
     if dispatch.simulated() and report["gpus"]:
         yield "the simulator hides the GPU", "unset NUMBA_ENABLE_CUDASIM"
 

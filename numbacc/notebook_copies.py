@@ -19,7 +19,7 @@ def source() -> Path:
 def main(argv: list[str]) -> int:
     """Copy the notebooks. Return the exit status: 1 if a changed file of the user was kept."""
     parser = argparse.ArgumentParser("python -m numbacc notebooks", description="Copy the notebooks to a folder.")
-    parser.add_argument("folder", metavar="DIR", type=Path, help="where to; it is made if need be")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the target folder; it is created if needed")
     target: Path = parser.parse_args(argv).folder
     found = [p for p in sorted(source().rglob("*")) if p.is_file() and not _LEFT_OUT & set(p.parts)]
     if not found:

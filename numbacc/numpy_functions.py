@@ -120,7 +120,7 @@ def _of_ranks(name: str, x1: Any, rank1: int, x2: Any, rank2: int) -> list[Any]:
 
 def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
     if np.ndim(x1) != 1 or np.ndim(x2) != 1:
-        raise ShapeError("numpy.linalg.outer takes arrays of one axis; numpy.outer flattens others")
+        raise ShapeError("numpy.linalg.outer needs arrays of one axis; numpy.outer flattens others")
     return outer(x1, x2)
 
 
@@ -153,14 +153,16 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """Shift by one number of places along all axes, or by a number for each. Shifts of the same axis add up."""
+    """Shift by one number of positions along all axes, or by one number for each. Shifts of the same axis add up."""
     shifts = integers_of(shift, "shift")
     if axis is None:
         return xp.roll(a, sum(shifts))
     axes = integers_of(axis, "axis")
     count = max(len(shifts), len(axes)) if shifts and axes else 0
     if not {len(shifts), len(axes)} <= {1, count}:
-        raise ShapeError(f"shift={shown(shift)} is {len(shifts)} numbers for {len(axes)} axes; they must be as many")
+        raise ShapeError(
+            f"shift={shown(shift)} is {len(shifts)} numbers for {len(axes)} axes; pass one shift for each axis"
+        )
     totals: dict[int, int] = {}
     for by, each in zip(shifts * (count // (len(shifts) or 1)), axes * (count // (len(axes) or 1)), strict=True):
         where = normalize_axis(each, a.ndim, "a")
@@ -220,7 +222,7 @@ def column_stack(tup: Sequence[Any]) -> Any:
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Return views of parts: a number of parts, the first of which may be longer by one, or split at indices."""
+    """Return views of parts: a number of parts (the first ones may be longer by one), or split at indices."""
     where = normalize_axis(axis, ary.ndim, "the array")
     length = ary.shape[where]
     if is_sequence(indices_or_sections):
@@ -247,7 +249,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     if ary.ndim < 2:
-        raise ShapeError(f"ary has shape {ary.shape}; vsplit takes 2 axes or more")
+        raise ShapeError(f"ary has shape {ary.shape}; vsplit needs 2 axes or more")
     return split(ary, indices_or_sections, 0)
 
 
@@ -260,7 +262,7 @@ def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
 
 
 def meshgrid(*xi: Any, copy: bool = True, indexing: str = "xy") -> tuple[Any, ...]:
-    """Return the coordinates of a grid: copies, as NumPy's, or views with copy=False."""
+    """Return the coordinates of a grid: copies, as NumPy does, or views with copy=False."""
     arrays = arrays_of("meshgrid", *xi)
     for each in arrays:
         if each.ndim > 1:
@@ -282,7 +284,7 @@ def diag(v: Any, k: int = 0) -> Any:
     if v.ndim == 2:
         return v.diagonal(k)
     if v.ndim != 1:
-        raise ShapeError(f"v has rank {v.ndim} (shape {v.shape}); diag takes 1 or 2")
+        raise ShapeError(f"v has rank {v.ndim} (shape {v.shape}); diag supports ranks 1 and 2")
     found = creation.zeros((v.size + abs(k),) * 2, v.dtype, device=operands.device_of(v))
     found.diagonal(k)[...] = v
     return found

@@ -46,7 +46,7 @@ def _array_of(name: str, each: Any, like: Any) -> Any:
     if each is None or isinstance(each, (list, tuple, str, bytes)):
         raise DTypeError(
             f"{name} got {shown(each)}, a {type(each).__name__}, next to a device array; nothing is copied to the GPU "
-            "silently: numbacc.asarray makes an array of it"
+            "implicitly: numbacc.asarray makes an array of it"
         )
     return operands.as_array(each, name, handle_of(None))
 
@@ -61,11 +61,11 @@ def number_or_array(value: Any, name: str) -> Any:
 
 
 def _floats(ufunc: np.ufunc, x: Any) -> Any:
-    """Return x, with integers converted to the float dtype in which NumPy computes the function."""
+    """Return x, with integers converted to the float dtype that NumPy computes the function in."""
     if info(x.dtype).is_float:
         return x
     if x.dtype.kind == "c":
-        raise DTypeError(f"x has dtype {x.dtype}; {ufunc.__name__} takes real numbers")
+        raise DTypeError(f"x has dtype {x.dtype}; {ufunc.__name__} needs real numbers")
     return ew.astype(x, ufunc.resolve_dtypes((x.dtype, None))[0])
 
 
@@ -104,7 +104,7 @@ def heaviside(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any
         try:
             dtype = np.heaviside.resolve_dtypes((*kinds, None))[0]
         except TypeError as error:
-            raise DTypeError(f"heaviside takes real numbers: {error}") from None
+            raise DTypeError(f"heaviside needs real numbers: {error}") from None
     if is_number(x1):
         x1 = creation.full((), x1, dtype, device=operands.device_of(x2))
     x1 = ew.astype(x1, dtype, copy=False)
@@ -124,11 +124,11 @@ def float_power(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> A
 def ldexp(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any:
     """Return x1 times 2 to the power of x2, for integers x2."""
     if is_number(x1):
-        raise DTypeError(f"x1={shown(x1)} is a number; ldexp takes an array of floats, and integers")
+        raise DTypeError(f"x1={shown(x1)} is a scalar; ldexp needs an array of floats as x1, and integers as x2")
     if is_number(x2):
         x2 = _whole(x2, "x2", -(2**31), 2**31 - 1)
     elif getattr(x2, "dtype", np.dtype("i4")).kind not in "iub":
-        raise DTypeError(f"x2 has dtype {x2.dtype}; ldexp takes integers there")
+        raise DTypeError(f"x2 has dtype {x2.dtype}; ldexp needs integers there")
     return ew.ldexp(x1, x2, out=out, where=where)
 
 
@@ -144,7 +144,7 @@ def modf(x: Any, /) -> tuple[Any, Any]:
 def reciprocal(x: Any, /, *, out: Any = None, where: Any = None) -> Any:
     """Return 1 / x for complex x. (`elementwise.reciprocal` computes floats; NumPy's for integers is not supported.)"""
     if x.dtype.kind != "c":
-        raise DTypeError(f"x has dtype {x.dtype}; reciprocal takes floats and complex numbers; 1 / x gives floats")
+        raise DTypeError(f"x has dtype {x.dtype}; reciprocal needs floats or complex numbers; 1 / x gives floats")
     return ew.divide(1, x, out=out, where=where)
 
 
@@ -159,7 +159,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if not places or (whole and places > 0):
         return ew.round(a, out=out)
     if whole:
-        raise DTypeError(f"a has dtype {a.dtype} and decimals={places}: only floats are rounded to tens")
+        raise DTypeError(f"a has dtype {a.dtype} and decimals={places}: only floats can be rounded to tens")
     if not whole and abs(places) > math.log10(finfo(a.dtype).max):
         raise OptionError(f"decimals={places} is out of range: 10**{abs(places)} does not fit {a.dtype}")
     there, back = (ew.multiply, ew.divide) if places > 0 else (ew.divide, ew.multiply)
@@ -170,7 +170,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Replace NaN and infinities with these numbers; by default infinities become the dtype's largest and smallest."""
     if x.dtype.kind == "c":
-        raise DTypeError(f"x has dtype {x.dtype}; nan_to_num takes real numbers")
+        raise DTypeError(f"x has dtype {x.dtype}; nan_to_num needs real numbers")
     out = x if not copy else ew.copy(x)
     if x.dtype.kind in "iub":
         return out

@@ -1,4 +1,4 @@
-"""Thin ctypes bindings for NVIDIA's libraries: they take integers and raise exceptions.
+"""Thin ctypes bindings for NVIDIA's libraries: arguments are integers, and errors raise exceptions.
 
 There is one module per library. A library is loaded when one of its functions is first called.
 """

@@ -1,4 +1,4 @@
-"""A shared library with functions that are declared once, bound at the first use, and checked at every call."""
+"""Load a shared library. Its functions are declared once, bound at the first use, and checked at every call."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ TYPES: dict[str, Any] = {
 
 
 def wheel(package: str) -> str:
-    """Return the remedy for a missing or old library of numbacc's extras, which are installed as wheels."""
-    return f'pip install "numbacc[cu12]" brings it ({package}-cu12), for a CUDA 13 driver pip install "numbacc[cu13]"'
+    """Return the code that installs a missing or outdated library of numbacc's extras."""
+    return (
+        f'pip install "numbacc[cu12]" installs it ({package}-cu12); with a CUDA 13 driver, pip install "numbacc[cu13]"'
+    )
 
 
 class Library:
     """One vendor library.
 
-    Functions are attributes. Each takes integers (addresses for pointers), returns nothing, and raises `error` if the
-    library returns a status other than 0. The library is loaded when a function is first used. No function is bound if
-    the library is too old.
+    Functions are attributes. Each one accepts integers (addresses for pointers), returns nothing, and raises `error` if
+    the library returns a status other than 0. The library is loaded when a function is first used. No function is bound
+    if the library is too old.
 
     Args:
-        name: the name that cuda-pathfinder knows the library by.
+        name: the library's name in cuda-pathfinder.
         error: the exception class of this library.
-        functions: C name -> a letter of `TYPES` for each parameter. A few functions return no status, or one that must
-            not be checked. Their letters end in ">" and the letter of the result, if any.
+        functions: C name -> a letter of `TYPES` for each parameter. A few functions do not return a status, or return
+            one that must not be checked. Their letters end in ">" and the letter of the result, if any.
         describe: (library, status) -> (the status's name, a sentence); both may be empty.
         remedy: what to do if the library is missing or too old.
         version: library -> its version as one number, in the format of its headers.
@@ -96,7 +98,7 @@ class Library:
                 except (ImportError, RuntimeError) as error:
                     # The library or pathfinder is missing, or CUDA does not support this system.
                     raise self._error(
-                        f"{self._name} was not found: {self._remedy}. The search for it ended with:\n{error}"
+                        f"{self._name} was not found: {self._remedy}. The search failed with:\n{error}"
                     ) from None
                 self._loaded = ctypes.CDLL(path)
                 try:
@@ -109,12 +111,12 @@ class Library:
     def _refuse_old(self, path: str | None) -> None:
         if self._version and (found := self._version(self)) < self._oldest:
             raise self._error(
-                f"numbacc needs {self._name} {self._oldest} or newer, and {path} is {found}: {self._remedy}"
+                f"numbacc needs {self._name} {self._oldest} or newer, but {path} is {found}: {self._remedy}"
             )
 
     def __getattr__(self, function: str) -> Callable[..., Any]:
         if function.startswith("_") or function not in self._functions:
-            raise AttributeError(f"{self._name} has no declared function {function!r}")
+            raise AttributeError(f"{self._name} does not declare the function {function!r}")
         if self._refusal:
             raise self._refusal()
         with self._lock:
@@ -142,13 +144,13 @@ class Library:
             return getattr(self.load(), function)
         except AttributeError:
             raise self._error(
-                f"the loaded {self._name} has no function {function}: it is older than numbacc supports"
+                f"the loaded {self._name} lacks the function {function}: it is older than numbacc supports"
             ) from None
 
     def address(self, function: str) -> int:
         """Return the address of a declared function, for compiled callers; they pass its status to `check`."""
         if function not in self._functions:
-            raise AttributeError(f"{self._name} has no declared function {function!r}")
+            raise AttributeError(f"{self._name} does not declare the function {function!r}")
         return ctypes.cast(self._find(function), ctypes.c_void_p).value or 0
 
     def version(self) -> int:

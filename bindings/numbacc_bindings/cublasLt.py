@@ -240,7 +240,7 @@ SINCE: dict[type[IntEnum], dict[Any, int]] = {
 
 #: Advice for statuses whose own text does not help.
 ADVICE: dict[int, str] = {
-    Status.NOT_INITIALIZED: "there may be no GPU that it can use: python -m numbacc info tells what is missing",
+    Status.NOT_INITIALIZED: "it may have found no usable GPU: python -m numbacc info shows what is missing",
 }
 
 

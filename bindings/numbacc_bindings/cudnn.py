@@ -111,8 +111,7 @@ SINCE: dict[type[IntEnum], dict[Any, int]] = {
 #: Advice for statuses whose own text does not help.
 ADVICE: dict[int, str] = {
     Status.NOT_INITIALIZED: (
-        "a descriptor was not finalized, or there is no GPU that it can use: "
-        "python -m numbacc info tells what is missing"
+        "a descriptor was not finalized, or cuDNN found no usable GPU: python -m numbacc info shows what is missing"
     ),
     Status.SUBLIBRARY_LOADING_FAILED: "a part of cuDNN, NVRTC or the driver may be missing: python -m numbacc info",
 }

@@ -83,10 +83,10 @@ SINCE: dict[type[IntEnum], dict[Any, int]] = {
     },
 }
 
-#: Explanations of statuses whose name is unclear; cuFFT has no texts.
+#: Explanations of statuses with unclear names; cuFFT itself does not explain them.
 TEXTS = {
     Result.ALLOC_FAILED: "not enough GPU memory for the plan's tables",
-    Result.INTERNAL_ERROR: "the driver failed, or there is no GPU",
+    Result.INTERNAL_ERROR: "the driver failed, or no GPU was found",
     Result.SETUP_FAILED: "the library could not be initialized",
     Result.INVALID_SIZE: "a length, or their product, is not supported",
 }

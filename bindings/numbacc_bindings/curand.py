@@ -59,7 +59,7 @@ class Ordering(IntEnum):
     QUASI_DEFAULT = 201
 
 
-#: The descriptions of statuses in `curand.h`; cuRAND has no function for them.
+#: The descriptions of statuses in `curand.h`; cuRAND does not provide a function for them.
 TEXTS = {
     Status.VERSION_MISMATCH: "the header file and the loaded library do not match",
     Status.NOT_INITIALIZED: "the generator was not initialized",
@@ -71,7 +71,7 @@ TEXTS = {
     Status.LAUNCH_FAILURE: "a kernel failed to launch",
     Status.PREEXISTING_FAILURE: "the GPU had already failed when cuRAND was called",
     Status.INITIALIZATION_FAILED: "CUDA could not be initialized",
-    Status.ARCH_MISMATCH: "the GPU lacks a feature that was asked for",
+    Status.ARCH_MISMATCH: "the GPU lacks a requested feature",
     Status.INTERNAL_ERROR: "internal error of the library",
 }
 

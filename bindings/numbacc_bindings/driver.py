@@ -98,7 +98,7 @@ class EventFlag(IntEnum):
 
 
 class CaptureMode(IntEnum):
-    """CUstreamCaptureMode: the calls that a capture forbids, and the threads for which it does so."""
+    """CUstreamCaptureMode: which calls a capture forbids, and in which threads."""
 
     GLOBAL = 0
     THREAD_LOCAL = 1

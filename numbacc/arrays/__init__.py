@@ -2,6 +2,8 @@
 
 Device arrays have NumPy's names for views, which share memory and queue nothing:
 
+    >>> import numpy as np
+    >>> import numbacc
     >>> x = numbacc.asarray(np.arange(6.0).reshape(2, 3))  # on a GPU
     >>> x.T.shape, x.transpose((1, 0)).shape, x.reshape(3, 2).shape, x.ravel().shape
     ((3, 2), (3, 2), (3, 2), (6,))

@@ -154,7 +154,7 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
     if out is not None:
         values.check_target(out, "out", source, "obj")
         if not out.flags.c_contiguous:
-            raise LayoutError("out must be C-contiguous")
+            raise LayoutError("out is not C-contiguous: pass numpy.empty(obj.shape, obj.dtype), or leave it out")
     if isinstance(array, np.ndarray):
         if out is None:
             return array
@@ -175,7 +175,7 @@ def empty(
     Args:
         shape: lengths of the dimensions; an integer for one dimension.
         dtype: any numeric dtype of NumPy, bfloat16, float8_e4m3fn or float8_e5m2.
-        stream: the stream in whose order the memory is used and freed.
+        stream: the stream that first uses the memory, and in order with which it is freed.
 
     Raises:
         ShapeError: a length is negative, or the array has more bytes than can be addressed.
@@ -325,7 +325,7 @@ def from_dlpack(obj: Any, *, stream: Any = None) -> Array:
     if isinstance(obj, np.ndarray):
         return obj
     if not _has(obj, "__dlpack__"):
-        raise DTypeError(f"obj is a {type(obj).__name__}, which has no __dlpack__")
+        raise DTypeError(f"obj is a {type(obj).__name__}, which has no __dlpack__: use numbacc.asarray(obj)")
     return operands.as_array(obj, "obj", handle)
 
 
@@ -377,7 +377,7 @@ def _count(nbytes: Any) -> int:
     except TypeError:
         number = -1
     if number < 0 or isinstance(nbytes, bool):
-        raise OptionError(f"nbytes={shown(nbytes)} is not a number of bytes, 0 or more")
+        raise OptionError(f"nbytes={shown(nbytes)} must be an integer number of bytes, 0 or more")
     return number
 
 

@@ -73,7 +73,7 @@ class _ManagedVersioned(ctypes.Structure):
 OLD, NEW = b"dltensor", b"dltensor_versioned"
 STRUCTURES: dict[bytes, Any] = {OLD: _Managed, NEW: _ManagedVersioned}
 
-# A consumer renames a capsule when it takes the tensor. The names must outlive every capsule.
+# A consumer renames a capsule when it consumes the tensor. The names must outlive every capsule.
 USED = {OLD: b"used_dltensor", NEW: b"used_dltensor_versioned"}
 
 
@@ -131,7 +131,7 @@ def _consumer(stream: Any) -> int | None:
         OptionError: it is not a handle.
     """
     if isinstance(stream, bool):
-        raise OptionError(f"stream={stream} is not a stream's handle")
+        raise OptionError(f"stream={stream} is not a stream's handle: pass an integer")
     # DLPack: None and 1 are the legacy default stream, which the driver calls 0.
     handle = 1 if stream is None else checks.integer(stream, "stream", -1, 2**64 - 1)
     return None if handle == -1 else 0 if handle == 1 else handle
@@ -179,10 +179,14 @@ def export(
             return host.__dlpack__(max_version=newest, dl_device=where)
         elsewhere = where not in (None, (CUDA_DEVICE, made.device))
         if (copy is not None and checks.boolean(copy, "copy")) or elsewhere:
-            raise BufferError("numbacc exports its own memory only, without a copy")
+            raise BufferError(
+                "numbacc exports its own memory only, without a copy: copy the array first, numbacc.array(x)"
+            )
     name = NEW if newest is not None and newest[0] >= 1 else OLD
     if self._readonly and name == OLD:
-        raise BufferError("this array is read-only, which DLPack before 1.0 cannot express")
+        raise BufferError(
+            "this array is read-only, which DLPack before 1.0 cannot express: export a copy, numbacc.array(x)"
+        )
     foreign_owners.collect()
     storage = self._storage
     shared = None if consumer is None else runtime().share(storage, consumer)

@@ -61,8 +61,8 @@ def check_is_no_value(obj: Any, name: str) -> None:
 def signed_strides(steps: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Convert strides in elements to strides in bytes.
 
-    Strides are taken modulo 2^64, like addresses: CuPy (14.2) divides strides of -s bytes as unsigned integers, and so
-    exports (2^64 - s) / itemsize elements.
+    Strides wrap around modulo 2^64, as addresses do: CuPy (14.2) divides strides of -s bytes as unsigned integers, and
+    so exports (2^64 - s) / itemsize elements.
     """
     return tuple((n * itemsize + 2**63) % 2**64 - 2**63 for n in steps)
 
@@ -120,7 +120,9 @@ def interface_of(obj: Any, name: str) -> Interface:
         raise LayoutError(f"{name} has strides {strides}, not multiples of its element size {itemsize} for each axis")
     stream = found.get("stream")
     if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or not 0 <= stream < 2**64):
-        raise DTypeError(f"{name}.__cuda_array_interface__['stream']={shown(stream)} is not a stream's handle")
+        raise DTypeError(
+            f"{name}.__cuda_array_interface__['stream']={shown(stream)} is not a stream's handle, an integer"
+        )
     # The interface's number of the legacy default stream is 1.
     return Interface(shape, strides, dtype, address, bool(readonly), 0 if stream == 1 else stream)
 

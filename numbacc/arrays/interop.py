@@ -23,12 +23,12 @@ from ..runtime import streams
 from . import dlpack, foreign, tensors
 from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
 
-#: void(*)(void *): the type of the function that gives back a DLPack tensor.
+#: void(*)(void *): the type of the function that releases a DLPack tensor.
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Capsule:
-    """A DLPack tensor that numbacc has taken from a capsule, and gives back when it is deleted."""
+    """A DLPack tensor that numbacc owns since it consumed the capsule, and releases when it is deleted."""
 
     def __init__(self, capsule: Any):
         self.name = dlpack.NEW if dlpack.is_valid(capsule, dlpack.NEW) else dlpack.OLD

@@ -41,13 +41,13 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def made_of_others(theirs: Any) -> Callable[..., Any] | None:
-    """Return the function here that replaces a function of NumPy with several calls; None if there is none."""
+    """Return the function that replaces a NumPy function which calls several others; None if none replaces it."""
     others: Any = find("__numpy_functions__") or {}
     return others.get(theirs)  # type: ignore[no-any-return]
 
 
 def refusal(what: str) -> DTypeError:
-    """Return the error for a function that has no GPU version."""
+    """Return the error for a function without a GPU version."""
     return DTypeError(
         f"{what} is not supported on device arrays, and numbacc never copies to the host implicitly: "
         "numbacc.asnumpy(x) copies; numbacc.elementwise, gemm, fft, gated and random compute on the GPU"
@@ -58,15 +58,15 @@ def called(what: str, found: Callable[..., Any] | None, arguments: tuple[Any, ..
     """Call the function for NumPy's `what`, and return its result.
 
     Raises:
-        DTypeError: there is no such function, or only NumPy's version accepts the arguments. Also the function's
-            errors.
+        DTypeError: numbacc has no such function, or only NumPy's version accepts the arguments. Errors of the function
+            are raised unchanged.
     """
     if found is None:
         raise refusal(what)
     try:
         return found(*arguments, **options)
     except TypeError:
-        # Checked only now, because the check takes longer than the call.
+        # Checked only after a failure, because the check takes longer than the call.
         if protocols.fits(found, arguments, options):
             raise
     raise refusal(f"{what} with {protocols.unknown(found, options)}")

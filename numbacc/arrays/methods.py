@@ -50,7 +50,7 @@ class Methods:
             stream: the stream to run on; the default stream if None.
 
         Raises:
-            OptionError: order is another one, or stream is not a stream.
+            OptionError: order is neither "K" nor "C", or stream is not a stream.
         """
         _check_order(order, "K", "C")
         if order == "C":
@@ -64,7 +64,7 @@ class Methods:
         """Return a one-dimensional copy in C order, or with order="F" in Fortran order.
 
         Raises:
-            OptionError: order is another one.
+            OptionError: order is neither "C" nor "F".
         """
         _check_order(order, "C", "F")
         own: Any = self
@@ -77,7 +77,7 @@ class Methods:
             ShapeError: value is an array or a list with more than one element.
         """
         if np.ndim(value):
-            raise ShapeError(f"value={shown(value)} is not one number; x[...] = value writes arrays and lists")
+            raise ShapeError(f"value={shown(value)} is not a scalar; write x[...] = value for arrays and lists")
         self[...] = value  # type: ignore[index]
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, *, stream: Any = None) -> Any:
@@ -140,7 +140,7 @@ class Methods:
         own: Any = self
         array = own._at(views.of_element(own.shape, index)) if index else own
         if math.prod(array.shape) != 1:
-            raise ShapeError(f"item() takes an array of one element; this has shape {array.shape}")
+            raise ShapeError(f"item() needs an array of one element, or an index; this has shape {array.shape}")
         return array._copy_to_host(None, own._usual_stream(), "item()").item()
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:

@@ -47,7 +47,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
         # Called for missing attributes, and if a property raises AttributeError. The simulator's own class would look
         # the name up in its NumPy array.
         if name == "__cuda_array_interface__":
-            raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
+            raise AttributeError(f"the CUDA array interface does not support {self.dtype}; use DLPack (from_dlpack)")
         raise no_attribute(name)
 
     @property
@@ -83,7 +83,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
             OptionError: section is not an integer of at least 1, or stream is not a stream.
         """
         if self.ndim != 1:
-            raise ShapeError(f"split takes an array of rank 1; this has shape {self.shape}")
+            raise ShapeError(f"split needs an array of rank 1; this has shape {self.shape}: use x.ravel()")
         section = checks.integer(section, "section", 1)
         bound = self.bind(stream) if is_given(stream) else self
         return (bound.getitem(slice(k, k + section), stream) for k in range(0, bound.size, section))

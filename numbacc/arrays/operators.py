@@ -15,7 +15,7 @@ from ..errors import DTypeError, OptionError, ShapeError, shown
 from . import protocols
 from .lookup import called, find, function, made_of_others, refusal
 
-#: Types of operands besides arrays. For others, Python tries the other operand, and then raises TypeError.
+#: Other types of operands than arrays. For any further type, Python tries the other operand, and then raises TypeError.
 _OPERANDS = (bool, int, float, complex, np.generic, np.ndarray)
 
 
@@ -114,7 +114,7 @@ class Operators:
         return function("floor_divide")(other, self), function("remainder")(other, self)
 
     def __pow__(self, other: Any) -> Any:
-        # As in NumPy: a square is one product, a root one instruction.
+        # NumPy does the same: a square is one product, a root one instruction.
         if type(other) in (int, float) and other in _POWERS:
             if protocols.is_float(self):
                 return function(_POWERS[other])(self)
@@ -149,7 +149,7 @@ def _computes_with(other: Any) -> bool:
     if isinstance(other, (list, tuple)):
         raise _no_array("combined", other)
     if isinstance(other, (str, bytes, bytearray)):
-        raise DTypeError(f"an array is combined with {type(other).__name__}; operators take arrays and numbers")
+        raise DTypeError(f"an array is combined with {type(other).__name__}; operators accept arrays and numbers")
     return _takes(other)
 
 

@@ -20,7 +20,7 @@ from .viewing import Views, no_attribute
 
 
 class _Memory:
-    """The owner of host memory, in place of a device array's storage."""
+    """The owner of host memory, used like a device array's storage."""
 
     __slots__ = ("owner", "stream")
 

@@ -58,7 +58,7 @@ _FUNCTIONS: dict[Any, str] = {
     np.take_along_axis: "take_along_axis", np.tril: "tril", np.triu: "triu",
     np.cumsum: "cumsum", np.cumprod: "cumprod",
 }  # fmt: skip
-#: Arguments of these functions -> numbacc's names; and unsupported arguments -> the values that have no effect.
+#: Arguments of these functions -> numbacc's names; for unsupported arguments, the values that change nothing.
 _NAMES = {"ddof": "correction", "a": "x", "m": "x", "arr": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
 _IDLE = {
     "initial": np._NoValue, "keepdims": np._NoValue, "where": (True, np._NoValue), "order": "K",
@@ -90,14 +90,14 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
     if method != "__call__" or ufunc.__name__ in _OTHERS or ufunc.nout != 1:
         return None, inputs, _plain(options)
     if ufunc.__name__ in _FLOATS_ONLY and not all(is_float(each) for each in inputs if hasattr(each, "dtype")):
-        return None, inputs, _plain(options)  # for integers NumPy returns something else
+        return None, inputs, _plain(options)  # for integers NumPy returns another type
     if ufunc is np.power:
         check_power(*inputs)
     return UFUNCS.get(ufunc.__name__, ufunc.__name__), inputs, _plain(options)
 
 
 def check_power(base: Any, exponent: Any) -> None:
-    """Raise OptionError for an integer to a negative power, as NumPy does; an array's elements are not read."""
+    """Raise OptionError for integers to a negative power, as NumPy does. An array's elements are not read."""
     whole = getattr(getattr(base, "dtype", None), "kind", "i" if isinstance(base, int) else "f") in "iub"
     if whole and isinstance(exponent, (int, np.integer)) and exponent < 0:
         raise OptionError(
@@ -111,7 +111,7 @@ def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, An
     if name == "norm":
         return _norm(*arguments, **options) if fits(_norm, arguments, options) else (None, arguments, options)
     if function is np.where and len(arguments) != 3:
-        name = None  # returns the indices of nonzero elements, and only the GPU knows how many there are
+        name = None  # unsupported, because only the GPU knows how many elements are nonzero
     count = _BY_PLACE.get(str(name), 1)
     if name is None:
         return None, arguments, _plain(options)
@@ -175,7 +175,7 @@ def _own(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    """Remove options that have no effect; replace a tuple of one result by the result."""
+    """Remove options that change nothing, and replace a tuple of one result by the result."""
     found = {}
     for key, value in options.items():
         idle = _IDLE.get(key, UNKNOWN)
@@ -202,7 +202,9 @@ def moved(x: Any, source: int | Sequence[int], destination: int | Sequence[int])
     """Return a view of x with one or more axes moved."""
     ones, others = (axes_of(axes, x.ndim, "x", "axis") for axes in (source, destination))
     if len(ones) != len(others):
-        raise ShapeError(f"source names {len(ones)} axes and destination {len(others)}; they must be as many")
+        raise ShapeError(
+            f"source names {len(ones)} axes and destination {len(others)}; they must name the same number of axes"
+        )
     order = [d for d in range(x.ndim) if d not in ones]
     for place, axis in sorted(zip(others, ones, strict=True)):
         order.insert(place, axis)

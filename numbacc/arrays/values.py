@@ -20,7 +20,7 @@ from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, sh
 
 _ON_HOST = (int, float, complex, np.ndarray, np.generic, list, tuple, numbers.Number)
 _NO_VALUES = (str, bytes, np.str_, np.bytes_)
-#: NumPy's kinds of dtypes that hold no numbers: text, dates and durations. NumPy would convert "5" to a number, and
+#: NumPy's kinds of dtypes that are not numeric: text, dates and durations. NumPy would convert "5" to a number, and
 #: None to NaN.
 _NO_NUMBERS = "SUMm"
 
@@ -34,7 +34,7 @@ def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, An
     """Convert a scalar, NumPy array or nested list of numbers to a NumPy array of `dtype`, without a copy if possible.
 
     Raises:
-        DTypeError: it is none of these, or it is complex and dtype is not.
+        DTypeError: it is not a scalar, array or list of numbers, or it is complex and dtype is not.
         OptionError: dtype cannot hold a scalar.
         ShapeError: lists have unequal lengths.
     """
@@ -110,7 +110,7 @@ def _refusal(value: Any, dtype: np.dtype[Any], name: str, error: Exception) -> E
         except ValueError:
             return ShapeError(f"{name} has lists of unequal lengths: {error}")
     if isinstance(error, TypeError):
-        return DTypeError(f"{name}={shown(value)} is not a number that {dtype} can hold: {error}")
+        return DTypeError(f"{name}={shown(value)} cannot be converted to {dtype}: {error}")
     return OptionError(f"{name}={shown(value)} does not fit into {dtype}: {error}")
 
 
@@ -178,8 +178,8 @@ def check_is_no_exchange() -> None:
     """Raise LayoutError if compiled code two frames up assigns a part of an array to another: `x[i] = view`.
 
     `numpy.random.shuffle` exchanges rows by `x[i], x[j] = x[j], x[i]`. If rows are views, one row appears twice
-    afterwards. An array cannot know that it is shuffled, but the bytecode of the calling frame shows that it is not one
-    of Python's own assignments.
+    afterwards. An array does not know who calls it, but the bytecode of the calling frame shows whether this is one of
+    Python's own assignments.
     """
     caller = sys._getframe(2)
     if caller.f_code.co_code[caller.f_lasti] not in _ASSIGNMENTS:

@@ -13,7 +13,7 @@ from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, show
 from ..runtime.streams import handle_of
 from . import lookup, values
 
-#: The most elements of an array whose repr shows the values.
+#: The largest array whose repr shows its values.
 _PRINTED = 64
 #: A notebook shows this many elements at both ends of an axis.
 _AT_EDGE = 4
@@ -91,11 +91,11 @@ class Views:
     def __getitem__(self, index: Any) -> Any:
         """Return a view by basic indexing (integers, slices, None, Ellipsis), or a single element as a NumPy scalar.
 
-        As in NumPy, an index with Ellipsis always returns a view. Reading an element waits for the work queued on the
+        An index with Ellipsis always returns a view, as in NumPy. Reading an element waits for the work queued on the
         array's stream.
 
         Raises:
-            LayoutError: the index is of another kind.
+            LayoutError: the index is of another kind, such as an array or a list.
             IndexRangeError: an index is out of range.
         """
         made, offset = views.part(self._numbacc_layout, index)
@@ -106,7 +106,7 @@ class Views:
     def getitem(self, item: Any, stream: Any = 0) -> Any:
         """Return `array[item]`: read an element on `stream`, or bind a view to it; 0 means the array's own stream."""
         part = self._at(item)
-        # As in NumPy, an index with None or ... returns an array, of rank 0.
+        # An index with None or ... returns an array of rank 0, as in NumPy.
         if part.ndim == 0 and self.ndim and not any(e is None or e is Ellipsis for e in views.index_parts(item)):
             return part._copy_to_host(None, part._handle(stream), "reading an element")[()]
         return part.bind(stream) if is_given(stream) else part
@@ -175,7 +175,7 @@ class Views:
         """
         wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
         if not isinstance(order, str) or order != "C":
-            raise LayoutError(f'order={shown(order)} is not supported: only "C"')
+            raise LayoutError(f'order={shown(order)} is not supported: use "C"')
         if copy is not None and checks.boolean(copy, "copy"):
             own: Any = self
             return own.copy("C").reshape(wanted)
@@ -280,7 +280,7 @@ class Views:
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("len() of an array of rank 0")
+            raise TypeError("len() of an array of rank 0: use x.size, or x.item() for the value")
         return int(self.shape[0])
 
     def __iter__(self) -> Any:

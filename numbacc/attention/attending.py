@@ -105,8 +105,8 @@ def forward(
             number that is negative or not a multiple of 4 silently drops other weights, and different ones on each
             path.
         seq_len_q, seq_len_kv: (batch,) lengths of the sequences, int32 or int64, on q's device. Elements after the end
-            of a sequence have no weight, but must be finite; o is 0 there. With layout "THD" (batch + 1,): the start
-            of each sequence, followed by the end of the last.
+            of a sequence are ignored, but must be finite; o is 0 there. With layout "THD" (batch + 1,): the start of
+            each sequence, followed by the end of the last.
         page_table_k, page_table_v: (batch, pages) page numbers, int32 or int64. k then has shape (all pages, heads_kv,
             keys of a page, d), in the order of `layout`, and v likewise. seq_len_kv is required.
         layout: "BHSD"; "BSHD": (batch, sequence, heads, d); "THD": (tokens, heads, d), with the sequences packed one

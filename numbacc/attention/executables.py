@@ -67,7 +67,7 @@ def executable(
         pairs: as `Operation._pairs` returns them.
 
     Raises:
-        UnsupportedError: cuDNN has no kernel for it, and it cannot run unfused either; the message says why.
+        UnsupportedError: cuDNN does not support it, and it cannot run unfused either; the message says why.
     """
     untaken = ""
     is_tried = is_worth_trying(problem)

@@ -193,7 +193,7 @@ def forward(sketch: Sketch) -> Drawn:
     top = draw.reduce("MAX", sheet.scored, draw.between(column))
     weights = draw.pointwise("EXP", draw.pointwise("SUB", sheet.scored, top))
     total = draw.reduce("ADD", weights, draw.between(column))
-    # cuDNN has no kernel without these two operations, even if nothing reads their result.
+    # cuDNN only supports graphs with these two operations, even if nothing reads their result.
     stats = sheet.at["stats"] if sheet.has("stats") else draw.between(column)
     draw.pointwise("ADD", top, draw.pointwise("LOG", total), out=stats)
     narrow = draw.between(sketch.scores, dtype=sheet.dtype)
@@ -212,7 +212,7 @@ def forward(sketch: Sketch) -> Drawn:
 
 
 def _scaled(sheet: _Sheet, shares: Place, narrow: Place, v: Place) -> Drawn:
-    """Draw the float8 graph from the weights on. cuDNN has no kernel without amax_o."""
+    """Draw the float8 graph from the weights on. cuDNN requires amax_o in it."""
     draw, at = sheet.draw, sheet.at
     if sheet.has("amax_s"):
         draw.reduce("AMAX", shares, at["amax_s"])

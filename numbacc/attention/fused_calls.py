@@ -63,7 +63,7 @@ def _at_once(fused: Fused) -> tuple[int, int]:
     if not heads or problem.options.dropout or shares_bias:
         needed = fused.stage.scratch.nbytes + math.prod(found.scores) * problem.dtype.itemsize
         # Each slice would drop the same weights as the first.
-        why = "; with dropout they cannot be taken in slices" if problem.options.dropout else ""
+        why = "; with dropout they cannot run in slices" if problem.options.dropout else ""
         raise UnsupportedError(
             f"cuDNN's gradients, deterministic or with that of a bias, need about {needed} bytes at once, more than "
             f"workspace_limit={problem.limit}{why}"
@@ -136,7 +136,7 @@ def executable(
     """Return the executable of a problem that runs on cuDNN.
 
     Raises:
-        UnsupportedError: cuDNN has no engine for it, or needs more scratch memory than it may use.
+        UnsupportedError: cuDNN does not support it, or it needs more scratch memory than it may use.
     """
     library, device = graph_library(), problem.inputs["q"].device
     if cut := splitting.cut_on(problem, device):

@@ -167,7 +167,7 @@ class Fused:
         self._take(name, array, dense_form(array.lies.dtype.name, *seen))
 
     def _level(self) -> None:
-        """Add the statistics for the gradients, with -inf replaced where rows may have no key."""
+        """Add the statistics for the gradients. Where rows may be without a key, replace -inf."""
         stage, shape = self.stage, self.problem.geometry.stats_shape
         if not self.problem.rows_may_be_empty:
             self._plain("stats", "stats", shape, (*shape, 1))

@@ -8,7 +8,7 @@ from typing import Any
 from ..base.layout import Layout, layout
 from ..errors import OptionError, ShapeError, unknown
 
-#: Layout -> the axes of an array in the order batch, heads, sequence, elements. Packed sequences have no batch axis.
+#: Layout -> the axes of an array in the order batch, heads, sequence, elements. Packed sequences lack a batch axis.
 LAYOUTS = {"BHSD": (0, 1, 2, 3), "BSHD": (0, 2, 1, 3), "THD": (1, 0, 2)}
 #: The longest vectors of queries, keys and values.
 MAX_WIDTH = 256

@@ -38,7 +38,7 @@ class AttentionPlan(Plan):
         self.out_given = call.outs is not None
         self.math_dtype = self.accumulator_dtype = problem.compute.name
         self.empty = not any(each.size for each in self.outputs)
-        #: Whether the executable takes seed and offset.
+        #: Whether the executable uses seed and offset.
         self.takes_scalars = self.device < 0 or bool(problem.options.dropout)
         if self.device < 0:
             self._host = HostAttention(problem)
@@ -52,7 +52,7 @@ class AttentionPlan(Plan):
         return executable(self.problem, key, self.close, self._pairs(), lambda addresses: self._key(addresses) == key)
 
     def passed(self, seed: int, offset: int) -> tuple[int, ...]:
-        """Return seed and offset in the form that executables, or the NumPy reference, take."""
+        """Return seed and offset in the form that executables, or the NumPy reference, expect."""
         if not self.takes_scalars:
             return ()
         if self.device < 0:
@@ -73,7 +73,8 @@ class AttentionPlan(Plan):
                 the arrays that the plan was made with.
 
         Raises:
-            LayoutError: an array has another layout, is missing, or is one too many. OptionError: seed or offset.
+            LayoutError: an array has another layout, is missing, or the plan was made without it. OptionError: seed or
+                offset.
         """
         handle = handle_of(stream)
         if len(arrays) == 2 and isinstance(arrays[1], Saved):

@@ -23,9 +23,9 @@ from .masks import FROM_BOOLEANS, band_of
 WORKSPACE_LIMIT = 2**30
 #: The scales of float8, each an array of one float32.
 SCALES = ("descale_q", "descale_k", "descale_v", "scale_s", "descale_s", "scale_o")
-#: The arrays that a call may have in addition to those of its direction, in the order of a plan's inputs.
+#: The optional arrays of a call, in the order of a plan's inputs. They follow the arrays in OPERANDS.
 EXTRAS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "page_table_k", "page_table_v", "offset", *SCALES)
-#: The arrays that each direction always has.
+#: The arrays that each direction requires.
 OPERANDS = {
     "forward": ("q", "k", "v"),
     "backward": ("do", "q", "k", "v", "o", "stats"),
@@ -54,7 +54,7 @@ class AttentionCall(NamedTuple):
 
     Attributes:
         direction: one of OPERANDS.
-        arrays: the layouts of the arrays that this direction has.
+        extras: the layouts of EXTRAS, or None for arrays that are not given.
         extras: the layouts of EXTRAS, None where they are not given.
         outs: the layouts of the results, each None where it is not given; None if no result is given.
         options: as `plain` returns them.
@@ -278,24 +278,28 @@ def _check_dtypes(direction: str, arrays: dict[str, Layout], extras: dict[str, L
 
 
 def _check_company(call: AttentionCall, extras: dict[str, Layout]) -> None:
-    """Raise OptionError where options do not go together."""
+    """Raise OptionError where options cannot be combined."""
     options = call.options
     is_paged = "page_table_k" in extras or "page_table_v" in extras
     if is_paged:
         for name in ("page_table_k", "page_table_v", "seq_len_kv"):
             if name not in extras:
-                raise OptionError(f"page_table_k, page_table_v and seq_len_kv come together; {name} is missing")
+                raise OptionError(
+                    f"page_table_k, page_table_v and seq_len_kv must be given together; {name} is missing"
+                )
         if call.direction == "backward":
-            raise OptionError("pages are for decoding and have no backward pass; gather k and v first")
+            raise OptionError(
+                "pages are for decoding and do not support gradients; gather k and v into one array first"
+            )
         if options.layout == "THD":
-            raise OptionError('page tables go with layout="BHSD" or "BSHD", not "THD"')
+            raise OptionError('page tables need layout="BHSD" or "BSHD"; layout="THD" was given')
     if options.layout != "THD" and (options.max_len_q is not None or options.max_len_kv is not None):
         raise OptionError('max_len_q and max_len_kv need layout="THD"; with other layouts the shapes give the lengths')
     _check_scaling(call, extras)
     if options.bias_grad and "bias" not in extras:
-        raise OptionError("bias_grad=True, but there is no bias")
+        raise OptionError("bias_grad=True needs a bias: pass bias=")
     if "offset" in extras and not options.dropout:
-        raise OptionError("offset is an array, but dropout is 0; leave it out")
+        raise OptionError("offset is an array, but dropout is 0; leave offset out")
     if call.direction == "dropout_mask" and not options.dropout:
         raise OptionError("dropout=0.0 drops nothing; dropout_mask needs a dropout above 0")
 
@@ -311,7 +315,7 @@ def _check_scaling(call: AttentionCall, extras: dict[str, Layout]) -> None:
     refused = [name for name in extras if name not in SCALES]
     refused += ["dropout"] * bool(options.dropout) + ['layout="THD"'] * (options.layout == "THD")
     if refused:
-        raise OptionError(f"{refused[0]} is not supported with {dtype}, which takes only a mask and scales")
+        raise OptionError(f"{refused[0]} is not supported with {dtype}, which supports only a mask and scales")
     if options.scale is not None and options.scale <= 0:
         raise OptionError(f"scale={options.scale} is not supported with {dtype}: it must be above 0")
 
@@ -351,7 +355,7 @@ def _check_shapes(found: AttentionGeometry, arrays: dict[str, Layout], extras: d
 def _results(
     call: AttentionCall, found: AttentionGeometry, compute: np.dtype[Any], extras: dict[str, Layout]
 ) -> dict[str, Layout]:
-    """Return the layouts of the results by name: those of the given arrays; contiguous where none is given."""
+    """Return the layouts of the results by name: of the given arrays, and contiguous ones for the others."""
     q = call.arrays[OPERANDS[call.direction].index("q")]
 
     def dense(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
@@ -386,5 +390,5 @@ def _count(made: dict[str, Layout]) -> str:
 
 
 def scalars_of(problem: AttentionProblem) -> tuple[str, ...]:
-    """Return the dtypes of the scalars that executables take with dropout: seed, offset, least word kept, factor."""
+    """Return the dtypes of the scalars that executables need with dropout: seed, offset, least word kept, factor."""
     return ("uint64", "uint64", "uint64", problem.compute.name) if problem.options.dropout else ()

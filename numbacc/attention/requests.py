@@ -153,8 +153,8 @@ def prepare(requests: Request | Iterable[Request], *, device: int | str | None =
         threads: how many plans are made at once.
 
     Raises:
-        DTypeError: an argument or one of its elements is not a request. DeviceError: there is no GPU.
-        UnsupportedError: cuDNN has no plan for one of them.
+        DTypeError: an argument or one of its elements is not a request. DeviceError: no GPU was found.
+        UnsupportedError: cuDNN does not support one of them.
 
     Example:
         >>> attention.prepare([]) is None

@@ -17,7 +17,7 @@ _SHARED = (
     "mask", "bias", "alibi", "scale", "dropout", "seed", "offset", "seq_len_q", "seq_len_kv", "page_table_k",
     "page_table_v", "layout", "max_len_q", "max_len_kv",
 )  # fmt: skip
-#: Options and arrays that a plan takes when it is called.
+#: Options and arrays that are passed to a plan's call.
 _OF_CALLS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")
 
 
@@ -29,9 +29,14 @@ def check_saved(given: Mapping[str, Any]) -> bool:
     """
     for name in ("page_table_k", "page_table_v", *SCALES):
         if given[name] is not None:
-            raise OptionError(f"return_saved=True is for backward, which has no {name}: leave one of the two out")
+            raise OptionError(
+                f"return_saved=True is for backward, which does not support {name}: leave one of the two out"
+            )
     if given["return_amax"]:
-        raise OptionError("return_saved=True is for backward, and return_amax for float8, which has no gradients")
+        raise OptionError(
+            "return_saved=True is for backward, but return_amax is for float8, which does not support gradients: "
+            "leave one of the two out"
+        )
     return boolean(given["return_stats"], "return_stats")
 
 

@@ -14,7 +14,7 @@ from ..errors import UnsupportedError
 from .geometry import AttentionGeometry
 from .problem import AttentionProblem
 
-#: Scratch memory for a matrix product, if there is enough.
+#: Scratch memory for a matrix product, if enough is left.
 PRODUCTS = 2**25
 #: Bytes that alignment may cost: each part of scratch memory starts at a multiple of 256 bytes.
 _GAPS = 3 * 256

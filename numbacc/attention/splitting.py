@@ -204,7 +204,7 @@ def executable(
     """Return the executable of a problem whose keys are split.
 
     Raises:
-        UnsupportedError: cuDNN has no engine for it.
+        UnsupportedError: cuDNN does not support it.
     """
     library, device = graph_library(), problem.inputs["q"].device
     split = Split(problem, key, cut)

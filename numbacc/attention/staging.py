@@ -331,7 +331,7 @@ def steps_of(array: Array) -> tuple[int, ...]:
 
 
 def bounds(problem: AttentionProblem) -> tuple[int, int, int]:
-    """Return the band as kernels take it: (lower, upper, whether the diagonal ends at the bottom right)."""
+    """Return the band in the form that kernels use: (lower, upper, whether the diagonal ends at the bottom right)."""
     band = problem.band
     return (
         -_NOWHERE if band.lower is None else band.lower,

@@ -95,7 +95,7 @@ FAULTS = (
     ),
     RefusedVersions(
         90500,
-        "a bias's gradient with lengths, or with lengths that are no multiples of 64",
+        "a bias's gradient with lengths, or with lengths that are not multiples of 64",
         lambda problem: "dbias" in problem.outputs and (problem.has_lengths or _is_uneven(problem)),
     ),
     RefusedVersions(90500, "pages", lambda problem: problem.geometry.page > 0),
@@ -108,7 +108,7 @@ FAULTS = (
     RefusedVersions(91900, "more queries than keys, and a window or a diagonal that ends at the last key", _is_longer),
     RefusedVersions(
         91900,
-        "slopes without a mask that hides what follows",
+        "slopes without a mask that hides later keys",
         lambda problem: "alibi" in problem.inputs and problem.band.upper != 0,
     ),
     RefusedVersions(

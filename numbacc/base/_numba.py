@@ -1,4 +1,4 @@
-"""The only module, besides `_compiler`, that imports `numba.cuda` and its extension API.
+"""Import `numba.cuda` and its extension API. Only this module and `_compiler` do.
 
 Only these two files change when Numba's CUDA target is replaced by its announced successor; only this module imports
 `_compiler`. It provides the `cuda` module, the base class of device arrays, `compile_ptx`, and the parts of the
@@ -49,7 +49,7 @@ else:
     from numba.cuda.cudadrv.driver import MemoryPointer, binding
     from numba.cuda.extending import intrinsic
 
-    #: Versions of Numba's CUDA target whose internals `_compiler` knows. With other versions kernels are the same, but
+    #: Versions of Numba's CUDA target that `_compiler` supports. With other versions kernels are the same, but
     #: compilation takes twice as long.
     _KNOWN = ("0.30.",)
     if numba_cuda.__version__.startswith(_KNOWN):
@@ -110,7 +110,7 @@ _capability: ContextVar[tuple[int, int]] = ContextVar("_capability", default=(8,
 
 
 def capability_compiled_for() -> tuple[int, int]:
-    """Return the compute capability that is being compiled for; some instructions need a newer one."""
+    """Return the target compute capability of the current compilation; some instructions need a newer one."""
     return _capability.get()
 
 
@@ -199,7 +199,7 @@ def pretending(capability: tuple[int, int] | None) -> Iterator[None]:
 
 
 def dummy_array(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Any:
-    """Return Numba's description of an array's memory, from which `DeviceNDArray.flags` are read."""
+    """Return Numba's description of an array's memory; `DeviceNDArray.flags` reads it."""
     return dummyarray.Array.from_desc(0, shape, strides, itemsize)
 
 

@@ -1,8 +1,8 @@
-"""Conversion of numbers on the host, with the same bits as in kernels (`kernels.primitives.casts`).
+"""Convert numbers on the host, with the same bits as in kernels (`kernels.primitives.casts`).
 
-NumPy and ml_dtypes do it where they agree with the kernels. But ml_dtypes rounds twice, by way of float32, and turns
-values beyond the range of 8-bit floats into infinity or NaN. And NumPy's result for a float that fits no integer
-depends on the machine.
+NumPy and ml_dtypes do it where they agree with the kernels. But ml_dtypes rounds twice, through float32, and turns
+values beyond the range of 8-bit floats into infinity or NaN. And NumPy's result for a float that is out of an integer
+dtype's range depends on the machine.
 """
 
 from __future__ import annotations

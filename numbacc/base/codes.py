@@ -6,7 +6,7 @@ from ..errors import ShapeError
 
 #: No context, or another context, is current in this thread.
 WRONG_CONTEXT = -1
-#: The stream is being captured into a graph, which must know what the launch uses: nothing was done.
+#: The stream is being captured into a graph, which must record the arrays that the launch uses: nothing was done.
 CAPTURING = -2
 #: An address does not have the alignment that the kernel was chosen for.
 WRONG_ALIGNMENT = -3

@@ -1,15 +1,16 @@
 """Complete the docstrings of public functions, so that `help` shows each argument and error.
 
 A docstring in a source file describes the special arguments and errors of its function. `like` adds the descriptions
-from another function's docstring, and `complete` adds those that are the same everywhere.
+from another function's docstring, and `complete` adds those that are the same everywhere. `import_in_examples` adds the
+imports that an example needs to run when it is pasted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -18,7 +19,7 @@ COMMON = {
     "device": 'a GPU\'s number or "cuda:0", or "cpu"; by default the current GPU, or NumPy without one.',
     "stream": "the stream to run on; the default stream if None. The call does not wait for the result.",
 }
-#: The errors of functions that take arrays, the first of those with an `out`.
+#: The errors of functions with array arguments. The first one belongs to functions with an `out`.
 ERRORS = {
     "LayoutError": "out is read-only, shares memory with an input where it may not, or has elements that share memory.",
     "DeviceError": "arrays on different devices; not enough memory.",
@@ -26,6 +27,13 @@ ERRORS = {
 _ENTRY = re.compile(r"^    (\w[\w, ]*):", re.MULTILINE)
 _TITLE = re.compile(r"^( +)(?:Args|Returns|Raises|Example):$", re.MULTILINE)
 _WIDTH = 120
+_EXAMPLE = re.compile(r"Example:\n( *)(?=>>> )")
+_CODE = re.compile(r"^ *(?:>>>|\.\.\.) (.*)$", re.MULTILINE)
+_IMPORTED = re.compile(r"^(?:from \S+ )?import (.*)$", re.MULTILINE)
+#: The modules that examples use.
+_USED = re.compile(r"(?<![\w.\"'])(np|numbacc|attention|conv|cudnn|elementwise|fft|gated|gemm|random)\.")
+#: Functions that public functions have as attributes.
+_PARTS = ("plan", "request", "supports")
 
 
 def complete(function: FunctionType, more: Mapping[str, str] = COMMON, has_all: bool = False) -> None:
@@ -79,6 +87,30 @@ def like(other: Callable[..., object] | Mapping[str, str]) -> Callable[[F], F]:
         return function
 
     return decorate
+
+
+def import_in_examples(things: Iterable[Any]) -> None:
+    """Add imports to the examples of functions, of their plans and requests, and of classes."""
+    for thing in things:
+        for each in (thing, *(getattr(thing, part, None) for part in _PARTS)):
+            text = getattr(each, "__doc__", None)
+            if text and ">>> " in text and isinstance(each, (FunctionType, type)):
+                each.__doc__ = _importing(text)
+
+
+def _importing(text: str) -> str:
+    """Return a docstring with the imports that its example needs."""
+    found = _EXAMPLE.search(text, max(text.rfind("Example:\n"), 0))
+    if found is None:
+        return text
+    code = "\n".join(_CODE.findall(text, found.start()))
+    imported = " ".join(_IMPORTED.findall(code))
+    used = set(_USED.findall(code)) - set(re.findall(r"\w+", imported))
+    families = ", ".join(sorted(used - {"np", "numbacc"}))
+    lines = ["import numpy as np"] * ("np" in used) + ["import numbacc"] * ("numbacc" in used)
+    lines += [f"from numbacc import {families}"] * bool(families)
+    added = "".join(f"{found[1]}>>> {line}\n" for line in lines)
+    return text[: found.start(1)] + added + text[found.start(1) :]
 
 
 def _sorted(arguments: dict[str, str], names: tuple[str, ...]) -> list[str]:

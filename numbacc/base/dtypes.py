@@ -45,7 +45,7 @@ class Products(NamedTuple):
         code: CUDA's number of the dtype (library_types.h, cudaDataType_t).
         compute: the values that `compute` may have; the first is the default.
         outs: the dtypes that the result may have; the first is the default.
-        accumulator: dtype in which products are summed.
+        accumulator: dtype of the sums of products.
         multiple: k and n must be multiples of this.
         oldest_capability: the lowest compute capability with tensor cores for it; (0, 0) if none are needed.
     """
@@ -182,7 +182,7 @@ def dtype(spec: Any, name: str = "dtype") -> np.dtype[Any]:
         name: the argument's name, for the message.
 
     Raises:
-        DTypeError: numbacc has no arrays of that dtype.
+        DTypeError: numbacc does not support arrays of that dtype.
     """
     try:
         return _dtype(spec)
@@ -194,7 +194,7 @@ def dtype(spec: Any, name: str = "dtype") -> np.dtype[Any]:
         raise DTypeError(f"{name}={shown(spec)} {_UNKNOWN}") from None
 
 
-_UNKNOWN = f"is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.join(TABLE)}"
+_UNKNOWN = f"is not a dtype that NumPy or ml_dtypes knows; numbacc supports {', '.join(TABLE)}"
 
 
 @lru_cache(maxsize=256)
@@ -211,7 +211,7 @@ def _dtype(spec: Any) -> np.dtype[Any]:
     if found is None:
         raise DTypeError(_UNKNOWN)
     if found not in _BY_NUMPY:
-        raise DTypeError(f"is {found}, which numbacc's arrays cannot hold; use one of {', '.join(TABLE)}")
+        raise DTypeError(f"is {found}, which numbacc does not support; use one of {', '.join(TABLE)}")
     return _BY_NUMPY[found].numpy
 
 
@@ -224,7 +224,7 @@ def info(numpy_dtype: np.dtype[Any], name: str = "") -> DTypeInfo:
     row = _BY_NUMPY.get(numpy_dtype)
     if row is None:
         which = f"{name} has dtype {numpy_dtype}, which" if name else f"dtype {numpy_dtype}"
-        raise DTypeError(f"{which} cannot be held in a numbacc array; use one of {', '.join(TABLE)}")
+        raise DTypeError(f"{which} is not supported in a numbacc array; use one of {', '.join(TABLE)}")
     return row
 
 
@@ -250,11 +250,11 @@ def from_dlpack(code: int, bits: int, lanes: int, name: str) -> np.dtype[Any]:
     """Return the NumPy dtype of a DLPack type triple; `name` is the argument's name, for the message.
 
     Raises:
-        DTypeError: the table has no dtype with that triple.
+        DTypeError: the table does not contain that triple.
     """
     row = _BY_DLPACK.get((code, bits))
     if row is None or lanes != 1:
         raise DTypeError(
-            f"{name} came by DLPack with type code {code}, {bits} bits, {lanes} lanes; numbacc holds {', '.join(TABLE)}"
+            f"{name} has DLPack's type code {code}, {bits} bits, {lanes} lanes; numbacc supports {', '.join(TABLE)}"
         )
     return row.numpy

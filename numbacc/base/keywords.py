@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from ..errors import ArgumentsError, nearest
-from .docstrings import complete
+from .docstrings import complete, import_in_examples
 from .observing import observable
 
 #: A keyword of other libraries -> possible names in numbacc.
@@ -32,7 +32,7 @@ _NAMES = {
     "ddof": "correction", "depth": "num_classes", "size": "shape", "shape": "size", "mean": "loc", "std": "scale",
     "a_min": "min", "a_max": "max", "norm_type": "ord", "act": "activation", "type": "dtype", "descending": "reverse",
 }  # fmt: skip
-#: A keyword -> what to do, if the function has no other name for it.
+#: A keyword without a counterpart in the function -> the code to write instead.
 _WORDS = {
     "is_causal": 'pass mask="causal"',
     "causal": 'pass mask="causal"',
@@ -41,7 +41,7 @@ _WORDS = {
     "inplace": "pass out=x",
     "unbiased": "pass correction=1, or 0 for unbiased=False",
     "betas": "pass beta1= and beta2=",
-    "training": "call it in training alone",
+    "training": "call it in training only",
     "enable_gqa": "leave it out: q may have more heads than k and v",
     "requires_grad": "leave it out: gradients are functions whose names end in backward",
     "normalized_shape": "leave it out: rows are normalized along the last axis",
@@ -66,7 +66,7 @@ def wrong(function: Callable[..., Any], others: Mapping[str, Any], called: str =
 
 
 def explain(module: str, names: Sequence[str]) -> None:
-    """Make a module's functions raise errors that explain unknown keywords.
+    """Make a module's functions raise errors that explain unknown keywords, and complete their docstrings.
 
     They are also replaced where they are defined, so that pickle finds them. If `<function>_backward` exists,
     `function.backward` refers to it from then on.
@@ -80,6 +80,7 @@ def explain(module: str, names: Sequence[str]) -> None:
     for name in names:
         if isinstance(gradient := held.get(f"{name}_backward"), FunctionType):
             held[name].backward = gradient
+    import_in_examples(held.get(name) for name in names)
 
 
 def explain_methods(kind: type) -> None:

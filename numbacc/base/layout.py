@@ -192,8 +192,8 @@ def check_same_device(one: Layout, name: str, other: Layout, other_name: str) ->
     """Raise DeviceError unless both are on the same GPU, or both on the CPU."""
     if one.device != other.device:
         raise DeviceError(
-            f"{name} is {_where(one.device)} and {other_name} {_where(other.device)}; nothing is copied "
-            "silently: move one with numbacc.asarray or numbacc.asnumpy"
+            f"{name} is {_where(one.device)} and {other_name} {_where(other.device)}; numbacc never copies "
+            "between devices implicitly: copy one with numbacc.asarray or numbacc.asnumpy"
         )
 
 
@@ -241,7 +241,7 @@ def normalize_axis(axis: Any, ndim: int, argument: str, name: str = "axis") -> i
 def is_sequence(value: Any) -> bool:
     """Return True for lists, tuples and similar, and for NumPy arrays of rank 1.
 
-    Strings do not count, nor do sets, which have no order, or iterators, which can be read only once.
+    Strings and sets (which have no order) do not count, nor do iterators (which can be read only once).
     """
     if isinstance(value, np.ndarray):
         return value.ndim == 1

@@ -1,4 +1,4 @@
-"""Objects with one owner: a Python copy would be a second owner of the same address, which would be freed twice."""
+"""Prevent copies of objects with one owner: a Python copy would own the same address, which would be freed twice."""
 
 from __future__ import annotations
 

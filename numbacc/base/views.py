@@ -87,7 +87,7 @@ def diagonal(array: Layout, offset: int, axis1: int, axis2: int) -> tuple[Layout
     """Return (layout, bytes after the array's address) of the view of the diagonals of two axes, as the last axis.
 
     Raises:
-        ShapeError: there are no such two axes.
+        ShapeError: an axis does not exist, or both are the same.
     """
     one, other = (normalize_axis(axis, array.ndim, "the array") for axis in (axis1, axis2))
     if one == other:
@@ -130,7 +130,7 @@ def _basic_index(index: Any) -> tuple[Any, ...]:
                 hint = "; for a mask, use numbacc.elementwise.where(mask, x, other), or where= of the functions there"
             known = part is None or isinstance(part, (bool, float, complex, str, list, tuple, np.generic))
             raise LayoutError(
-                f"index {shown(part) if known else f'of a {type(part).__name__}'} is not supported: device arrays take "
+                f"index {shown(part) if known else f'of a {type(part).__name__}'} is not supported: device arrays use "
                 f"integers, slices, None and Ellipsis, which give views{hint}"
             )
     return parts if any(part is Ellipsis for part in parts) else (*parts, ...)

@@ -111,7 +111,7 @@ def forward(
         w: kernels, in the same order: (K, C/groups, ...) or (K, ..., C/groups), of x's dtype.
         bias: None, or K elements of the result's dtype.
         activation: None, relu, leaky_relu (slope 0.01), gelu, gelu_tanh, silu, sigmoid, tanh or elu (factor 1). Results
-            in int32 support relu alone.
+            in int32 support only relu.
         stride, padding, dilation, groups, layout: as in `output_shape`.
         flip: whether kernels are flipped along all spatial dimensions.
         alpha, beta: scalars; a beta other than 0 needs `out`. If one of them is 0, the array that it scales is not
@@ -139,7 +139,7 @@ def forward(
         DTypeError: a dtype is not supported, or the dtypes differ.
         OptionError: an option has an invalid value, or does not support this dtype.
         LayoutError: out shares memory with an argument, or its elements share memory.
-        UnsupportedError: cuDNN has no engine for it on this GPU; the message gives the reasons.
+        UnsupportedError: cuDNN does not support it on this GPU; the message gives the reasons.
         DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
 
     A numbacc kernel runs after cuDNN and applies the part of the epilogue that cuDNN does not fuse

@@ -93,7 +93,7 @@ def launches(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Sc
 
 
 def is_ours(problem: ConvProblem) -> bool:
-    """Return whether the depthwise kernels compute a problem, given aligned operands."""
+    """Return whether numbacc's depthwise kernels compute a problem, given aligned operands."""
     found, call = problem.geometry, problem.call
     window = found.window
     if call.a.dtype.kind == "i" or not window.groups == found.channels == found.filters or window.dimensions > 2:
@@ -348,6 +348,6 @@ def _launch(
     launcher = launcher_class()(order)
     rows, columns = spec.tile
     launcher.algorithm = (
-        f"depthwise {spec.taps[0]}x{spec.taps[1]}: a thread takes {rows}x{columns} places of {spec.width} channels"
+        f"depthwise {spec.taps[0]}x{spec.taps[1]}: a thread handles {rows}x{columns} positions of {spec.width} channels"
     )
     return LaunchExecutable(launcher)

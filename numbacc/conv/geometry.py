@@ -126,8 +126,8 @@ def geometry(
         if reach > room:
             raise ShapeError(
                 f"{w_text}, and {x_text}: in spatial dimension {d} the kernel's {taps[d]} taps reach over {reach} "
-                f"elements, with dilation {apart[d]}, but there are {room}: {lengths[d]} and padding {zeros[d]}. Pad "
-                "more, or use a smaller kernel"
+                f"elements, with dilation {apart[d]}, but there are only {room}: {lengths[d]} and padding {zeros[d]}. "
+                "Pad more, or use a smaller kernel"
             )
     y_shape = window.shape(batch, filters, window.places(lengths, taps))
     if too_large(y_shape, 8):
@@ -165,8 +165,8 @@ def output_shape(
         (N, K, ...), in the order of `layout`.
 
     Raises:
-        ShapeError: wrong ranks; lengths of 0; channels that differ from those of w, or cannot be divided into groups; a
-            kernel that is larger than the padded input; a result that is too large.
+        ShapeError: wrong ranks; lengths of 0; channels that do not match w, or cannot be divided into groups; a kernel
+            that is larger than the padded input; a result that is too large.
         OptionError: an unknown layout or padding; numbers that are out of range, or not one for each spatial dimension.
 
     Example:
@@ -229,7 +229,7 @@ def _padding(value: Any, layout: str, lengths: Lengths, reach: Lengths, stride: 
         if value == "same":
             return tuple(map(_same, lengths, reach, stride))
         raise unknown("padding", value, ("same", "valid"), 'it is "same", "valid" or numbers')
-    hint = "; a pair is written as [(before, behind)]" if len(lengths) == 1 else ""
+    hint = "; write a pair as [(before, after)]" if len(lengths) == 1 else ""
     return tuple(_sides(part) for part in _parts(value, "padding", layout, len(lengths), hint))
 
 
@@ -245,6 +245,6 @@ def _sides(part: Any) -> tuple[int, int]:
         zeros = integer(part, "padding", 0, _LARGEST)
         return zeros, zeros
     if len(part) != 2:
-        raise OptionError(f"padding has {shown(part)} for a spatial dimension; it needs an integer or (before, behind)")
+        raise OptionError(f"padding has {shown(part)} for a spatial dimension; it needs an integer or (before, after)")
     before, behind = (integer(n, "padding", 0, _LARGEST) for n in part)
     return before, behind

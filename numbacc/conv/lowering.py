@@ -37,8 +37,8 @@ _MODES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "elu": [("ELU_FWD", {})],
 }
 #: Activations that use the hardware's hyperbolic tangent, MUFU.TANH, in every engine that cuDNN compiles (9.19 and
-#: 9.28): PTX guarantees 11 bits of it. After sums of 9 products its errors were 30 times those of numbacc's kernel.
-#: Other activations are computed from exponentials, and their errors equal those of numbacc's kernels.
+#: 9.28). PTX guarantees only 11 bits of it: after sums of 9 products, its errors were 30 times as large as with
+#: numbacc's kernel. cuDNN computes other activations from exponentials, as exactly as numbacc's kernels do.
 _ROUGH = ("tanh", "gelu_tanh")
 #: Activations that cuDNN has precompiled after a bias only in its generic engine, which is tens of times slower than
 #: others. It would be the first proposal, since precompiled engines come first. Instead, another engine adds the bias
@@ -101,7 +101,7 @@ def told_copies(names: Sequence[str], numbers: Sequence[int]) -> str:
 
 
 def forms(problem: ConvProblem, aligned: Sequence[bool], measured: bool = False) -> Iterator[LoweredConv]:
-    """Yield the forms of a problem for cuDNN, best first: if it has no engine for one, the next is tried.
+    """Yield the forms of a problem for cuDNN, best first. If cuDNN does not support one, the next is tried.
 
     Args:
         aligned: as in `lower`.
@@ -171,7 +171,7 @@ def room(problem: ConvProblem, lowered: LoweredConv) -> int:
 
 
 def ways(problem: ConvProblem, rearranged: bool = False, rough: bool = False) -> list[Way]:
-    """Return which parts of an epilogue cuDNN may compute, best first: if it has no engine for one, the next is tried.
+    """Return which parts of an epilogue cuDNN may compute, best first. If one is unsupported, the next is tried.
 
     The largest part comes first, unless cuDNN is faster with a smaller part followed by numbacc's kernel.
 
@@ -193,7 +193,7 @@ def ways(problem: ConvProblem, rearranged: bool = False, rough: bool = False) ->
             return [nothing]
     found = [Way(True, False)] if bias and activation else []
     channels_last = problem.geometry.window.channels_last is not rearranged
-    # In a fused graph, cuDNN's engines support no factors of the convolution, only those of additions.
+    # In a fused graph, cuDNN's engines support factors of additions, but not of the convolution.
     has_factors = call.alpha == 1 or bias or call.beta
     if has_factors and is_exact and (channels_last or (bias and call.activation in (None, "relu"))):
         found.insert(len(found) if call.activation in _GENERIC_ALONE else 0, Way(bias, activation))
@@ -204,7 +204,7 @@ def cudnn_layout(array: Layout, named_last: bool, channels_last: bool) -> Layout
     """Return the layout of an array for cuDNN. cuDNN's engines have only been checked with these layouts.
 
     The array is packed, with channels innermost or right after N or K; a bias is contiguous. All operands of one
-    convolution have their channels in the same place. With other strides cuDNN 9.19 wrote between the elements of a
+    convolution have their channels at the same position. With other strides cuDNN 9.19 wrote between the elements of a
     result, read kernels in the wrong order, and returned wrong gradients of kernels.
 
     Args:

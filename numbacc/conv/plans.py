@@ -79,7 +79,7 @@ class ConvPlan(Plan):
                 try:
                     return self._by_floats(key)
                 except UnsupportedError:
-                    pass  # then the result is rounded twice
+                    pass  # fall back to rounding the result twice
             try:
                 return self._chosen(lowered, trial, key, ours)
             except UnsupportedError as error:
@@ -143,7 +143,7 @@ class ConvPlan(Plan):
         """Return a convolution in wider floats, for int8 without an engine, or for 16 bits with one final rounding.
 
         Raises:
-            UnsupportedError: cuDNN has no engine in floats either.
+            UnsupportedError: cuDNN does not support it in floats either.
         """
         problem, library, scratch = self.problem, graph_library(), Scratch()
         other, last, nothing = widened(problem), len(self.inputs), Way(False, False)

@@ -115,7 +115,7 @@ class ConvProblem:
 
     @property
     def factors(self) -> tuple[float, float, float]:
-        """alpha and beta of cuDNN's convolution, and the factor for numbacc's kernel, which applies that of int8."""
+        """alpha and beta of cuDNN's convolution, and the factor for numbacc's kernel, which scales int8 sums."""
         alpha, beta = float(self.call.alpha), float(self.call.beta)
         return (1.0, 0.0, alpha) if self.call.a.dtype.name == "int8" else (alpha, beta, 1.0)
 
@@ -205,7 +205,7 @@ def _check_dtypes(call: ConvCall) -> None:
     if call.a.dtype.name not in known:
         raise DTypeError(
             f"{first} has dtype {call.a.dtype}; conv.{call.direction} supports {', '.join(known)}"
-            + ("; int8 has no gradients" if call.a.dtype.name == "int8" else "")
+            + ("; gradients do not support int8" if call.a.dtype.name == "int8" else "")
         )
     if call.b.dtype != call.a.dtype:
         raise DTypeError(
@@ -220,7 +220,7 @@ def _check_bias(call: ConvCall, filters: int, result: Layout) -> None:
         raise ShapeError(f"bias has shape {call.bias.shape}; it needs one element for each output of w: ({filters},)")
     if call.bias.dtype != result.dtype:
         whose = "the result" if call.a.dtype.name == "int8" else "x"
-        raise DTypeError(f"bias has dtype {call.bias.dtype}; it must have that of {whose}, {result.dtype}")
+        raise DTypeError(f"bias has dtype {call.bias.dtype}; it must have the dtype of {whose}, {result.dtype}")
 
 
 def activations_of(result: Layout) -> tuple[str, ...]:

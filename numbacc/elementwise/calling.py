@@ -40,7 +40,7 @@ def found(
         make: makes the plan from the name, the options, the layout of `out` or None, and the layouts of the arrays.
         name: the function's name.
         arrays: the arrays by name.
-        options: the options, each in a unique form, so that the cache finds them.
+        options: the options, each in a unique form, so that equal options find the same plan in the cache.
         out, stream: the same as in the public functions.
 
     Raises:

@@ -33,7 +33,7 @@ _COPY = Row("copy", ("x",), "keep", _SAME, origin=(_copies, ()))
 
 
 def _run(row: Row | None, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
-    """Return the result of `operation.run`, or the argument itself if there is no row."""
+    """Return the result of `operation.run`, or the argument itself if the row is None."""
     return arguments[0] if row is None else run(row, arguments, out, where, stream)
 
 

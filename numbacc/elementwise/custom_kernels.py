@@ -32,13 +32,14 @@ def kernel(
     """Make an elementwise function of arrays from a Python function of numbers. It can be used as a decorator.
 
     Args:
-        function: takes numbers and returns a number or a tuple of numbers. It may use arithmetic, comparisons,
-            branches, loops over known ranges, `math`, NumPy's functions of numbers, numbacc's elementwise functions,
-            other kernels, and functions that use these. Parameters with defaults are options. Globals and closures are
-            compiled into the kernel; after one of them changes, the next call compiles it again.
-        backward: (dy, arguments) -> a tuple of the gradients with respect to each argument that is not an option. dy
-            stands for as many numbers as the function has results. By default, the gradients are derived from the
-            function by the chain rule.
+        function: its parameters and results are numbers: it returns one number or a tuple of numbers. It may use
+            arithmetic, comparisons, branches, loops over known ranges, `math`, NumPy's functions of numbers, numbacc's
+            elementwise functions, other kernels, and functions that use these. Parameters with defaults are options.
+            Globals and closures are compiled into the kernel; after one of them changes, the next call compiles it
+            again.
+        backward: a function of dy and the arguments that returns a tuple of the gradients with respect to each argument
+            that is not an option. dy stands for as many numbers as the function has results. By default, the gradients
+            are derived from the function by the chain rule.
 
     Returns:
         a `Kernel`. Call it with arrays and scalars, like numbacc's own functions. On a GPU it is compiled for each
@@ -48,8 +49,8 @@ def kernel(
 
     Raises:
         OptionError: `function` is not a Python function with at least one parameter without a default.
-        UnsupportedError: raised by the call, not here: the function does what kernels cannot; the message names the
-            line.
+        UnsupportedError: raised by the call, not here, if the function uses something that kernels do not support. The
+            message names the line.
 
     Example:
         >>> import math
@@ -89,7 +90,7 @@ class Kernel(Own):
 
     @cached_property
     def _functions(self) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-        """Copies of the function, and of its gradient if given: as at the first call, renewed after each change."""
+        """Copies of the function, and of its gradient if given. They are renewed after each change of their globals."""
         function, gradient = self._frozen(self.py_func, self._gradient)
         return function, gradient
 
@@ -100,7 +101,7 @@ class Kernel(Own):
         names = tuple(self._signature.parameters)
         meeting = range(self._count)
         is_tuple = len(results) > 1
-        # In 16 bits, a call of `math` takes longer than memory.
+        # In 16 bits, a call of `math` takes longer than the memory accesses.
         heavy = (2,) if calls_math(meaning.scalar) else ()
         return Row(
             name,
@@ -146,13 +147,13 @@ class Kernel(Own):
         """Return the formula of the function given as `backward`.
 
         Raises:
-            OptionError: it takes or returns the wrong number of numbers.
+            OptionError: it has the wrong number of parameters or results.
         """
         wanted = seeds + len(self._signature.parameters)
         found = len(inspect.signature(gradient).parameters)
         if found != wanted:
             raise OptionError(
-                f"backward takes {found} numbers; it must take {wanted}: dy of each result, then the parameters of "
+                f"backward has {found} parameters; it must have {wanted}: dy of each result, then the parameters of "
                 f"{self.__name__}"
             )
         scalar = written(gradient, f"{self.__name__}'s backward", gradient=False)
@@ -178,7 +179,7 @@ class Kernel(Own):
         """Apply the function to arrays and scalars that broadcast. At least one must be an array.
 
         Args:
-            arguments, options: those of the Python function: arrays of floats or integers, or scalars.
+            arguments, options: the arguments of the Python function: arrays of floats or integers, or scalars.
             return_saved: whether to return a second object for `backward(dy, saved)`. It holds the arguments and
                 options. Do not change the arrays before that call; globals may change.
             out, where, stream: the same as in `elementwise.add`. For several results, `out` is a tuple.
@@ -187,7 +188,8 @@ class Kernel(Own):
             an array, or a tuple if the function returns one. With return_saved, (y, saved).
 
         Raises:
-            UnsupportedError: the function does what kernels cannot; or, with return_saved, it has no derivative.
+            UnsupportedError: the function uses something that kernels do not support; or, with return_saved, no
+                derivative is known.
             ArgumentsError: the function has other parameters.
             LayoutError: with return_saved, out shares memory with an argument.
             OptionError: `where` is given together with return_saved.
@@ -197,7 +199,7 @@ class Kernel(Own):
         if return_saved is not False and saves(return_saved):
             if where is not None:
                 raise OptionError(
-                    "return_saved=True does not work with where=, since backward has no where=: leave one of them out"
+                    "return_saved=True does not work with where=, which backward does not support: leave one out"
                 )
             saved = self._kept(bound, {}, out, handle_of(stream), self._backward)
             return run(self._row, bound, out, None, stream), saved
@@ -251,8 +253,9 @@ class Kernel(Own):
         """Return the code that a call with these arguments is compiled to: source, PTX, registers, local memory, bytes.
 
         Args:
-            arguments, options: those of a call. NumPy arrays stand for arrays on a GPU. By default, each argument is an
-                array of 2^20 float32 numbers. Without a GPU, the code is compiled for compute capability 9.0.
+            arguments, options: the arguments of a call. NumPy arrays stand for arrays on a GPU. By default, each
+                argument is an array of 2^20 float32 numbers. Without a GPU, the code is compiled for compute capability
+                9.0.
 
         Returns:
             an `Inspection`. `print` it, or use its attributes: source, ptx, registers, local_bytes, spilled_bytes,
@@ -274,13 +277,13 @@ class Kernel(Own):
         Args:
             shape, dtype: of the arguments, which are contiguous arrays of normally distributed numbers.
             repeats: how often the call and the copy run, alternately. The L2 cache is flushed before each.
-            numbers: parameters that are scalars, by name. Other options have their defaults.
+            numbers: values of parameters that are scalars, by name. Other options have their defaults.
 
         Returns:
             a `Benchmark`: ms, copy_ms, bandwidth, gigabytes_per_second. The call waits for the GPU.
 
         Raises:
-            DeviceError: there is no GPU.
+            DeviceError: no GPU was found.
             Error: the first 65,536 results differ from NumPy's. Then no time is reported.
             ShapeError, DTypeError, OptionError: no elements, a dtype that is not a float, or an unknown parameter.
         """

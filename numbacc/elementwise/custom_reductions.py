@@ -1,7 +1,7 @@
 """Custom reductions: a map of numbers, a function that merges its results along axes, and a function of the totals.
 
 Gradients are dx = dy · after'(totals) · map'(x), computed by elementwise kernels. For maxima and minima, only the parts
-that are equal to the total get a share of dy.
+that are equal to the total receive a share of dy.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class After(NamedTuple):
     """The last step of a reduction: a function of the totals.
 
     Attributes:
-        meaning: takes the totals, the count if `takes_count`, and options; it returns a tuple of results.
-        takes_count: whether it takes the number of elements.
-        options: the indices of the arguments that it takes.
+        meaning: a function of the totals, the count if `takes_count`, and options; it returns a tuple of results.
+        takes_count: whether the number of elements is one of its arguments.
+        options: the indices of the call's arguments that are its options.
         results: for each result "bool", or "" for the dtype that follows from the map's arguments.
     """
 
@@ -175,7 +175,7 @@ def _plan(
 
 @lru_cache(maxsize=4096)
 def _formula(reducer: Reducer, arrangement: Arrangement) -> ReductionFormula:
-    """Return the reduction for kernels. After its operands, each of its functions takes all scalars."""
+    """Return the reduction for kernels. All its functions have the scalars as their last parameters."""
     row, after, parts = reducer.row, reducer.after, len(reducer.start)
     totals, numbers = [f"total{k}" for k in range(parts)], [f"x{k}" for k in arrangement.numbers]
     taken = [*totals, *["count"] * after.takes_count, *(f"x{k}" for k in after.options)]
@@ -189,7 +189,7 @@ def _formula(reducer: Reducer, arrangement: Arrangement) -> ReductionFormula:
 
 
 def choosing(function: Callable[..., Any], given: Sequence[str], taken: Sequence[str]) -> Callable[..., Any]:
-    """Return a function that takes the parameters `given` and calls `function` with the parameters `taken`.
+    """Return a function with the parameters `given` that calls `function` with the parameters `taken`.
 
     It is generated as source text, since the number of its parameters varies.
     """
@@ -280,10 +280,10 @@ def gradient_of(
     Args:
         reducer, extreme: the reduction, and `Gradient.extreme`.
         mapped, after: the functions that it was made of. `after` is None if the totals are the results.
-        taken: the indices of the arguments that `mapped` takes.
+        taken: the indices of the arguments of `mapped`.
 
     Raises:
-        NotDerived: something has no derivative.
+        NotDerived: a part of it lacks a known derivative.
     """
     row, parts = reducer.row, len(reducer.start)
     name, count = row.name, len(row.names) - row.options
@@ -323,7 +323,7 @@ def _row(
 
 
 def slope_row(name: str, slope: Callable[..., Any], totals: str = "", numbers: str = "") -> Row:
-    """Return the row of a reduction's gradient. It takes dy, x, arrays of totals, and scalars, all by name."""
+    """Return the row of a reduction's gradient. Its arguments are dy, x, arrays of totals, and scalars, all by name."""
     arrays = ("dy", "x", *totals.split())
     meaning = Meaning(slope, vectorized(slope, f"{name}_backward"))
     made = Row(
@@ -444,15 +444,15 @@ def reduction(
     axes. `after` turns the totals into the result.
 
     Args:
-        function: the map. It takes one number of each array and returns the part that these contribute, or a tuple of
-            parts. It may do the same things as the function of a `kernel`; parameters with defaults are options.
-        merge: "sum", "prod", "max" or "min", applied to each part separately. Or a function of two parts; with several
-            parts, it takes all of the first, then all of the second: (a0, a1, b0, b1) -> (c0, c1). Parts are merged in
-            any order and grouping.
+        function: the map. It has one parameter for each array and returns one part, or a tuple of parts. The function
+            of a `kernel` and this one may use the same things. Parameters with defaults are options.
+        merge: "sum", "prod", "max" or "min", applied to each part separately. Or a function of two parts. With several
+            parts, its parameters are all of the first, then all of the second: (a0, a1, b0, b1) -> (c0, c1). Parts are
+            merged in any order and grouping.
         start: the parts of no elements, if `merge` is a function: a number or a tuple. Merging it must change nothing.
-        after: takes the totals and, if it has one more parameter, the number of elements. It returns the result or a
-            tuple of results. Parameters with defaults are options; those with the map's names have the same values. By
-            default, the totals are the results.
+        after: a function of the totals and, if it has one more parameter, the number of elements. It returns the result
+            or a tuple of results. Parameters with defaults are options; options that the map has, too, have the same
+            values. By default, the totals are the results.
 
     Returns:
         a `Reduction`. Call it with arrays and scalars, `axis=` and `keepdims=`, like `elementwise.sum`. One kernel
@@ -463,7 +463,8 @@ def reduction(
         OptionError: an argument is not a Python function; merge is unknown; start is missing or not needed; options of
             the two functions have the same name but different defaults, or a name that calls use: axis, keepdims,
             return_saved, out, stream.
-        UnsupportedError: raised by the call, not here: a function does what kernels cannot; the message names the line.
+        UnsupportedError: raised by the call, not here: a function uses something that kernels do not support (the
+            message names the line).
 
     Example:
         >>> import math
@@ -521,7 +522,7 @@ class Reduction(Own):
 
     @cached_property
     def _taken(self) -> range:
-        """The indices of the arguments that the map takes. Options that only `after` has follow them."""
+        """The indices of the map's arguments. Options that only `after` has follow them."""
         return range(len(inspect.signature(self._function).parameters))
 
     @cached_property
@@ -560,7 +561,7 @@ class Reduction(Own):
             raise OptionError(f"start is {len(starts)} numbers; {name} has {parts} parts")
         numbers, _ = taken_by(self._merge, "merge")
         if len(numbers) != 2 * parts:
-            raise OptionError(f"merge takes {len(numbers)} numbers; it must take {2 * parts}: two parts of {parts}")
+            raise OptionError(f"merge has {len(numbers)} parameters; it must have {2 * parts}: two parts of {parts}")
         meaning, merged = meaning_of(function, f"{name}'s merge")
         if len(merged) != parts:
             raise OptionError(
@@ -575,7 +576,7 @@ class Reduction(Own):
             return unchanged(parts)
         if takes not in (parts, parts + 1):
             raise OptionError(
-                f"after takes {takes} numbers without default; it must take {parts}, the totals, or one more, the count"
+                f"after has {takes} parameters without default; it needs {parts}, the totals, or one more, the count"
             )
         meaning, results = meaning_of(function, f"{self.__name__}'s after")
         names = list(self._signature.parameters)
@@ -587,7 +588,7 @@ class Reduction(Own):
         if self._merge not in ("sum", *_EXTREMES):
             merge = repr(self._merge) if isinstance(self._merge, str) else "a function"
             raise UnsupportedError(
-                f'{self.__name__} has no gradient: merge is {merge}; gradients need "sum", "max" or "min"'
+                f'{self.__name__} does not support gradients: merge is {merge}; gradients need "sum", "max" or "min"'
             )
         extreme = "" if self._merge == "sum" else str(self._merge)
         mapped, _, after = self._functions
@@ -612,8 +613,8 @@ class Reduction(Own):
         """Reduce arrays and scalars that broadcast. At least one must be an array.
 
         Args:
-            arguments, options: those of the map and the options of `after`: arrays of floats, integers or bool, or
-                scalars. Integers and bool are converted to float64. Rank 0 to 8, any strides.
+            arguments, options: the arguments of the map, and the options of `after`: arrays of floats, integers or
+                bool, or scalars. Integers and bool are converted to float64. Rank 0 to 8, any strides.
             axis: the axes of the broadcast shape to reduce: an integer, a tuple of integers, or None for all axes.
             keepdims: True to keep the reduced axes, with length 1.
             return_saved: whether to return a second object for `backward(dy, saved)`. It holds the arguments, the
@@ -623,16 +624,17 @@ class Reduction(Own):
             stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
         Returns:
-            an array of the dtype to which the arguments promote, or of bool if a truth value is returned. Its rank is 0
-            if all axes are reduced. Several results are returned as a tuple. 16-bit floats are computed in float32 and
-            rounded once. For no elements, the result is `after` of the start. With return_saved, (y, saved).
+            an array of the promoted dtype of the arguments, or of bool if a boolean is returned. Its rank is 0 if all
+            axes are reduced. Several results are returned as a tuple. 16-bit floats are computed in float32 and rounded
+            once. For no elements, the result is `after` of the start. With return_saved, (y, saved).
 
         Raises:
             ShapeError: the shapes do not broadcast; or the rank, the axis or the shape of out is wrong.
             DTypeError: an argument is complex, or no argument is an array.
             OptionError: keepdims or stream is invalid, or an option is an array.
             ArgumentsError: the function has other parameters.
-            UnsupportedError: a function does what kernels cannot; or, with return_saved, there is no gradient.
+            UnsupportedError: a function uses something that kernels do not support; or, with return_saved, no
+                derivative is known.
             LayoutError: out is read-only, overlaps an argument, or has elements that share memory.
             DeviceError: arrays on different devices; not enough memory.
         """
@@ -716,7 +718,8 @@ class Reduction(Own):
         """Return the code that a call with these arguments is compiled to, as `Kernel.inspect` does.
 
         Args:
-            arguments, axis, keepdims, options: those of a call. By default, rows of 4096 x 4096 float32 numbers.
+            arguments, axis, keepdims, options: the arguments of a call. By default, rows of 4096 x 4096 float32
+                numbers.
 
         Returns:
             an `Inspection`. If there are few results, it has two `kernels`; the second merges the results of the first
@@ -756,7 +759,7 @@ def _starting(start: Any, is_named: bool) -> tuple[float, ...]:
     """Return the option `start` in a unique form.
 
     Raises:
-        OptionError: it is missing or not needed, or is not made of real numbers.
+        OptionError: it is missing or not needed, or contains something other than real numbers.
     """
     if is_named:
         if start is not None:

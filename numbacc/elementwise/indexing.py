@@ -91,7 +91,9 @@ def _checked(x: Layout, indices: Layout, axis: int) -> int:
     check_same_device(indices, "indices", x, "x")
     check_indices(indices, "indices")
     if info(x.dtype, "x").compute is None:
-        raise DTypeError(f"x has dtype {x.dtype}, which does not support arithmetic: elementwise.astype converts it")
+        raise DTypeError(
+            f"x has dtype {x.dtype}, which does not support arithmetic: convert it with elementwise.astype"
+        )
     return normalize_axis(axis, x.ndim, "x")
 
 
@@ -132,7 +134,7 @@ def _plan(
     )
 
 
-@calls.planned(plans, "NumberedPlan", "x indices", make=_take, note="If axis is None, it takes x of rank 1.")
+@calls.planned(plans, "NumberedPlan", "x indices", make=_take, note="If axis is None, it needs x of rank 1.")
 def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stream: Any = None) -> Array:
     """Return elements of x along an axis, in the order of a list of indices, for example rows of a table.
 

@@ -60,7 +60,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None,
         a new C-contiguous array; `out` if given.
 
     Raises:
-        ShapeError: there are no arrays, ranks or lengths differ, or the axis is wrong.
+        ShapeError: the list is empty, ranks or lengths differ, or the axis is wrong.
         DTypeError: the dtypes do not promote.
         DeviceError: the arrays are on different devices.
         LayoutError: out overlaps an array, or is read-only.
@@ -86,7 +86,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any 
         a new C-contiguous array; `out` if given.
 
     Raises:
-        ShapeError: there are no arrays, their shapes differ, or the axis is wrong.
+        ShapeError: the list is empty, the shapes differ, or the axis is wrong.
         DTypeError: the dtypes do not promote.
         DeviceError: the arrays are on different devices.
         LayoutError: out overlaps an array, or is read-only.
@@ -193,7 +193,7 @@ def _made(op: str, inputs: tuple[Layout, ...], axis: int | None, out: Layout | N
     else:
         if not first.ndim:
             raise ShapeError(
-                f"{names[0]} has rank 0; concatenate takes arrays of rank 1 to 8: use stack for arrays of rank 0"
+                f"{names[0]} has rank 0; concatenate needs arrays of rank 1 to 8: use stack for arrays of rank 0"
             )
         number = normalize_axis(axis, first.ndim, names[0])
         for each, name in zip(inputs, names, strict=True):

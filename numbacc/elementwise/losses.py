@@ -252,7 +252,7 @@ class LossPlan(SeveralPlan):
 
     @cached_property
     def _otherwise(self) -> tuple[Plan, ...]:
-        """The same plans, also for arrays that were expected to be aligned but are not."""
+        """Equal plans, also for arrays that were expected to be aligned but are not."""
         return self._steps(self.inputs[0]) if self._rows else self.plans
 
     def __call__(self, x: Any, target: Any, *, stream: Any = None) -> Any:
@@ -380,7 +380,7 @@ def _checked(x: Layout, target: Layout, axis: Any) -> int:
             f"target has shape {target.shape}; it must have {wanted}, x's shape {x.shape} without axis {number}"
         )
     if not x.shape[number]:
-        raise ShapeError(f"x has shape {x.shape}: there are no classes along axis {number}")
+        raise ShapeError(f"x has shape {x.shape}: it needs at least one class along axis {number}")
     return number
 
 
@@ -455,7 +455,7 @@ def _stats_of(result: Layout, axis: int) -> Layout:
 
 
 def _each_stat(argument: int, stats: Layout, axis: int, shape: tuple[int, ...]) -> list[View]:
-    """Return a view for each number in `stats`, repeated along a row of this shape."""
+    """Return a view of each number in `stats`, repeated along a row of this shape."""
     *steps, apart = stats.strides
     steps.insert(axis, 0)
     return [view(argument, k * apart, steps, shape) for k in range(STATS)]

@@ -9,12 +9,12 @@
 
 Each function reads a row once if a multiprocessor can hold it (99 to 227 KB for all arrays together), or if eight
 multiprocessors can hold it together (from compute capability 9.0 on). Longer rows are read once for each maximum, each
-sum and the result. The same holds for rows that are so few and long that all of the GPU shares them. Gradients of
-weights of up to 32 KB are computed in the same pass if there are many rows. 16-bit floats are computed in float32 and
-rounded once. The order of sums is fixed on one GPU model: the same inputs give the same bits on every run.
+sum and the result, and so are rows that are so few and long that all of the GPU shares them. Gradients of weights of up
+to 32 KB are computed in the same pass if there are many rows. 16-bit floats are computed in float32 and rounded once.
+The order of sums is fixed on one GPU model: the same inputs give the same bits on every run.
 
-layer_norm makes rows of equal numbers exactly 0, whatever their size. On a GPU, squares of float32 and bfloat16 do not
-overflow up to 1e34 / √n for rows of n numbers with the usual eps; with eps=0, only up to 1e19.
+layer_norm makes rows of equal numbers exactly 0, for numbers of any size. On a GPU, squares of float32 and bfloat16 do
+not overflow up to 1e34 / √n for rows of n numbers with the usual eps; with eps=0, only up to 1e19.
 
 Sources: Zhang and Sennrich 2019 (arXiv:1910.07467), RMSNorm; Ba, Kiros and Hinton 2016 (arXiv:1607.06450), LayerNorm.
 """
@@ -82,12 +82,12 @@ _NAMES = {
 
 
 def _rows_of(name: str) -> int:
-    """Return how many of a function's arrays have normalized rows or gradients of them. The others are weights."""
+    """Return how many of a function's arrays have normalized rows or gradients of rows. The others are weights."""
     return 2 if name.endswith("_backward") else 1
 
 
 def made(name: str, *given: Any) -> Plan:
-    """Return the plan of a key: options, the layout of `out` or None, those of the weights, and those of the rows."""
+    """Return the plan of a key: options, then the layouts of `out` (or None), the weights and the rows."""
     count, rows = len(_NAMES[name]), _rows_of(name)
     *options, outs = given[:-count]
     weights, inputs = given[-count:-rows], given[-rows:]
@@ -466,7 +466,7 @@ def _gradient_plan(
     name: str, task: RowTask, outputs: tuple[Layout, ...], names: tuple[str, ...], scalars: Sequence[int]
 ) -> GradientPlan:
     """Return the plan of the gradients of x and of weights. The latter are sums over all rows."""
-    # The rows' statistics: those results of all stages by which x is normalized.
+    # The rows' statistics: the results that normalize x, from all stages.
     shape, count = task.shape, 1 if name == "rms_norm" else 4
     own = info(np.dtype(task.compute)).numpy
     stat = layout(shape[:-1], row_major_strides(shape[:-1], own.itemsize), own, task.inputs[0].device)

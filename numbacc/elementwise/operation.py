@@ -36,7 +36,7 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
     """Return (the plan's key, the arrays, the scalars) of a call's arguments.
 
     Raises:
-        DTypeError: there is no array, or an argument is neither an array nor a scalar.
+        DTypeError: all arguments are scalars, or an argument is neither an array nor a scalar.
     """
     keys: list[Any] = []
     arrays, numbers = [], []
@@ -89,8 +89,8 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
 def with_rank_0(row: Row, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of a call with NumPy scalars converted to arrays of rank 0. Options stay scalars.
 
-    NumPy made these scalars from arrays of rank 0. With arrays of a GPU or of another library, they are left as they
-    are: those libraries do not turn arrays of rank 0 into scalars.
+    NumPy made these scalars from arrays of rank 0. They are left unchanged next to arrays of a GPU or of another
+    library, since those do not turn arrays of rank 0 into scalars.
     """
     if not any(isinstance(each, np.generic) for each in arguments):
         return arguments
@@ -109,7 +109,7 @@ def is_number(argument: Any) -> bool:
 
 
 class WithNumbers(Plan):
-    """A plan whose calls take scalars and arrays.
+    """A plan whose calls accept scalars and arrays.
 
     Attributes:
         kinds: for each argument, None for an array, or the type of a scalar.
@@ -121,9 +121,9 @@ class WithNumbers(Plan):
         """Store the types of a call's scalars."""
         self.kinds = kinds
         common = types.common if row.rounded else types.compute
-        # Signed and unsigned 64-bit integers have no common dtype; each is first rounded to its own.
+        # Signed and unsigned 64-bit integers lack a common dtype, so each is first rounded to its own dtype.
         own = {k: kind[1] for k, kind in enumerate(kinds) if types.mixed and isinstance(kind, tuple)}
-        #: For each scalar: (name, dtype that it is rounded to, dtype in which it is passed).
+        #: For each scalar: its name, the dtype that it is rounded to, and the dtype that it is passed as.
         self._numbers = [
             (row.names[k], "bool", "bool")
             if k in row.truths
@@ -131,12 +131,12 @@ class WithNumbers(Plan):
             for k in arrangement.numbers
         ]
         self._wrong, self._options = row.wrong, row.options
-        #: Single scalar -> the form in which it is passed.
+        #: Single scalar -> its passed form.
         self._known: dict[Any, Sequence[Any]] = {}
 
     def scalars(self, numbers: Sequence[Any]) -> Sequence[Any]:
-        """Return scalars as executables, or the reference, take them."""
-        # 0.0 and -0.0 are equal, and so are complex numbers that contain them; these are not looked up.
+        """Return scalars in the form that executables, or the reference, expect."""
+        # 0.0 and -0.0 are equal, and so are complex numbers that contain them, so those are not looked up.
         if len(numbers) == 1:
             (number,) = numbers
             if number and (type(number) is float or type(number) is int):
@@ -167,7 +167,7 @@ class WithNumbers(Plan):
     def _split(self, arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         if len(arguments) != len(self.kinds):
             raise LayoutError(
-                f"this plan of {self.op} takes {len(self.kinds)} arguments; it was called with {len(arguments)}"
+                f"this plan of {self.op} needs {len(self.kinds)} arguments; it was called with {len(arguments)}"
             )
         numbers, given = [], []
         for argument, kind in zip(arguments, self.kinds, strict=True):
@@ -212,7 +212,7 @@ def _number(value: Any, written: Any, name: str, first: str, compute: str) -> An
 
 
 class DoesNotFit(OptionError):
-    """The error of an integer outside of the range of the dtype to which the arrays promote."""
+    """The error of an integer that is out of range for the arrays' promoted dtype."""
 
 
 def _strong(number: np.generic) -> tuple[str, str]:

@@ -119,7 +119,7 @@ def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alo
 
     Args:
         lists: p, g, m and v, as lists or tuples.
-        step: what `counted` returned.
+        step: the result of `counted`.
         options: the options of the step.
         stream: the stream to run on.
         alone: True if each list holds a single array that was given instead of a list.
@@ -129,7 +129,7 @@ def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alo
     # This is the fast path for device arrays. `_find` handles all other arguments and reports errors.
     try:
         plan = plans.hit((_made, alone, *[tuple(map(_layout, each)) for each in lists]))
-    except Exception:  # NumPy arrays have no such layout, and other libraries' arrays may raise any error
+    except Exception:  # NumPy arrays lack such a layout, and other libraries' arrays may raise any error
         plan = None
     if plan is None:
         plan, arrays = _find(lists, handle, alone)
@@ -390,7 +390,7 @@ def _planned(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> S
     "StepPlan",
     "p g m v",
     call="plan(p, g, m, v, step)",
-    note="Options may be others at each call.",
+    note="Options may differ from call to call.",
     short=False,
     run=_run,
     prepare=_planned,

@@ -154,7 +154,7 @@ def has_gradient(argument: Any) -> bool:
 
 
 def lacking(row: Row, given: Sequence[Any]) -> tuple[bool, ...]:
-    """Return which gradients of arrays are None because of integers or bool; () if none or all of them are."""
+    """Return which gradients are None because of integers or bool; () if this applies to no array, or to all."""
     found = tuple(not has_gradient(given[k]) for k in row.gradients if isinstance(given[k], Layout))
     return found if any(found) and not all(found) else ()
 
@@ -170,7 +170,7 @@ def without_none(out: Any, lacks: tuple[bool, ...]) -> Any:
     given = out if isinstance(out, (tuple, list)) else (out,)
     if tuple(each is None for each in given) != lacks:
         wanted = ", ".join("None" if each else "an array" for each in lacks)
-        raise ShapeError(f"out must be ({wanted}): integers and bool have no gradient")
+        raise ShapeError(f"out must be ({wanted}): integers and bool do not have a gradient")
     return tuple(each for each in given if each is not None)
 
 
@@ -203,7 +203,7 @@ def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> N
     for k in floats or arrays:
         if kind_of(dtypes[k]) != "f":
             raise DTypeError(
-                f"{row.names[k]} has dtype {dtypes[k]}; {row.name} takes floats: elementwise.astype converts"
+                f"{row.names[k]} has dtype {dtypes[k]}; {row.name} needs floats: convert with elementwise.astype"
             )
     # A condition comes before the arguments that have gradients, and so do the gradients of the results.
     slopes = [k for k in range(row.gradients[0]) if k not in row.truths]
@@ -275,7 +275,7 @@ def broadcast_strides(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
 def check_indices(indices: Layout, name: str) -> None:
     """Raise DTypeError unless an array has an integer dtype."""
     if kind_of(info(indices.dtype, name).name) not in "iu":
-        raise DTypeError(f"{name} has dtype {indices.dtype}; indices are integers: elementwise.astype converts")
+        raise DTypeError(f"{name} has dtype {indices.dtype}; indices must be integers: convert with elementwise.astype")
 
 
 class NumberedPlan(MapPlan):
@@ -373,7 +373,7 @@ class SeveralPlan(NotCopied):
         given = [operands.layout_of(array) for array in (*found, *([] if target is None else [target]))]
         if not all(map(same_layout, given, wanted)):
             raise LayoutError(
-                f"this plan of {self.op} was made for {wanted}; it was called with {given}. Make a plan for these "
+                f"this plan of {self.op} was made for {wanted}; it was called with {given}. Make a new plan for these "
                 "arrays, or call the function, which does"
             )
         result = self.run(found, target, handle)

@@ -156,7 +156,7 @@ def _made(
     formula: str, count: int, name: str, asked: Any, is_whole: bool, device: Any, stream: Any, numbers: tuple[Any, ...]
 ) -> Array:
     made = _target((count,), name, ("int64" if is_whole else "float32") if asked is None else asked, device)
-    # 0 and -0.0 are equal, and so are 1 and 1.0. As they give different ranges, the key contains their text, too.
+    # 0 and -0.0 are equal, and so are 1 and 1.0. They give different ranges, so the key contains their text, too.
     plan = plans.find((_range, formula, made, is_whole, numbers, repr(numbers)))
     return plan.run((), None, None, handle_of(stream))
 
@@ -218,10 +218,12 @@ def _eye(made: Layout, k: int) -> NumberedPlan:
 
 def _triangle(name: str, k: int, out: Layout | None, x: Layout) -> NumberedPlan:
     if not 2 <= x.ndim <= 8:
-        raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); {name} takes matrices, of rank 2 to 8")
+        raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); {name} needs matrices, of rank 2 to 8")
     row = info(x.dtype, "x")
     if row.compute is None:
-        raise DTypeError(f"x has dtype {row.name}, which does not support arithmetic: elementwise.astype converts it")
+        raise DTypeError(
+            f"x has dtype {row.name}, which does not support arithmetic: convert it with elementwise.astype"
+        )
     outputs = outputs_of(dense_like(x, x.shape), out)
     function = np.tril if name == "tril" else np.triu
     compute = str(row.compute)

@@ -18,11 +18,11 @@ from .operation import KEY, DoesNotFit, ElementwisePlan, find, is_number, run
 from .rows import TABLE, Entry, Row
 from .type_promotion import KINDS
 
-#: Name -> the function's form in users' formulas, for functions that a trace notes as one operation.
+#: Name -> the function's form in users' formulas, for functions that a trace records as one operation.
 WHOLE_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 _SIZES = "Integers and bool give float16, float32 or float64, depending on their size."
-#: Rule -> the dtype of the result. `common` is x's dtype, or the one to which the arguments promote.
+#: Rule -> the dtype of the result. `common` is x's dtype, or the promoted dtype of the arguments.
 _RULES = {
     "keep": " Its dtype is {common}.",
     "float": f" Its dtype is {{common}}.\n    {_SIZES}",
@@ -64,7 +64,7 @@ def make_function(
         row: the function's row.
         options: its options and their defaults.
         text: returns the docstring.
-        through: called as through(row, arguments, out, stream) instead of `run`. Such functions have no `where`.
+        through: called as through(row, arguments, out, stream) instead of `run`. Such functions do not support `where`.
     """
     name = row.name
     arrays = [each for each in row.names if each not in options]
@@ -183,9 +183,7 @@ def _saving(row: Row, arguments: tuple[Any, ...], options: int, out: Any, where:
         options: the number of options; these are the last arguments.
     """
     if where is not None:
-        raise OptionError(
-            "return_saved=True does not work with where=, since backward has no where=: leave one of them out"
-        )
+        raise OptionError("return_saved=True does not work with where=, which backward does not support: leave one out")
     count = len(arguments) - options
     names, arrays = row.names[:count], arguments[:count]
     check_kept(names, [None if is_number(each) else each for each in arrays], out, handle_of(stream))

@@ -35,7 +35,7 @@ class _Reduced(NamedTuple):
     Attributes:
         x, axes, stream: the array, the reduced axes, and the stream to run on.
         size: the number of elements in each total.
-        option: the function's option, or None if it has no option.
+        option: the function's option, or None for functions without one.
     """
 
     x: Any
@@ -175,7 +175,7 @@ def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out:
     x = operands.as_input(x, "x", handle)
     shape, dtype = tuple(x.shape), info(x.dtype, "x").name
     if kind_of(dtype) != "f":
-        raise DTypeError(f"x has dtype {dtype}; {name}_backward takes floats: elementwise.astype converts")
+        raise DTypeError(f"x has dtype {dtype}; {name}_backward needs floats: convert with elementwise.astype")
     axes = reduction_plan.axes_in(axis, len(shape), "x")
     (seed,) = seen((dy,), shape, axes, keepdims, handle)
     is_usual = name != "norm" or option == 2
@@ -186,7 +186,7 @@ def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out:
 
 
 def _of_nothing(row: Row, x: Any) -> tuple[Any, ...]:
-    """Return placeholders for totals if there are no elements, since extremes have no value then."""
+    """Return placeholders for totals of no elements, since extremes do not exist then."""
     numbers = row.options
     return *[x] * (len(row.names) - 2 - numbers), *[1.0] * numbers
 

@@ -46,7 +46,7 @@ _FORMULAS = REDUCTIONS | EXPONENTS
 _IN_NUMPY = IN_NUMPY | {name: of_rows(each.numpy) for name, each in FUNCTIONS.items() if each.numpy}
 #: Reductions whose results are indices.
 _INDICES = ("argmax", "argmin")
-#: Functions that need elements.
+#: Functions that need at least one element.
 _EXTREMES = (*_INDICES, *(name for name, each in FUNCTIONS.items() if each.needs_elements))
 #: Function -> the rule of its dtypes, and whether it accepts complex numbers.
 _RULES = {
@@ -172,7 +172,7 @@ def _plan(
     rule, takes_complex = _RULES.get(name, ("mean", False))
     dtype, compute = types_of(name, row, asked, rule=rule, takes_complex=takes_complex)
     if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
-        raise ShapeError(f"axis={axis} has several axes; {name} takes one axis, or None for all")
+        raise ShapeError(f"axis={axis} has several axes; {name} supports one axis, or None for all")
     axes = axes_in(axis, x.ndim, "x")
     is_extreme = name in _EXTREMES or (name == "norm" and option == -math.inf)
     if is_extreme and 0 in x.shape and 0 not in _without(x.shape, axes):

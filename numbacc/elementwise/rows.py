@@ -24,7 +24,7 @@ from ..functions.function import Meaning as Meaning
 from ..functions.symbolic.arithmetic_intensity import LONG
 from .type_promotion import RULES, WEAK, Types, as_floats, mixed_integers, promoted, refused
 
-#: Dtypes for which a function may have its own form -> the kind of that form.
+#: Dtypes that may have a special form of a function -> the kind of that form.
 FORMS = {"float64": "d", "float16": "h", "bfloat16": "g"}
 #: The kinds of 16-bit dtypes. Form "n" is for calls where all arguments are arrays of one such dtype, without scalars.
 _NARROW = ("h", "g")
@@ -48,7 +48,7 @@ class Row:
         is_tuple: True if results are returned as a tuple, even a single one.
         options: how many of its last arguments are options.
         heavy: the same as in `Formula`.
-        truths: the indices of the arguments that are truth values, whatever the other arguments are.
+        truths: the indices of the arguments that are always booleans.
         wrong: takes the options and returns what is wrong with them, "" if nothing is. None if any scalar is valid.
         origin: (function, arguments) that make the row again in another process, if it is not in `NAMED`.
     """

@@ -68,7 +68,7 @@ class ProductGradientPlan(TaskPlan):
 
     Args:
         before: the first scan. Its output is in scratch memory.
-        task: the second scan, of (dy, x, first result). Its reference takes dy and x.
+        task: the second scan, of (dy, x, first result). Its reference uses dy and x.
     """
 
     def __init__(self, before: ScanTask, task: ScanTask):
@@ -128,7 +128,7 @@ def made(name: str, axis: int | None, asked: Any, reverse: bool, out: Layout | N
     if axis is None:
         steps = tuple(steps[0] * n for n in row_major_strides(x.shape, 1))
     function = reference.FUNCTIONS[name.removesuffix(_BACKWARD)]
-    # The gradient of a sum of elements goes to all these elements, so that the gradient scans in the other direction.
+    # The gradient of a sum of elements goes to all these elements, so it scans in the other direction.
     direction = reverse != backward
     return ScanPlan(
         ScanTask(
@@ -273,7 +273,7 @@ def cumsum(
         DTypeError: x is not an array, or has a dtype not named above.
         OptionError: reverse, return_saved or stream is invalid.
 
-    Integers wrap around. 16-bit floats are added in float32 and rounded once. It corresponds to NumPy's `cumsum`.
+    Integers wrap around. 16-bit floats are added in float32 and rounded once. NumPy's `cumsum` computes the same.
 
     Example:
         >>> elementwise.cumsum(np.array([1.0, 2.0, 3.0]))
@@ -304,7 +304,7 @@ def cumprod(
         the products, with x's shape, or with shape (x.size,) for axis=None: a device array if x is one, a NumPy array
         if x is one; `out` if given. With return_saved, (y, saved).
 
-    Integers wrap around. 16-bit floats are multiplied in float32 and rounded once. It corresponds to NumPy's `cumprod`,
+    Integers wrap around. 16-bit floats are multiplied in float32 and rounded once. NumPy's `cumprod` computes the same,
     with one exception: if the elements after a 0 overflow by themselves, their products with the 0 may be NaN.
 
     Example:
@@ -457,7 +457,7 @@ def opened(saved: Any, axis: Any, dtype: Any, reverse: Any) -> tuple[Any, np.dty
     row = TABLE[kept["dtype"]]
     if not (row.is_float or row.parts == 2):
         raise DTypeError(
-            f"x has dtype {row.name}; cumsum_backward takes floats and complex numbers: elementwise.astype converts"
+            f"x has dtype {row.name}; cumsum_backward needs floats or complex numbers: convert with elementwise.astype"
         )
     return kept["axis"], row.numpy, kept["reverse"], kept["x_shape"]
 

@@ -62,7 +62,7 @@ def taken_by(function: FunctionType, called: str) -> tuple[list[str], dict[str, 
         each.kind in _POSITIONAL or (each.kind is _KEYWORD and each.default is not _EMPTY) for each in parameters
     ):
         raise OptionError(
-            f"{called} has parameters that are not positional and have no default; parameters must be positional for "
+            f"{called} has keyword-only or variadic parameters without a default; parameters must be positional for "
             "numbers, and have defaults for options"
         )
     options = {each.name: each.default for each in parameters if each.default is not _EMPTY}
@@ -89,7 +89,7 @@ def meaning_of(function: Callable[..., Any], name: str) -> tuple[Meaning, list[s
     """Return (the formula of a function with this name, "bool" or "" for each of its results).
 
     Raises:
-        UnsupportedError: the function does what kernels cannot; the message names the line.
+        UnsupportedError: the function uses something that kernels do not support; the message names the line.
     """
     try:
         scalar = written(function, name, gradient=False)
@@ -118,7 +118,7 @@ class Own:
         self._function = plain
         numbers, options = taken_by(plain, plain.__name__)
         if not numbers:
-            raise OptionError(f"{plain.__name__} has no parameter without a default; it needs at least one")
+            raise OptionError(f"{plain.__name__} needs at least one parameter without a default")
         self._count, self._options = len(numbers), {**options, **more}
         signature = inspect.signature(plain)
         by_name = any(each.kind is _KEYWORD for each in signature.parameters.values())
@@ -232,7 +232,7 @@ class Own:
         raise NotImplementedError
 
     def _source(self) -> str:
-        """Return the source text of all these functions, or the reason why there are no gradients."""
+        """Return the source text of all these functions, or the reason why gradients are not available."""
         texts = [inspect.getsource(function) for function in self._written()]
         try:
             texts += [inspect.getsource(function) for function in self._written_gradients()]
@@ -318,7 +318,7 @@ def benchmark(
             checked.
 
     Raises:
-        DeviceError: there is no GPU. Error: the results are wrong. ShapeError, DTypeError, OptionError: arguments.
+        DeviceError: no GPU was found. Error: the results are wrong. ShapeError, DTypeError, OptionError: arguments.
     """
     if simulated() or not has_gpu():
         raise DeviceError(f"benchmark of {name} needs a GPU; `python -m numbacc info` shows what is missing")
@@ -329,7 +329,7 @@ def benchmark(
         raise DTypeError(f"dtype={row.name}; benchmarks support floats of 16 bits or more")
     lengths, count = lengths_of(shape, row.itemsize), checks.integer(repeats, "repeats", 1)
     if 0 in lengths:
-        raise ShapeError(f"shape={lengths} has no elements")
+        raise ShapeError(f"shape={lengths} is empty; at least one element is needed")
     hosts = arguments_of(name, names, lengths, row.numpy, numbers)
     given = [creation.asarray(each, stream=0) if isinstance(each, np.ndarray) else each for each in hosts]
     out = function(*given, stream=0)

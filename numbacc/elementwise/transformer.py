@@ -487,7 +487,7 @@ class DropoutPlan(MapPlan):
         return self.run(inputs, outs, out, handle, self.passed(numbers))
 
     def passed(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the scalars as executables, or the reference, take them."""
+        """Return the scalars in the form that executables, or the reference, expect."""
         if self.device < 0:
             return numbers
         return tuple(word for n, name in zip(numbers, self.task.scalars, strict=True) for word in words(n, name))

@@ -1,7 +1,7 @@
 """Type promotion: the common dtype of a call's arguments and the dtype of its result, also for reductions.
 
-It follows NumPy (NEP 50): arrays promote by their dtypes alone, and a Python scalar counts only by its kind. Where
-NumPy has no rule (bfloat16 with float16 or with wide integers), torch's rule applies.
+It follows NumPy (NEP 50): arrays promote by their dtypes alone, and a Python scalar counts only by its kind. NumPy does
+not define a result for bfloat16 with float16 or with wide integers; there torch's rule applies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Types(NamedTuple):
     """The dtypes of a call, by name.
 
     Attributes:
-        common: the dtype to which the arguments promote.
+        common: the promoted dtype of the arguments.
         result: the dtype of the result.
         mixed: "m" if signed integers are compared with unsigned 64-bit integers, "w" if the unsigned ones come first.
             Both are then read as int64, with unchanged bits. Otherwise "".
@@ -65,13 +65,13 @@ def kind_of(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def promoted(given: tuple[Any, ...]) -> str:
-    """Return the dtype to which arrays with these dtypes and scalars of these types promote.
+    """Return the promoted dtype of arrays with these dtypes and scalars of these types.
 
     Args:
         given: names of dtypes, and members of `WEAK`.
 
     Raises:
-        DTypeError: they have no common dtype.
+        DTypeError: the dtypes cannot be promoted to a common one.
     """
     names = [each for each in given if isinstance(each, str)]
     found = names[0] if names else "bool"
@@ -93,10 +93,12 @@ def _of_two(one: str, other: str) -> str:
         return one
     for name in (one, other):
         if kind_of(name) == "8":
-            raise DTypeError(f"{one} and {other} have no common dtype: elementwise.astype converts {name}")
+            raise DTypeError(
+                f"{one} and {other} cannot be promoted to a common dtype: convert {name} with elementwise.astype"
+            )
     try:
         return info(np.promote_types(TABLE[one].numpy, TABLE[other].numpy)).name
-    except (TypeError, DTypeError):  # ml_dtypes has no rule for bfloat16 with this dtype
+    except (TypeError, DTypeError):  # ml_dtypes does not promote bfloat16 with this dtype
         kinds = {kind_of(one), kind_of(other)}
         return "float32" if kinds == {"f"} else "bfloat16"
 
@@ -104,7 +106,7 @@ def _of_two(one: str, other: str) -> str:
 def _with_number(name: str, number: type) -> str:
     own, kind = kind_of(name), _WEAK_KINDS[number]
     if own == "8":
-        raise DTypeError(f"scalars and {name} have no common dtype: elementwise.astype converts it")
+        raise DTypeError(f"scalars and {name} cannot be promoted to a common dtype: convert it with elementwise.astype")
     if _ORDER[kind] <= _ORDER[own]:
         return name
     if kind == "i":
@@ -130,7 +132,7 @@ def _keep(common: str) -> Types:
 
 
 def _floating(common: str) -> Types:
-    """Integers become the float that holds them, as in NumPy: 8 bits float16, 16 bits float32, more bits float64."""
+    """Turn integers into floats, as NumPy does: 8 bits into float16, 16 bits into float32, more bits into float64."""
     if kind_of(common) in "bui":
         common = {1: "float16", 2: "float32"}.get(TABLE[common].itemsize, "float64")
     return _keep(common)
@@ -144,7 +146,7 @@ def as_floats(given: list[Any]) -> list[Any]:
 
 
 def _dividing(common: str) -> Types:
-    """Integers and bool become float64."""
+    """Turn integers and bool into float64."""
     return _keep("float64" if kind_of(common) in "bui" else common)
 
 
@@ -180,7 +182,7 @@ def refused(function: str, names: Sequence[str], given: Sequence[Any], kinds: st
     )
     known = [KINDS[kind] for kind in "buifc" if kind in kinds]
     takes = known[0] if len(known) == 1 else f"{', '.join(known[:-1])} and {known[-1]}"
-    return DTypeError(f"{told}; {function} takes {takes}: elementwise.astype converts")
+    return DTypeError(f"{told}; {function} supports {takes}: convert with elementwise.astype")
 
 
 @lru_cache(maxsize=1024)
@@ -217,7 +219,7 @@ def types_of(
     kind = _kind(row) if row.compute is not None else None
     if kind is None or (kind == "complex" and not takes_complex):
         raise DTypeError(
-            f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
+            f"{own} has dtype {row.name}; {name} needs floats of 16 bits and more, integers"
             f"{', complex numbers' if takes_complex else ''} and bool"
         )
     if rule == "bool":

@@ -52,7 +52,7 @@ def where(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = Non
         x1, x2: arrays with any strides, or scalars. They broadcast with the condition and promote as in NumPy.
 
     Returns:
-        an array of the dtype to which x1 and x2 promote; `out` if given.
+        an array of the promoted dtype of x1 and x2; `out` if given.
 
     Example:
         >>> elementwise.where(np.array([True, False]), np.array([1.0, 2.0]), 0.0)
@@ -102,7 +102,7 @@ def _met(source: Any, dtype: np.dtype[Any], stream: Any) -> Any:
     if own == wanted:
         return source
     if promoted((own, wanted)) != wanted:
-        raise DTypeError(f"value has dtype {own} and x {wanted}: elementwise.astype converts")
+        raise DTypeError(f"value has dtype {own} and x {wanted}: convert it with elementwise.astype")
     return astype(source, dtype, stream=stream)
 
 
@@ -139,7 +139,7 @@ def clamp(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: A
         min, max: arrays that broadcast with x, or scalars. One of them may be None for no bound.
 
     Returns:
-        an array of the dtype to which the arguments promote; `out` if given.
+        an array of the promoted dtype of the arguments; `out` if given.
 
     Raises:
         OptionError: both bounds are None, or a Python scalar is out of the dtype's range.

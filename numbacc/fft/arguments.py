@@ -131,9 +131,11 @@ def request(
         raise unknown("norm", norm, NORMS, f"it is None, {', '.join(map(repr, NORMS))}")
     meaning, row = MEANINGS[base(function)], info(array.dtype, "a")
     if row.compute is None and row.numpy.kind not in "bc":
-        raise DTypeError(f"a has dtype {row.name}; Fourier transforms take 16- to 64-bit floats, complex, int and bool")
+        raise DTypeError(
+            f"a has dtype {row.name}; Fourier transforms support 16- to 64-bit floats, complex, int and bool"
+        )
     if meaning.kind == "r2c" and array.dtype.kind == "c":
-        raise DTypeError(f"a has dtype {row.name}; {function} takes real arrays: pass its real part, or use fft")
+        raise DTypeError(f"a has dtype {row.name}; {function} needs a real array: pass a.real, or use fft")
     math = reference.math_dtype(array.dtype)
     shape = list(array.shape)
     for axis, length in zip(axes, lengths, strict=True):

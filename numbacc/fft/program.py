@@ -1,4 +1,4 @@
-"""The steps of a Fourier transform: which cuFFT plans run, and what is repacked before and after.
+"""The steps of a Fourier transform: the cuFFT plans to run, and the repacking passes before and after them.
 
 Everything here follows from layouts and options; nothing is allocated or run. There are several ways:
 
@@ -28,7 +28,7 @@ __all__ = ["Execute", "Program", "Repack", "TransformRequest", "build", "with_re
 #: Scratch arrays start at multiples of this, as allocations do.
 _ALIGNMENT = 256
 
-#: Size in bytes from which a result's memory order is chosen for speed.
+#: Results of at least this size in bytes get the memory order that is fastest to write.
 _LARGE = 1 << 20
 
 _REAL = {"complex64": "float32", "complex128": "float64"}
@@ -210,7 +210,7 @@ class _Builder:
         return self.request.lengths[-1] > 1
 
     def real_as_complex(self) -> bool:
-        """Use a complex transform for one point, where there is no half spectrum."""
+        """Use a complex transform for one point, since a half spectrum does not exist then."""
         self._direct = False
         return not self._halved and (self.nothing() or self.in_result() or self.in_scratch())
 
@@ -243,7 +243,7 @@ class _Builder:
     # ------------------------------------------------------------ ways from complex to real numbers
 
     def one_point(self) -> bool:
-        """Use the real part of a complex transform for one point, where there is no half spectrum."""
+        """Use the real part of a complex transform for one point, since a half spectrum does not exist then."""
         if self._halved:
             return False
         self._conjugate, source = "", self._source

@@ -47,7 +47,7 @@ _transform = planned(
     "FftPlan",
     "a",
     guards={"n": _is_usual_n, "s": _is_usual_n, "axis": lambda axis: False, "axes": _are_usual_axes},
-    note="Also a ShapeError where an axis is named twice: each pass along it is a plan of its own.",
+    note="A ShapeError is also raised if an axis is named twice, since each pass along it needs a separate plan.",
     example="""
 >>> a = np.ones((2, 4))
 >>> plan = fft.NAME.plan(a)

@@ -236,7 +236,7 @@ def softplus_backward(dy, x, beta, threshold):
     return (dy * softplus_slope(x, beta, threshold),)
 
 
-# torch rejects these options, too: with them, the formulas have no unique result.
+# torch raises an error for these options, too: with them, the formulas do not define a unique result.
 
 
 def _celu_wrong(alpha: float) -> str:

@@ -27,14 +27,14 @@ class Formula:
 
     Attributes:
         name: for messages and `PlanInfo`.
-        function: takes as many numbers as there are operands; it returns a number or a tuple of numbers.
-        reference: the same function for NumPy arrays: it takes arrays and returns a tuple of arrays. By default, the
-            function itself is applied to each element.
+        function: has as many parameters as there are operands; it returns a number or a tuple of numbers.
+        reference: the same function for NumPy arrays; it returns a tuple of arrays. By default, the function itself is
+            applied to each element.
         derivative: the formula of its gradients, or None.
-        heavy: sizes of elements in bytes. For these, arithmetic takes longer than memory, and each thread processes
-            more elements. A mapping gives the largest number of elements of all inputs that a thread processes; None
-            stands for the usual number.
-        origin: (function, arguments) that make the formula again in another process; None if nothing can.
+        heavy: sizes of elements in bytes. For elements of these sizes, arithmetic takes longer than memory, and each
+            thread processes more elements. A mapping gives the largest number of elements of all inputs that a thread
+            processes; None stands for the usual number.
+        origin: (function, arguments) that make the formula again in another process; None if it cannot be made again.
         kept: the operands that are elements as stored in memory. The results are then tuples: a number, whether it is
             to be stored, and the old element that is kept if not.
     """
@@ -107,7 +107,7 @@ def _parts(value: Any, replaced: Mapping[Any, Any], seen: dict[int, int]) -> Ite
     try:
         value = replaced.get(value, value)
     except TypeError:
-        pass  # it has no hash, so nothing replaces it
+        pass  # it cannot be hashed, so nothing replaces it
     value = getattr(value, "py_func", value)
     if isinstance(value, FunctionType):
         if id(value) in seen:  # it calls itself, or is called twice

@@ -1,7 +1,7 @@
 """The object that describes one function of `numbacc.elementwise`.
 
-The public function, its plan, its gradient, their docstrings and the function's form in users' formulas are made from
-this object. So are the table in docs/elementwise.md, the parameters of the tests and the calls of the fuzzer.
+numbacc makes the public function, its plan, its gradient, their docstrings and the function's form in users' formulas
+from this object; also the table in docs/elementwise.md, the parameters of the tests and the calls of the fuzzer.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Function(NamedTuple):
         name: the name of the public function.
         arguments: the names of its arguments, without options.
         rule: the dtype of the result, as a key of `elementwise.type_promotion.RULES`.
-        says: what the function returns, for the docstring "Return <says>". More sentences may follow the first one.
+        says: the function's result, for the docstring "Return <says>". More sentences may follow the first one.
         example: the arguments of an example, and the output.
         gradient_example: the same for the gradient, with the arguments after dy, which is all ones.
         options: the names of its options and their defaults. Options are the last arguments.
@@ -56,8 +56,8 @@ class Function(NamedTuple):
             unsigned integers), b (bool) and c (complex numbers). Single dtypes may have a function too: d (float64),
             h (float16), g (bfloat16), and n if all arguments are float16 arrays or all are bfloat16 arrays. m stands
             for an int64 and a uint64 argument, w for a uint64 and an int64 argument.
-        gradient: None if the function has no derivative, or if its derivative is 0 everywhere.
-        is_opaque: whether a trace of a user's formula notes the function as one operation and does not look into it.
+        gradient: None if the derivative is unknown, or 0 everywhere.
+        is_opaque: whether a trace of a user's formula records the function as one operation and does not look into it.
             This is needed if the function branches, or if `gradient` differs from the derivative of the code.
         is_smooth: whether the result of an opaque function depends on all of its arguments everywhere.
         is_long: whether a kernel of 16-bit arrays spends more time on this function than on memory.
@@ -118,9 +118,9 @@ def function(
         example, prints: the arguments of the example, and the output.
         gradient_example, gradient_prints: the same for the gradient; by default with the arguments of `example`.
         gradient: a `FunctionGradient`, or its attribute `scalar` alone. It becomes None for functions that return bool
-            or do not take floats.
-        meanings: for each kind a pair of functions, one of numbers and one of NumPy arrays; or the function of numbers
-            alone, from which the other one is derived.
+            or do not support floats.
+        meanings: for each kind a pair of functions, one of numbers and one of NumPy arrays; or only the function of
+            numbers, and the other one is derived from it.
     """
     found = {kinds: _meaning(name, each) for kinds, each in meanings.items()}
     if gradient is not None and not isinstance(gradient, FunctionGradient):

@@ -48,8 +48,8 @@ class ReductionFormula(Formula):
     """A formula that reduces all rows of a column to one element.
 
     Attributes:
-        function: takes the numbers of one row, the row's index if `indexed`, and the scalar arguments. It returns a
-            tuple of the parts that the row contributes.
+        function: its parameters are the numbers of one row, the row's index if `indexed`, and the scalar arguments. It
+            returns a tuple of the parts that the row contributes.
         start: the parts of no rows, as Python numbers. For integers, an infinity stands for the smallest or largest
             one.
         merge: (parts, other parts) -> the parts of both together. It is associative, apart from rounding.
@@ -94,12 +94,12 @@ class RowFormula(Formula):
     """A formula of the elements of a row and of values that are reduced from the whole row.
 
     Attributes:
-        function: takes the numbers at one position of a row, the results of all stages, and the scalar arguments. It
-            returns a tuple.
+        function: its parameters are the numbers at one position of a row, the results of all stages, and the scalar
+            arguments. It returns a tuple.
         stages: reductions of the row, one after the other. After the numbers, the function of each stage takes the
             results of the earlier stages.
-        fewer: the same formula with fewer stages, for rows that are read again in each stage; the formula itself if
-            there is no such version.
+        fewer: the same formula with fewer stages, for rows that are read again in each stage; the formula itself if no
+            such version exists.
         shared: merges the results of blocks that share a row. Each block runs both stages on its piece of the row; it
             provides a number of elements, the result of the first stage, and the parts of the second. The function
             takes the number of elements, these values, and the scalar arguments; it makes the results of both stages
@@ -130,11 +130,12 @@ class Scan(Formula):
     """A formula that merges, for each element of a row, all elements up to it.
 
     Attributes:
-        function: takes the numbers of one element and returns a tuple of the parts that it contributes.
+        function: its parameters are the numbers of one element. It returns a tuple of the parts that this element
+            contributes.
         start: the parts of no elements, as Python numbers.
         merge: (parts, parts of later elements) -> the parts of both together. It is associative, apart from rounding.
-        finish: takes the parts of all elements before one, and the numbers of that element. It returns a tuple of
-            results. None if the result is the last of the parts of all elements up to it.
+        finish: its parameters are the parts of all elements before one, and the numbers of that element. It returns a
+            tuple of results. None if the result is the last of the parts of all elements up to it.
     """
 
     __slots__ = ("finish", "merge", "start")

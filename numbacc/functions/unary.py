@@ -1,6 +1,6 @@
 """Functions of one argument for `numbacc.elementwise`: their scalar functions, for each kind of dtype, and descriptions.
 
-Most call `math`. Where NumPy and C differ (at zeros, infinities and NaN), the functions here do as NumPy does.
+Most call `math`. Where NumPy and C differ (at zeros, infinities and NaN), these functions follow NumPy.
 """
 
 # ruff: noqa: E501
@@ -44,8 +44,8 @@ def modulus(x):
 def absolute(x):
     """Return |x| of an integer.
 
-    This does not call abs. If abs.s16 is followed by a conversion to a wider integer, ptxas treats the result as having
-    no sign; the smallest int16, whose negative is itself, would become 32768.
+    This does not call abs. If abs.s16 is followed by a conversion to a wider integer, ptxas treats the result as
+    unsigned; the smallest int16, whose negative is itself, would become 32768.
     """
     return max(x, -x)
 
@@ -60,7 +60,7 @@ def sign(x):
 
 
 def sign_real(x):
-    """Return -1, 0 or 1, and NaN for NaN. Zeros have no sign, as in NumPy."""
+    """Return -1, 0 or 1, and NaN for NaN. Zeros give 0.0 without a sign, as in NumPy."""
     if x > 0.0:
         return 1.0
     if x < 0.0:
@@ -86,7 +86,7 @@ def fraction(x):
 
 
 def zero(x):
-    """Return 0, for integers and real numbers that have no such part."""
+    """Return 0, for the missing part of integers and real numbers."""
     return x * 0
 
 

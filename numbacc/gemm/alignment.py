@@ -93,7 +93,7 @@ def check_addresses(problem: GemmProblem, alignment: Sequence[int]) -> None:
 
 
 def takes_aux(problem: GemmProblem, kind: Epilogue, alignment: Sequence[int]) -> bool:
-    """Return False if the epilogue's aux is not aligned as the library needs it. `fuses` checks its rows."""
+    """Return whether the epilogue's aux is aligned as the library needs it. `fuses` checks its rows."""
     if not (kind.uses_aux or kind.produces_aux) or alignment[AUX] >= FLOAT8:
         return True
     return not is_float8(problem) and (kind.activation == "relu" or problem.call.a.itemsize > 2)
@@ -160,7 +160,7 @@ def _dense(bias: Layout) -> tuple[Layout, Layout, Layout]:
 def told(problem: GemmProblem, alignment: Sequence[int], copies: Sequence[Copied]) -> tuple[int, ...]:
     """Return the alignment to pass to the library's heuristics.
 
-    For bias and aux it holds for every matrix of a batch, not only the first. For C and D it is the lesser of the two.
+    For bias and aux it holds for every matrix of a batch, not only the first. For C and D it is the smaller of the two.
     """
     found = list(alignment)
     if problem.call.has_beta:

@@ -1,4 +1,5 @@
-"""The arguments of a product as the user gave them, arrays or scalars, and its results in the form that they expect."""
+"""Parse the arguments of a product, which may be arrays or scalars, and return its results in the form that users
+expect."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def array_or_number(value: Any, name: str, handle: int) -> Any:
     """Return an argument as an array, or a scale as a float; None stays None.
 
     Raises:
-        DTypeError: it is neither. OptionError: a number too large for a float64.
+        DTypeError: it is not an array or a number. OptionError: a number is too large for a float64.
     """
     if value is None:
         return None

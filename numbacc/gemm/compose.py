@@ -26,7 +26,7 @@ _SUM_APART = 2**22
 
 
 def ways(problem: GemmProblem) -> list[Epilogue]:
-    """Return the parts of a problem's epilogue that the library may do, best first; numbacc's kernels do the rest."""
+    """Return the parts of a problem's epilogue that the library may do, best first. numbacc's kernels do the rest."""
     kind = problem.epilogue
     if kind is Epilogue.NONE:
         return [kind]

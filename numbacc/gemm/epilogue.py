@@ -24,8 +24,8 @@ class Epilogue(Enum):
     | bgrada | P | | bias_grad: the sum of A over k, one element per row of A |
     | bgradb | P | | bias_grad: the sum of B over k, one element per column of B |
 
-    The sums of A and B use the matrices as they are stored, without alpha and the scales. The sum of `out` is taken
-    before scale_d. In float8 sums saturate as `out` does.
+    The sums of A and B use the matrices as they are stored, without alpha and the scales. The sum of `out` is computed
+    before scale_d is applied. In float8 sums saturate as `out` does.
 
     gelu(z) = z ½(1 + tanh(√(2/π)(z + 0.044715 z³))), the tanh form of Hendrycks and Gimpel 2016 (arXiv:1606.08415),
     as cuBLASLt computes it.
@@ -90,7 +90,7 @@ class Epilogue(Enum):
 
 
 def epilogue(given: Any) -> Epilogue:
-    """Return the epilogue that `given` is or names.
+    """Return the `Epilogue` for an epilogue or its name.
 
     Raises:
         OptionError: it is unknown.

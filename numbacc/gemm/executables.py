@@ -41,7 +41,7 @@ class CallOperands:
         c = default_c if copies_c or "c" not in index else "c"
         second = "bias" if "bias" in index else "bias_grad"
         self.numbers = tuple(index.get(name, ABSENT) for name in ("a", "b", c, "out", second, "aux", *SCALES, "amax_d"))
-        #: Picks the addresses of a call's arrays from those of the operands, followed by a 0.
+        #: Picks the addresses of a call's arrays from the operands' addresses, followed by a 0.
         self.pick = itemgetter(*self.numbers)
 
     def key(self, addresses: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -102,7 +102,7 @@ class Alone(LibraryCall):
         super().__init__(runner, algorithm, scale_type)
         self._pick, self._close = operands.pick, close
         self._scales = [number for number in operands.numbers[ARRAYS:] if number != ABSENT]
-        # Each argument less makes a call cheaper, and a small product takes the library only six microseconds.
+        # Passing fewer arguments makes a call cheaper, and a small product takes the library only six microseconds.
         self._plain = runner.launch_plain if plain and not self._scales and operands.c == ABSENT else None
         #: Whether a plain call reads a third array, and whether that is a bias.
         self._reads_more, self._has_bias = len(operands.names) == 4, "bias" in operands.names
@@ -143,7 +143,7 @@ def assembled(
 
     Args:
         problem: the product to compute.
-        operands: the mapping from its arrays to those of the call.
+        operands: the mapping from its arrays to the arrays of the call.
         lowered, call: the library's product.
         kernels: the steps after it.
         zeros: bytes of the zeros that replace a and b; () if a and b are used.

@@ -41,7 +41,7 @@ def check_hardware(problem: GemmProblem) -> None:
 
 
 def what_is_missing(problem: GemmProblem, alignment: Sequence[int]) -> str:
-    """Return a message with the likely reasons why the library has no algorithm for a problem."""
+    """Return a message with the likely reasons why the library does not support a problem."""
     call, device = problem.call, problem.call.a.device
     where = "{} (compute capability {}.{})".format(runtime().device_name(device), *runtime().capability(device))
     reasons = []

@@ -1,7 +1,7 @@
 """From a checked problem to products in cuBLASLt's form.
 
 cuBLASLt's matrices are column-major. It sees row-major memory as the transpose, and (A B)ᵀ = Bᵀ Aᵀ. So for a row-major
-result A and B are swapped, and no data moves. What cuBLASLt calls the rows of D are then numbacc's columns: it adds a
+result A and B are swapped, and no data moves. The rows of D in cuBLASLt's terms are then numbacc's columns: it adds a
 bias along the rows of D, which is numbacc's last axis, and its BGRADA is numbacc's bgradb.
 """
 
@@ -123,8 +123,8 @@ def lower(problem: GemmProblem, kind: Epilogue) -> LoweredProduct:
 def c_fits(problem: GemmProblem) -> bool:
     """Return True if the library can read C in place, since it is stored as D is; else C is first copied into D.
 
-    In 16 bits, a C whose rows are better aligned than those of D is copied, too: some of cuBLASLt's kernels check the
-    alignment of C only.
+    In 16 bits, C is also copied if its rows are better aligned than the rows of D, because some of cuBLASLt's kernels
+    check the alignment of C only.
     """
     c = problem.matrix_c
     if c is None:

@@ -57,7 +57,7 @@ class MatmulPlan(Plan):
         if copies_c and narrow:
             raise LayoutError("with a float8 out, c must be stored as out is, both row by row or both column by column")
         self._call_operands = CallOperands(self.names, "" if narrow else "out", copies_c)
-        #: The layouts of zero matrices that replace a and b if there is no product.
+        #: The layouts of zero matrices that replace a and b if nothing is multiplied.
         self._zeros: tuple[Layout, ...] = ()
         if (without_product or not problem.k) and not self._is_empty:
             self._zeros = _zeros(problem)
@@ -204,11 +204,11 @@ class MatmulPlan(Plan):
         out: Any = None,
         stream: Any = None,
     ) -> Any:
-        """Run on arrays with the layouts that the plan was made for. Arguments and result are those of `matmul`.
+        """Run on arrays with the layouts that the plan was made for. Arguments and result are the same as for `matmul`.
 
         Raises:
-            LayoutError: an array has another layout, is missing, or is one too many. OptionError: beta is 0 although
-                the plan was made for another beta, or the other way round.
+            LayoutError: an array has another layout, is missing, or the plan was made without it. OptionError: the plan
+                was made for beta = 0 and beta is not 0, or the other way round.
         """
         handle = handle_of(stream)
         arguments = (a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d)
@@ -221,7 +221,7 @@ class MatmulPlan(Plan):
                 isinstance(one, Layout) and isinstance(wanted, Layout) and same_layout(one, wanted)
             ):
                 raise LayoutError(
-                    f"this plan was made for {name} = {wanted}; it was called with {one}. Make a plan for these "
+                    f"this plan was made for {name} = {wanted}; it was called with {one}. Make a new plan for these "
                     "arrays, or call matmul, which makes one"
                 )
         alpha, beta = (

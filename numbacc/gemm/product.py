@@ -181,7 +181,7 @@ def algorithms() -> list[tuple[Any, Any]]:
 
 
 def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: Any, handle: int) -> Any:
-    """Return the arguments of `_run` for those of `GemmCall`: arrays, and scales that may be numbers, by name."""
+    """Return the arguments of `_run`, from the arguments of `GemmCall`: arrays by name; scales may be numbers."""
     found: dict[str, Any] = {}
     layouts: list[Any] = []
     for name, value in zip(GemmCall._fields, arguments, strict=False):

@@ -120,12 +120,12 @@ class Selector:
     def _offer(
         self, given: GemmProblem, kind: Epilogue, alignment: tuple[int, ...], copies: Sequence[Copied]
     ) -> Offer | None:
-        """Return the library's product for part of a problem's epilogue; None if it has no algorithm for it."""
+        """Return the library's product for part of a problem's epilogue; None if it does not support the product."""
         copied = tuple(copy for copy in copies if copy.number != BIAS or kind.uses_bias)
         lowered = lower(given, kind)._replace(copies=copied)
         if lowered.product.amax and len(lowered.offsets) > 1:
             raise UnsupportedError(
-                f"amax_d: the batch of these arrays takes {len(lowered.offsets)} calls of cuBLASLt, each of which "
+                f"amax_d: the batch of these arrays takes {len(lowered.offsets)} calls of cuBLASLt, and each one "
                 "would write its own amax_d. Space the matrices of a, b and out evenly"
             )
         aligned = told(given, alignment, copied)
@@ -143,7 +143,7 @@ class Selector:
 
 
 def pairs_of(problem: GemmProblem) -> list[tuple[int, ...]]:
-    """Return which arrays of a library call must not share memory, in the form that `native.matmul` takes.
+    """Return which arrays of a library call must not share memory, in the form that `native.matmul` needs.
 
     D may be C itself; any other output must not overlap another array.
     """

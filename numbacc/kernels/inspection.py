@@ -15,7 +15,7 @@ from ..base.layout import Layout, layout
 from ..runtime.launch_order import ROW_BLOCKS, LaunchOrder, Limits
 from .specs import KernelSpec, pieces_each
 
-#: The compute capability to compile for if there is no GPU: that of an H100.
+#: The compute capability to compile for without a GPU: that of an H100.
 DEFAULT_CAPABILITY = (9, 0)
 
 
@@ -98,7 +98,8 @@ class Inspection:
         source: the function as it is compiled, and its gradients if they are known, as Python source.
         capability: the compute capability that it was compiled for: this GPU's, or 9.0 without a GPU.
         kernels: all kernels that a call launches, in order.
-        ptx, registers, local_bytes, spilled_bytes, bytes_per_thread: those of the first kernel, which reads the arrays.
+        ptx, registers, local_bytes, spilled_bytes, bytes_per_thread: the figures of the first kernel, which reads the
+            arrays.
     """
 
     name: str
@@ -206,7 +207,7 @@ _NOT_KNOWN: _Usage = (None, None, None)
 def _figures(kernel: Any, capability: tuple[int, int]) -> tuple[str | None, _Usage, str]:
     """Return (PTX, register and memory use, the reason if something is missing)."""
     if simulated():
-        return None, _NOT_KNOWN, "the simulator compiles nothing"
+        return None, _NOT_KNOWN, "the simulator does not compile kernels"
     try:
         from ..base import _numba
         from ..runtime.launch import most_registers, ptx_of
@@ -225,7 +226,7 @@ def _figures(kernel: Any, capability: tuple[int, int]) -> tuple[str | None, _Usa
         linker.link("cubin")
         return ptx, _usage(linker.get_info_log()), ""
     except Exception as error:
-        return ptx, _NOT_KNOWN, f"the assembler was not asked: {type(error).__name__}: {error}"
+        return ptx, _NOT_KNOWN, f"the assembler did not run: {type(error).__name__}: {error}"
 
 
 def _usage(log: str) -> _Usage:

@@ -135,7 +135,7 @@ def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
     """Return the dtype that a formula computes in by default: that of its widest operand.
 
     If any operand is a float or complex number, the integers do not count, however wide they are. Among integers the
-    first input decides. Booleans count only if there are no other dtypes.
+    first input decides. Booleans count only if all operands are booleans.
     """
     rows = [TABLE[name] for name in (*reads, *writes)]
     floats = [row for row in rows if row.is_float or row.parts == 2]

@@ -62,7 +62,7 @@ class Proposals(NamedTuple):
     """A library's proposals.
 
     Attributes:
-        first: the one to use without a measurement; None if the library has none.
+        first: the one to use without a measurement; None if the library proposes nothing.
         others: alternatives to measure against it; they may include `first`.
     """
 
@@ -107,7 +107,7 @@ class Choices:
         self._lock = threading.Lock()
 
     def items(self) -> list[tuple[Any, Algorithm | None]]:
-        """Return pairs of a key and its algorithm, which is None if the library has none."""
+        """Return pairs of a key and its algorithm; the algorithm is None if the library proposed nothing."""
         with self._lock:
             return list(self._kept.items())
 
@@ -171,7 +171,7 @@ class Choices:
         device: int,
         stream: int,
     ) -> Algorithm | None:
-        """Return the fastest proposal, measured once and stored, also on disk; None if there is no proposal.
+        """Return the fastest proposal, measured once and stored, also on disk; None without proposals.
 
         Args:
             key: the key of the choice.

@@ -242,7 +242,7 @@ def _take(product: Product, alignment: tuple[int, ...], device: int, limit: int)
 
 
 def choose(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Algorithm | None:
-    """Return the best algorithm by the heuristics and numbacc's rules, None if there is none. The choice is stored."""
+    """Return the best algorithm by the heuristics and numbacc's rules, and store it; None if they find nothing."""
     key = _choice(product, alignment, device, limit)
     return algorithms.choose(key, lambda: _take(product, alignment, device, limit).first)
 

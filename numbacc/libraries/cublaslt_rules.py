@@ -65,7 +65,7 @@ def best(
     capability: tuple[int, int],
     multiprocessors: int,
 ) -> Algorithm | None:
-    """Return the proposal to use; None if there is none. If the first is deterministic, so is the result.
+    """Return the proposal to use, or None without proposals. If the first is deterministic, so is the result.
 
     Args:
         product: the product to compute.

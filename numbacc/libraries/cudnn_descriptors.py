@@ -63,7 +63,7 @@ class Site:
 
     Args:
         handle: a handle of the calling thread; None to plan without a GPU.
-        gpu: the GPU's properties, if there is no handle.
+        gpu: the GPU's properties, needed without a handle.
     """
 
     def __init__(self, handle: Handle | None, gpu: Gpu | None = None):

@@ -1,7 +1,7 @@
 """GPU models by name, with the properties that cuDNN needs to make plans for a GPU that this machine lacks.
 
-The numbers are NVIDIA's (data sheets, and the table of compute capabilities in the CUDA programming guide). What cuDNN
-can run depends only on the compute capability and on shared memory; its ranking of engines also uses the others.
+The numbers are NVIDIA's (data sheets, and the table of compute capabilities in the CUDA programming guide). Only the
+compute capability and shared memory determine which graphs cuDNN can run; its ranking of engines also uses the others.
 """
 
 from __future__ import annotations

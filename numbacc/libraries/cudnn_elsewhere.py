@@ -52,7 +52,7 @@ class Support(NamedTuple):
         tried: how many configurations were checked.
         rejected: the configurations that were rejected, as pairs of an engine's number (None for a heuristic) and the
             reason.
-        reason: why there is no plan, "" if there is one.
+        reason: why cuDNN cannot build a plan; "" if it can.
         then: the part of a convolution's epilogue that the plan leaves to numbacc's kernel after it, "" for none.
 
     Example:
@@ -238,7 +238,7 @@ def _read_bytes(pipe: Any, count: int) -> bytes | None:
 
 
 def serve() -> None:
-    """Answer questions until there are no more."""
+    """Answer questions until the input ends."""
     # Ctrl-C is for the process that asks, which ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     questions, answers = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)

@@ -68,7 +68,7 @@ class NodeKind(NamedTuple):
     Attributes:
         operation: its descriptor.
         tensors: the attributes that hold its tensors, by the role names of a `Node`.
-        inner: the descriptor of the computation, which the operation holds; None if there is none.
+        inner: the descriptor of the computation, which the operation holds; None for operations without one.
         holder: the attribute that holds the inner descriptor.
         settings: the attributes that hold a node's settings.
     """

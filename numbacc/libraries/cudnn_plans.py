@@ -1,4 +1,4 @@
-"""From a graph to a plan: the proposals of cuDNN's heuristics, the ones that may be used, and the plan that is built.
+"""From a graph to a plan: cuDNN's proposals, a check which of them may be used, and the plan that is built.
 
 An engine is a kernel or a family of kernels; a configuration is an engine with its knobs. The heuristics rank
 configurations that may fit; whether one does is only known when its plan is built. Plans are stored as JSON that cuDNN
@@ -102,7 +102,7 @@ def _knob(choice: Descriptor) -> tuple[int, int]:
 
 
 def proposals(graph: Descriptor, site: Site, mode: HeurMode) -> list[Configuration]:
-    """Return the heuristics' proposals for a graph, best first; an empty list if there are none."""
+    """Return the heuristics' proposals for a graph, best first; an empty list if they propose nothing."""
     asked = Descriptor(DescriptorType.ENGINEHEUR_DESCRIPTOR)
     asked.put(Name.ENGINEHEUR_OPERATION_GRAPH, graph)
     api.set_number(asked.value, Name.ENGINEHEUR_MODE, AttributeType.HEUR_MODE, mode)

@@ -1,4 +1,4 @@
-"""The search for a plan, in a process with a GPU or without one, and the message if there is none."""
+"""Search for a plan, in a process with a GPU or without one, and write the message if the search fails."""
 
 from __future__ import annotations
 

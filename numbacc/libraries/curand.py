@@ -36,8 +36,7 @@ class GeneratorKind(NamedTuple):
         seeds: seeds must be less than this number.
         outputs: number of outputs; for quasi-random kinds, of points.
         host_outputs: number of outputs that cuRAND's host generator computes correctly.
-        skips: whether cuRAND can start anywhere in the sequence.
-        skips: whether cuRAND can enter the sequence anywhere.
+        skips: whether cuRAND can start anywhere in the sequence without generating all earlier outputs.
     """
 
     name: str

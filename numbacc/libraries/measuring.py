@@ -1,4 +1,4 @@
-"""A benchmark that finds the fastest of several works, run in turns on the GPU with a flushed L2 cache."""
+"""Find the fastest of several works by a benchmark: they alternate on the GPU, with a flushed L2 cache."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _flush(device: int, stream: int) -> Launch:
 
 
 def _measure(works: Mapping[Work, Launch], rounds: int, flush: Launch, device: int, stream: int) -> dict[Work, float]:
-    """Return the median milliseconds of each work, over rounds in which they take turns."""
+    """Return the median milliseconds of each work, over rounds that run all works once."""
     spans: dict[Work, list[float]] = {work: [] for work in works}
     # The first round warms up.
     for number in range(rounds + 1):

@@ -42,7 +42,7 @@ def source() -> str:
 
 
 def load() -> None:
-    """Load the driver's library into this process, or the stand-in if there is no driver.
+    """Load the driver's library into this process; on a machine without a driver, load the stand-in.
 
     Raises:
         UnsupportedError: there is neither a driver nor a C compiler.

@@ -196,7 +196,7 @@ class Plan(Operation):
         """Return whether these are device arrays with exactly the plan's layouts, by one fast comparison."""
         try:
             found = [array._numbacc_layout for array in (inputs if outs is None else (*inputs, *outs))]
-        except Exception:  # NumPy arrays have no such layout, and attributes of foreign arrays may raise anything
+        except Exception:  # NumPy arrays lack such a layout, and attributes of foreign arrays may raise anything
             return False
         return found == [*self.inputs, *(() if outs is None else self.outputs)]
 

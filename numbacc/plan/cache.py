@@ -16,7 +16,7 @@ class CacheInfo(NamedTuple):
     Attributes:
         hits, misses: calls that found their plan, and those that did not, including calls that raised an error.
         maxsize, currsize: the most plans, and the current number.
-        maxbytes, currbytes: bytes that libraries hold or request for the plans; maxbytes is None if there is no limit.
+        maxbytes, currbytes: bytes that libraries hold or request for the plans; maxbytes is None if they are unlimited.
     """
 
     hits: int

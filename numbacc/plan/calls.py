@@ -117,13 +117,13 @@ def planned(
         call: how the plan is called; by default with the arrays.
         note: more text about `plan`.
         defaults: parameters that must have their defaults on the fast path; they are in no key.
-        calls_only: parameters that `plan` does not have, besides stream and return_saved.
+        calls_only: parameters that `plan` does not have, in addition to stream and return_saved.
         extras: names of optional arrays; each may be missing. The key has a tuple of their layouts, or None if
             all are missing. With extras, the key also has a tuple of the layouts of `out`.
         passes: (parameters, function): numbers that are in no key, and (plan, numbers) -> the scalars of the plan's
             run. One of them may be among the extras: it is then an array or an integer.
         guards: options -> a test whether a value that is neither the default nor an integer is usual, for options whose
-            annotation does not define a test.
+            pair: True if plans may have a second result, without an `out`.
         pair: True if plans may have a second result, which has no `out`.
         opens: names of a saved object's contents, in order; users may pass the object as the first of them. Or
             (parameter,

@@ -1,5 +1,6 @@
 """cuRAND's pseudo-random and quasi-random numbers, the same on the CPU and on GPUs.
 
+    >>> import numbacc
     >>> g = numbacc.random.Generator("philox", seed=7, device="cpu")  # or on the current GPU, without device=
     >>> g.random(3, dtype="float64")
     array([0.75015222, 0.08565787, 0.17173539])
@@ -25,7 +26,7 @@ the method, the dtype and the number of values, never on the drawn values or the
 | normal, lognormal, poisson | 1; 2 in float64 of philox and xorwow; in whole rounds, see `Generator.normal` |
 
 An output has 32 bits. A value made of several outputs begins at a multiple of their number. With quasi-random kinds,
-every method takes one output of 32 or 64 bits per value.
+every method uses one output of 32 or 64 bits per value.
 
 Without `dtype=`, floats are float32 and integers are int64. All methods but normal, lognormal and poisson give the same
 bits on every device. These three use cuRAND's algorithms; their docstrings describe the accuracy.
@@ -43,6 +44,7 @@ A plan holds everything that follows from a call's arguments and the layout of i
 cached plans. The cache keeps 1024 of them by default; change that with `cache_limit`.
 """
 
+from ..base.docstrings import import_in_examples
 from ..base.keywords import explain_methods
 from ..libraries.curand import State
 from .generator import KINDS, Generator
@@ -51,3 +53,4 @@ from .plans import cache_clear, cache_info, cache_limit
 __all__ = ["KINDS", "Generator", "State", "cache_clear", "cache_info", "cache_limit"]
 
 explain_methods(Generator)
+import_in_examples([Generator, State, cache_clear, cache_info, cache_limit])

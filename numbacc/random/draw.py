@@ -25,7 +25,7 @@ class Draw(NamedTuple):
         parameters: (u, v, a, b) of the formula.
         direct: the dtype of the values that `function` itself writes, or "".
         own: the formula of `reference.random` and `kernels.random.draws` that makes the values from Philox's words; ""
-            if there is none.
+            if none does.
         in_turns: whether it uses the words in the order of cuRAND's float64 normals.
         whole: True if one call must fill the memory: quasi-random points, which are stored by dimension.
     """
@@ -49,7 +49,7 @@ class Draw(NamedTuple):
         return self.round * self.outputs <= CHEAP
 
     def start(self, position: int) -> int:
-        """Return the first position at or after `position` at which a round starts."""
+        """Return the first start of a round at or after `position`."""
         return round_up(position, self.round * self.outputs)
 
     def length(self, count: int) -> int:

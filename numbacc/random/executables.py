@@ -147,7 +147,7 @@ def _advance(device: int, span: int, length: int) -> LaunchOrder:
 
 
 def _unknown(stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-    """Report that there is no kernel yet for this alignment and position in a group."""
+    """Report that a kernel for this alignment and position in a group is still missing."""
     return WRONG_ALIGNMENT
 
 

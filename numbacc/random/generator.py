@@ -51,7 +51,7 @@ class Generator:
         kind: pseudo-random: "philox" (the fastest; numbacc's own kernels compute it, with cuRAND's numbers bit for
             bit), "xorwow", "mrg32k3a", "mtgp32", "mt19937". Quasi-random: "sobol32", "scrambled_sobol32", "sobol64",
             "scrambled_sobol64". An integer is the seed of a "philox", as in `numpy.random.default_rng(42)`.
-        seed: 0 to 2^64 - 1; for mt19937 to 2^32 - 1. Quasi-random kinds have no seed: it must be 0.
+        seed: 0 to 2^64 - 1; for mt19937 to 2^32 - 1. Quasi-random kinds do not use a seed: it must be 0.
         offset: the first output, or for quasi-random kinds the first point. mtgp32 and mt19937 generate all earlier
             outputs to get there, on a CPU in 5 and 0.6 ns per output, and accept at most 2^34. scrambled_sobol64 has
             2^32 points on the CPU, since cuRAND's host generator gives wrong points after that.
@@ -62,11 +62,11 @@ class Generator:
             2008).
         ordering: how cuRAND orders the numbers of its threads: "default"; "legacy", which is the same in all versions
             of cuRAND, while "default" may change (for "philox" they are equal); "best", the same as "default"; or for
-            xorwow "seeded", which starts faster but has lower quality. cuRAND's "dynamic" depends on the GPU, so it has
-            no equal on the CPU and is not supported.
+            xorwow "seeded", which starts faster but has lower quality. cuRAND's "dynamic" depends on the GPU, so the
+            CPU cannot reproduce it, and it is not supported.
 
     Raises:
-        OptionError: an argument is not as described above.
+        OptionError: an argument is invalid.
         UnsupportedError: cuRAND gives wrong numbers on the CPU at this offset.
         DeviceError: the GPU does not exist.
 
@@ -200,7 +200,7 @@ class Generator:
             size: the shape of the result, an integer or several; by default that of `out`, else one number is drawn.
             dtype: "uint32" or "uint64"; by default that of `out`, else uint32. A uint64 uses two outputs, the first as
                 its lower half. In 64-bit kinds it uses one output, and a uint32 is the upper half of an output. sobol32
-                has no 64-bit integers.
+                does not support uint64.
             out: array to write, with any strides; `size` and `dtype`, if given, must match it.
 
         Returns:
@@ -241,7 +241,7 @@ class Generator:
     ) -> Any:
         """Return uniform numbers in [low, high): low + (high - low) u, rounded, where u has 24 random bits.
 
-        In float64 u has 53 random bits. As in NumPy, rounding can give `high` itself. In 16 bits this happens often.
+        In float64 u has 53 random bits. Rounding can give `high` itself, as in NumPy. In 16 bits this happens often.
 
         Args:
             low, high: finite numbers, low < high.

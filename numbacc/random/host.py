@@ -18,7 +18,7 @@ from .executables import generate
 _CHUNK = 1 << 15
 #: Number of cuRAND's values that go through a temporary array at a time.
 PIECE = 1 << 20
-#: Number of words from which on a call of cuRAND's host generator is cheap.
+#: From this number of words on, a call of cuRAND's host generator is cheap.
 _MANY = 1 << 14
 
 
@@ -70,7 +70,7 @@ class HostDraw:
         return not draw.own or (drawn + self._size * draw.words > STARTING and installed())
 
     def _made(self, seed: int, position: int, start: int, count: int) -> Any:
-        """Return the words or uniforms from which the reference makes `count` values, from number `start` on."""
+        """Return the words or uniforms for `count` values, from number `start` on."""
         if self._of_words:
             words = self._draw.words
             return philox(seed, position + start * words, count * words)

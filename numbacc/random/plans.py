@@ -64,7 +64,7 @@ class DrawPlan(Plan):
         self._draw, self._kind = draw, sequence.row
         self.round = 1 if self.empty else draw.round * draw.outputs
         self.length = draw.length(made.size) // sequence.dimensions
-        # Each call checks for errors that occur only on some devices or inside captures. Most draws have no such
+        # Each call checks for errors that occur only on some devices or inside captures. Most draws cannot cause such
         # errors.
         self._captures = host or (bool(draw.own) and not scalar)
         outputs = self._kind.host_outputs if host or simulated() else self._kind.outputs
@@ -169,7 +169,7 @@ class DrawPlan(Plan):
             return
         if self.scalar:
             raise UnsupportedError(
-                "a draw of one number inside a graph's capture, where it has no value yet: pass size=() to draw it "
+                "a draw of one number inside a graph's capture, before its value is computed: pass size=() to draw it "
                 "into an array"
             )
         kind, what = self._kind.name, self.op.removeprefix("random.")
@@ -218,7 +218,7 @@ def planned(method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, sequ
 def _shape_and_dtype(
     size: Any, dtype: Any, out: Layout | None, supported: Sequence[str]
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return shape and dtype of a result: as given, else those of `out`, else () and the first supported dtype.
+    """Return shape and dtype of a result: as given, else as in `out`, else () and the first supported dtype.
 
     Raises:
         ShapeError: size is not a shape, or not out's shape.
@@ -231,12 +231,12 @@ def _shape_and_dtype(
         where = "out has dtype" if dtype is None else "dtype is"
         raise DTypeError(f"{where} {name}; supported: {', '.join(supported)}")
     if out is not None and out.dtype != found:
-        raise DTypeError(f"out has dtype {out.dtype}; dtype={name} was asked for")
+        raise DTypeError(f"out has dtype {out.dtype}; dtype={name} was requested")
     if size is None:
         return (() if out is None else out.shape), found
     lengths = lengths_of(size, name="size")
     if out is not None and out.shape != lengths:
-        raise ShapeError(f"out has shape {out.shape}; size={lengths} was asked for")
+        raise ShapeError(f"out has shape {out.shape}; size={lengths} was requested")
     return lengths, found
 
 

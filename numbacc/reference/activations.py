@@ -36,7 +36,7 @@ def prelu(x: Array, weight: Array) -> Array:
 
 
 def hardtanh(x: Array, low: float, high: float) -> Array:
-    # The same zeros as on a GPU: for x = -0.0 and a bound of 0, the result is the bound.
+    # Zeros have the same sign as on a GPU: for x = -0.0 and a bound of 0, the result is the bound.
     return np.where(x <= low, low, np.where(x >= high, high, x))
 
 
@@ -147,7 +147,7 @@ def power_of_integers(base: Array, exponent: Array) -> Array:
 
 
 def power_of_complex(base: Array, exponent: Array) -> Array:
-    """Return `np.power`, but 0 for a base of 0, for which some versions of NumPy return NaN with complex exponents."""
+    """Return `np.power`, but 0 for a base of 0, since some versions of NumPy return NaN there for complex exponents."""
     return np.where((base == 0) & (exponent.real > 0), base.dtype.type(0), np.power(base, exponent))
 
 

@@ -54,10 +54,10 @@ _BLOCK = 1 << 20
 
 
 class Dropout(NamedTuple):
-    """The probabilities that become 0.
+    """The random choice of the probabilities that become 0.
 
     Attributes:
-        p: the probability of that, at least 0 and below 1, rounded to a multiple of 2^-32.
+        p: the probability that an element becomes 0, at least 0 and below 1, rounded to a multiple of 2^-32.
         seed, offset: seed of the generator philox, and start position in its sequence.
         shape: (batch, heads, queries, keys): each element uses the word with its number in C order.
     """
@@ -77,7 +77,7 @@ class Dropout(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """How scores become probabilities.
+    """The parameters that turn scores into probabilities.
 
     Attributes:
         scale: a factor of all scores.
@@ -125,7 +125,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(q: Array, k: Array, how: Scores, real: np.dtype[Any]) -> Iterator[_Block]:
-    """Yield all blocks in which a query sees a key."""
+    """Yield all blocks that contain a visible key."""
     batch, heads = q.shape[:2]
     each = heads // k.shape[1] if k.shape[1] else 1
     for b in range(batch):
@@ -175,7 +175,8 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
 
     Args:
         q: (batch, heads, queries, d).
-        k, v: (batch, heads of keys, keys, d); v may have another d. The number of heads is a multiple of theirs.
+        k, v: (batch, heads of keys, keys, d); v may have another d. q's number of heads is a multiple of that of k and
+            v.
         how: the other options.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks: those of the C library (`math`) and others; and piecewise computation of large arrays."""
+"""Provide functions that NumPy lacks, of the C library (`math`) and others; and compute large arrays piece by piece."""
 
 from __future__ import annotations
 
@@ -134,14 +134,14 @@ def inverse_error(x: Array) -> Array:
 
 
 def numpys(name: str) -> str | None:
-    """Return NumPy's name for a function of `math`; None if it has none."""
+    """Return NumPy's name for a function of `math`; None if NumPy lacks it."""
     name = _NUMPYS.get(name, name)
     # NumPy's remainder is Python's %.
     return name if name != "remainder" and isinstance(getattr(np, name, None), np.ufunc) else None
 
 
 def of_math(name: str) -> Callable[..., Any] | None:
-    """Return a function of `math` for arrays that raises no exceptions; None if there is none."""
+    """Return a function of `math` for arrays that raises no exceptions; None if `math` lacks it."""
     found = numpys(name)
     function: Callable[..., Any] | None = getattr(np, found) if found else _OWN.get(name)
     return function

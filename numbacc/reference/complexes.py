@@ -1,4 +1,5 @@
-"""Functions of complex numbers for which NumPy's overflow or lose digits although the result is in range.
+"""Compute functions of complex numbers where NumPy's versions overflow, or lose digits, although the result is in
+range.
 
 All functions compute in complex128.
 """

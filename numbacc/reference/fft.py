@@ -35,7 +35,7 @@ def math_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def real_dtype(dtype: np.dtype[Any], axes: int) -> np.dtype[Any]:
     """Return the dtype of the result of a transform to real numbers along `axes` axes.
 
-    NumPy 2 keeps float16 only in transforms along one axis. It has no rule for bfloat16; here the result is float32.
+    NumPy 2 keeps float16 only in transforms along one axis. It does not support bfloat16; here the result is float32.
     """
     if dtype == np.float16 and axes == 1:
         return dtype

@@ -186,7 +186,7 @@ def philox(seed: int, position: int, count: int) -> Array:
 def uniforms(seed: int, position: int, count: int) -> Array:
     """Return numbers uniform in (0, 1] and angles, in float32, from `count` pairs of words at an even position.
 
-    They are two contiguous rows, for which NumPy's functions are fast.
+    They are two contiguous rows, because NumPy's functions are fast on these.
     """
     first, skipped = divmod(position >> 1, 2)
     number = skipped + count + 1 >> 1

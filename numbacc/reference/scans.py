@@ -1,8 +1,8 @@
 """Scans in NumPy: cumulative sums and products, along an axis or in C order.
 
-Each row is scanned in pieces, to which the totals of earlier pieces are added. So errors grow with the length of a
-piece and the logarithm of a row's length, not with the row's length. 16-bit floats are computed in float32 and rounded
-once, when the result is stored.
+Each row is scanned in pieces, and then the totals of earlier pieces are added to each piece. So errors grow with the
+length of a piece and the logarithm of a row's length, not with the row's length. 16-bit floats are computed in float32
+and rounded once, when the result is stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Python builtins in machine code that call compiled host functions, with a first argument bound to them.
 
-Numba's dispatcher looks at the type of every argument and unboxes each one: 50 ns per argument, and 200 ns for the
-call. The functions that operations call take integers only, so a builtin made here needs no type checks and takes 100
-ns in all. Launches pass the arrays' addresses as the existing lists, without spreading them over arguments first.
+Numba's dispatcher checks the type of every argument and unboxes it: 50 ns per argument, and 200 ns for the call. The
+functions that operations call have integer parameters only, so a builtin made here needs no type checks and takes 100
+ns in all. Launches pass the existing lists of addresses, without spreading them over arguments first.
 
 The machine code that `foreign_owners` uses is here, too: functions that run without Python and push nodes on a list.
 """
@@ -253,7 +253,7 @@ def _call(builder: ir.IRBuilder, self: Any, values: list[Any]) -> None:
     builder.ret(python(builder, "PyLong_FromLongLong", builder.load(result)))
 
 
-# ---------------------------------------------------------------- objects that foreign code gives back
+# ---------------------------------------------------------------- objects that foreign code releases
 
 _POINTER = _WORD.as_pointer()
 

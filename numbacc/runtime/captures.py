@@ -59,9 +59,9 @@ class Capture(NotCopied):
 
     Attributes:
         device: the GPU.
-        home: handle of the ordinary stream on which the graph's own memory is allocated and freed; the first launch
-            follows the work queued there.
-        before: the point on the captured stream at which the capture began, or None if another library began it.
+        home: handle of the ordinary stream that allocates and frees the graph's own memory. The first launch follows
+            the work queued there.
+        before: the point on the captured stream where the capture began, or None if another library began it.
         used: id -> (storage, whether the graph writes to it).
         locks: id -> a lock that each launch holds, so that no other thread queues work on some of the memory
             meanwhile.
@@ -71,7 +71,8 @@ class Capture(NotCopied):
         self.device, self.home, self.before = device, home, before
         self._stream, self._number, self._join = stream, 0, join
         self._active = True
-        #: Threads may capture together, on streams that wait for each other. Reentrant, because finalizers may need it.
+        #: Threads may capture together, on streams that wait for each other. The lock is reentrant, because finalizers
+        #: may need it.
         self._lock = threading.RLock()
         self.used: dict[int, tuple[Any, bool]] = {}
         self.locks: dict[int, Any] = {}
@@ -85,7 +86,7 @@ class Capture(NotCopied):
         """True until the capture has ended."""
         # If another library began the capture, nobody reports its end.
         if self._active and self._number:
-            with contextlib.suppress(UnsupportedError):  # a broken capture, which continues until it is ended
+            with contextlib.suppress(UnsupportedError):  # a broken capture counts as active until it is ended
                 if capture_on(self._stream)[0] != self._number:
                     self.end()
         return self._active
@@ -189,7 +190,7 @@ class CapturedMemory(NotCopied):
     def _check(self) -> None:
         if self._capture.active:
             raise UnsupportedError(
-                "this array was made inside a graph's capture that is still going on: it has no values before the "
+                "this array was made inside a graph's capture that is still going on: it gets its values when the "
                 "graph is launched. Use it on the captured stream only, or after g.launch()"
             )
 
@@ -294,7 +295,7 @@ class _Retained:
             self._capture.end()
             ended(self._number)
         except Exception:
-            pass  # interpreter exit, at which nothing captures
+            pass  # interpreter exit, when nothing captures
 
 
 def attach(number: int, graph: int, capture: Capture) -> None:

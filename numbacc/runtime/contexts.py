@@ -48,8 +48,8 @@ def _refuse_after_fork() -> None:
 
 def _forked() -> DeviceError:
     return DeviceError(
-        "this process was forked from one that had used CUDA, and CUDA cannot be used in such a child. Start processes "
-        'anew: multiprocessing.get_context("spawn"), or fork before the first use of a GPU; NumPy arrays work here'
+        "this process was forked from one that had used CUDA, and a forked child cannot use CUDA. Spawn processes: "
+        'multiprocessing.get_context("spawn"), or fork before the first use of a GPU; NumPy arrays work here'
     )
 
 
@@ -57,7 +57,7 @@ def require_device(device: int) -> None:
     """Raise DeviceError unless the GPU exists."""
     count = device_count()
     if not 0 <= device < count:
-        found = f"there are {count}, numbered from 0" if count else "no GPU was found"
+        found = f"this machine has {count}, numbered from 0" if count else "no GPU was found"
         raise DeviceError(f"cuda:{device} does not exist: {found}; `python -m numbacc info` shows details")
 
 
@@ -113,7 +113,7 @@ _recent: tuple[int, int] | None = None
 
 
 def current_device() -> int:
-    """Return the GPU whose context is current in this thread, or 0 if there is none."""
+    """Return the GPU of this thread's current context, or 0 without a context."""
     global _recent
     recent = _recent
     if recent is not None and _is_current and _is_current[0](recent[1]):
@@ -131,8 +131,8 @@ def current_device() -> int:
 class on_device:
     """A context manager that makes the device's context current.
 
-    In a thread without a context, that of GPU 0 stays current afterwards. It is the thread's default anyway, and the
-    next call is shorter. The context of another GPU does not stay, since new arrays would go to that GPU.
+    In a thread without a context, the context of GPU 0 stays current afterwards. It is the thread's default anyway, and
+    the next call is shorter. The context of another GPU does not stay, since new arrays would go to that GPU.
     """
 
     __slots__ = ("_context", "_pushed", "device")

@@ -59,8 +59,8 @@ def warn_of(error: OSError) -> None:
     except OSError:
         where = ""
     warnings.warn(
-        f"numbacc cannot keep compiled code{where}: {error}. It works, but each process compiles anew; "
-        "set NUMBACC_CACHE_DIR to a folder that can be written",
+        f"numbacc cannot keep compiled code{where}: {error}. Calls still work, but each process compiles again; "
+        "set NUMBACC_CACHE_DIR to a writable folder",
         CacheWarning,
         stacklevel=3,
     )

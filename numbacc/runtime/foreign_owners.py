@@ -1,8 +1,8 @@
-"""Objects that foreign code holds and gives back by calling a function: DLPack's consumers and the driver's graphs do.
+"""Keep objects alive while foreign code holds them: DLPack's consumers and the driver's graphs.
 
-They may call from any thread, without holding the GIL, and after the interpreter has ended. So the functions that they
-get are machine code that does not use Python and is never freed. They push the object on a list, which `collect`
-empties from time to time.
+Foreign code releases an object by calling a function, from any thread, without the GIL, and maybe after the interpreter
+has ended. So that function is machine code that does not use Python and is never freed. It pushes the object on a list,
+which `collect` empties from time to time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _made: list[Any] = []
 def _code() -> Any:
     global head
     if not _made:
-        # Imported here because it loads llvmlite, which is not needed before the first object is lent.
+        # Imported here because it loads llvmlite, which is not needed before the first object is passed on.
         from .builtin import GiveBack
 
         with _lock:
@@ -43,7 +43,7 @@ def lend(node: int, offset: int, owner: Any) -> int:
 
     Args:
         node: the address of the owner's `words`, of 64 bits each. The function writes nowhere else.
-        offset: the offset, in bytes, at which it writes.
+        offset: the byte offset of the word that the function writes.
     """
     function: int = _code().give_back[offset]
     _lent[node] = offset, owner

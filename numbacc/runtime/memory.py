@@ -59,7 +59,7 @@ _NO_BLOCKS: dict[int, list[int]] = {}
 
 
 def take_block(device: int, nbytes: int) -> int:
-    """Take a kept block and return its address; 0 if there is none, FULL if the caller must first drop all sizes.
+    """Take a kept block and return its address; 0 if no block is kept, FULL if the caller must first drop all sizes.
 
     From now on, freed blocks of this size are kept.
     """
@@ -296,7 +296,7 @@ class _Kept:
 def keep_until(event: Event, owner: object) -> None:
     """Keep an object alive until the GPU has passed a point."""
     _deferred.append(_Kept(event, owner))
-    # Release here, too, since an allocation may never come. Two at a time are more than are added.
+    # Release here, too, since an allocation may never come. Releasing two at a time keeps the list from growing.
     _free_deferred(2)
 
 
@@ -360,7 +360,7 @@ def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
     free, total = memory_info(device)
     held, used = pool_bytes(device)
     raise DeviceError(
-        f"out of memory on cuda:{device}: asked for {nbytes:,} bytes; of {total:,} bytes {free:,} are "
+        f"out of memory on cuda:{device}: {nbytes:,} bytes were requested; of {total:,} bytes {free:,} are "
         f"free, numbacc's pool holds {held:,} and uses {used:,} of them. Delete arrays you no longer need, "
         "or work in smaller pieces"
     )

@@ -126,7 +126,7 @@ class Use(NamedTuple):
 
 #: Guards all histories. It is held for a few assignments only.
 _lock = threading.RLock()
-#: Device -> the ordinary stream on which captures' memory is allocated and freed.
+#: Device -> the ordinary stream that allocates and frees captures' memory.
 _homes: dict[int, int] = {}
 
 
@@ -137,8 +137,8 @@ class History(NotCopied):
         device: the GPU it is on.
         stream: handle of the stream that the memory is freed on: the stream of its allocation, or of the last
             write.
-        sole: the stream on which all work on the memory is queued, else None.
-        partners: streams on which other libraries use the memory; a stream appears once for each such use.
+        sole: the only stream with work on the memory, or None if several streams have work on it.
+        partners: streams of other libraries that use the memory; a stream appears once for each such use.
     """
 
     # `_kept` holds objects that must live as long as the memory. `_stream_owner` is the foreign stream that frees are
@@ -280,7 +280,7 @@ def point_behind(stream: int, device: int) -> Event:
         capture = known(number)
         if capture is None or capture.before is None:
             raise UnsupportedError(
-                f"stream {stream:#x}, on which this array was used last, is being captured into a graph, so nothing "
+                f"stream {stream:#x}, which used this array last, is being captured into a graph, so nothing "
                 "can wait for its earlier work: use the array on another stream before the capture, or numbacc.graph"
             )
         return capture.before  # type: ignore[no-any-return]
@@ -290,7 +290,7 @@ def point_behind(stream: int, device: int) -> Event:
 
 
 def home_of_captures(device: int) -> int:
-    """Return the ordinary stream on which captures' memory is allocated and freed. It never has long-running work."""
+    """Return the ordinary stream that allocates and frees captures' memory. It never has long-running work."""
     with _lock:
         if device not in _homes:
             _homes[device] = create_stream(device)

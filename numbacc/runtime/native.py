@@ -110,7 +110,7 @@ def arrays_may_overlap(pair, count, arrays):
 def stream_is_capturing(is_capturing, stream):
     state = _state_word()
     store_word(state, 0, 0)
-    # If the query is forbidden, another stream is capturing. A broken capture also rejects all work until it is ended.
+    # An error means that another stream is capturing. A broken capture also rejects all work until it is ended.
     return invoke(is_capturing, (stream, state)) != 0 or load_word(state, 0) & 0xFFFFFFFF != 0
 
 

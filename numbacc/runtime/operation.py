@@ -96,7 +96,7 @@ class Operation(NotCopied):
     Args:
         op: its name in messages.
         names: the names of inputs and outputs.
-        inputs, outputs: the arrays' layouts, without those of absent arrays.
+        inputs, outputs: the layouts of the arrays that are present.
         device: the device; by default that of the first array.
 
     Attributes:
@@ -130,9 +130,9 @@ class Operation(NotCopied):
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.device = (*inputs, *outputs)[0].device if device is None else device
         self.chosen = _ChosenHere() if self.per_thread else Chosen()
-        # Attributes of the object, which are read in half the time of the class's.
+        # Attributes of the object are read in half the time of class attributes.
         self.overwritten: tuple[int, ...] = ()
-        #: The scalars of a run that gets none.
+        #: The scalars of a run without scalars.
         self._scalars: tuple[int, ...] = ()
         self.close = [
             (i, j, other.low - output.high, other.high - output.low)
@@ -189,7 +189,7 @@ class Operation(NotCopied):
 
     @observable("setup")
     def choose(self, addresses: Sequence[int], trial: Trial | None = None) -> Any:
-        """Return the executable for arrays at these addresses, and make it if there is none yet."""
+        """Return the executable for arrays at these addresses, and make it at the first call."""
         chosen, key = self.chosen, self._key(addresses)
         found = chosen.made.get(key)
         if found is None:

@@ -14,7 +14,7 @@ from .streams import check_consumer, check_producer, foreign, owner_of
 
 
 class Borrowed(History):
-    """Another library's memory, kept alive by numbacc and freed by the library. It is used in place of `Storage`.
+    """Another library's memory, used like `Storage`. numbacc keeps it alive, and the library frees it.
 
     The library's stream is a partner of this memory, so work of numbacc on other streams is ordered with it.
     """

@@ -167,7 +167,7 @@ class Stream(NotCopied):
         self._source = source  # keeps a foreign stream alive
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """Return (version, handle), by the protocol with which CUDA libraries in Python share streams."""
+        """Return (version, handle), as the protocol for sharing streams between CUDA libraries requires."""
         return (0, self.handle)
 
     @observable("wait", "Stream.synchronize")
@@ -180,7 +180,9 @@ class Stream(NotCopied):
         if not has_gpu():
             return
         if runtime().is_capturing(self.handle):
-            raise UnsupportedError("synchronize() inside a graph's capture, where nothing runs: do it after g.launch()")
+            raise UnsupportedError(
+                "synchronize() inside a graph's capture, where nothing runs: call it after g.launch()"
+            )
         runtime().synchronize(self.handle, device_of(self))
 
     def wait(self, other: Any) -> None:
@@ -278,7 +280,7 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
         return found or Stream(0)
     number = target_of(device)
     if number < 0:
-        raise DeviceError('device="cpu" has no streams: pass the number of a GPU')
+        raise DeviceError('device="cpu": the CPU has no streams; pass the number of a GPU')
     return Stream(_unused(number), number, owned=True) if found is None else _of_device(found, number)
 
 
@@ -421,7 +423,7 @@ def library_streams(device: int) -> set[int]:
 
 
 def library_owner(stream: int) -> Any:
-    """Return the foreign object that owns a stream, to be kept alive while the stream is used; None if there is none.
+    """Return the foreign object that owns a stream, to be kept alive while the stream is used, or None.
 
     torch's streams are never destroyed.
     """

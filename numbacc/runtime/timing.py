@@ -1,4 +1,4 @@
-"""Measure the time that work takes on a GPU: medians of many repeats, with events; and copies to compare with."""
+"""Measure how long work takes on a GPU: medians of many repeats, timed by events; and copies to compare with."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WARM_UP_S = 0.02
 def gpu_ms(
     works: Mapping[str, Callable[[], Any]], *, repeats: int = 30, seconds: float | None = None
 ) -> dict[str, float]:
-    """Measure the median GPU time of each work in milliseconds, over `repeats` rounds in which they take turns.
+    """Measure the median GPU time of each work in milliseconds, alternating between them for `repeats` rounds.
 
     `seconds` limits the time of all rounds, and so their number, but at least three are run.
 
-    Taking turns, in another order each round, keeps a drift of the clocks out of the ratios. The L2 cache is flushed
-    before each work, so that all start alike: otherwise work could find data of the previous one in the cache, or wait
-    until it is written back. Everything runs on the legacy default stream.
+    Each round runs all works, in another order each time, which keeps a drift of the clocks out of the ratios. The L2
+    cache is flushed before each work, so that all start alike: otherwise one could find the previous one's data in the
+    cache, or wait for its write-back. Everything runs on the legacy default stream.
     """
     device = runtime.current_device()
     flush = runtime.allocate(2 * runtime.device_attribute(DeviceAttribute.L2_CACHE_SIZE, device), device, 0)

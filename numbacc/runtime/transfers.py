@@ -53,7 +53,7 @@ def pointer_attribute(attribute: cuda.PointerAttribute, address: int, device: in
 
 
 def _address(host: Any) -> int:
-    """Return the address at which a host array starts."""
+    """Return the address of a host array's first byte."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(host))  # takes a third of the time of NumPy's attribute
     except (BufferError, TypeError, ValueError):  # read-only, dtypes of ml_dtypes, Fortran order
@@ -112,7 +112,7 @@ def copy_to_host(
     if capture is not None:
         if not pinned:
             raise UnsupportedError(
-                f"{call} inside a graph's capture, where nothing has been computed yet: do it after g.launch(), or "
+                f"{call} inside a graph's capture, where nothing has been computed yet: call it after g.launch(), or "
                 "copy into pinned memory: numbacc.asnumpy(x, out=cuda.pinned_array(...))"
             )
         capture.keep(host)

@@ -1,1 +1,1 @@
-"""Substitutes for the GPU and its libraries in Numba's CUDA simulator."""
+"""Replace the GPU and its libraries: compiled for the CPU, or in Numba's CUDA simulator."""

@@ -1,8 +1,8 @@
 """Run the blocks of a kernel in Numba's simulator. A block's threads are greenlets of one operating system thread.
 
 Numba's own scheduler starts a Python thread for each thread of the kernel and polls all of them, which takes most of a
-launch's time. Here a thread runs until it comes to a barrier; then the next thread runs. Threads that have ended do not
-count at barriers, as in Numba's simulator.
+launch's time. Here one thread runs until it reaches a barrier, and then the next one runs. Threads that have ended do
+not count at barriers, as in Numba's simulator.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _ATTEMPTS = 100
 
 
 class Thread:
-    """A thread of a block, which can wait for others.
+    """A thread of a block that can wait for the others.
 
     Attributes:
         block: the block.
-        threadIdx, thread_id: its index, and its number, x first.
-        at_warp: whether it waits for its warp alone.
+        threadIdx, thread_id: its index, and its number, counted along x first.
+        at_warp: whether it waits only for its warp.
     """
 
     block: Block
@@ -37,11 +37,11 @@ class Thread:
     thread_id = 0
     at_warp = False
 
-    #: Waits at a barrier: lets the other threads of the block run up to it.
+    #: Wait at a barrier: let the other threads of the block run up to it.
     wait: Callable[[], Any]
 
     def meet(self) -> None:
-        """Wait for the threads of the warp, where they exchange values."""
+        """Wait for the threads of the warp, which exchange values here."""
         self.at_warp = True
         self.block.at_warps += 1
         self.wait()
@@ -54,7 +54,7 @@ class Thread:
         block.votes[self.thread_id] = bool(value)
         self.wait()
         counted = block.counted = block.counted or (sum(block.votes.values()), len(block.votes))
-        self.wait()  # all have looked
+        self.wait()  # all threads have read the votes
         block.counted = None
         del block.votes[self.thread_id]
         return counted
@@ -66,16 +66,16 @@ class Thread:
         board[lane] = value
         self.meet()
         found = dict(board)
-        self.meet()  # all have looked
+        self.meet()  # all threads have read the values
         del board[lane]
         return found
 
 
 class ThreadRunner(greenlet, Thread):  # type: ignore[misc]
-    """One thread of a block after the other, up to one that comes to a barrier: that one it is from then on.
+    """A greenlet that runs a block's threads one after the other; the first that reaches a barrier stays in it.
 
     Attributes:
-        error: the exception that the thread has raised.
+        error: the exception that the thread raised, if any.
     """
 
     def __init__(self, runners: Runners):
@@ -83,10 +83,10 @@ class ThreadRunner(greenlet, Thread):  # type: ignore[misc]
         self._runners, self._to_launch = runners, getcurrent().switch
         self.wait = partial(self._to_launch, True)
         self.error: BaseException | None = None
-        self.gr_context = copy_context()  # NumPy's errstate is in it
+        self.gr_context = copy_context()  # the context includes NumPy's errstate
 
     def begin(self, block: Block, work: Callable[[], Any], points: Iterator[tuple[Any, int]]) -> None:
-        """Begin a block. `points` are its threads that have not run yet; each of them calls `work`."""
+        """Begin a block. `points` yields the threads that have not run yet; each of them calls `work`."""
         self.block, self._module, self._work, self._points = block, block.module, work, points
 
     def run(self) -> None:
@@ -103,14 +103,14 @@ class ThreadRunner(greenlet, Thread):  # type: ignore[misc]
             self._to_launch(False)
 
     def rest(self) -> None:
-        """Be idle after a block; raise what its last thread has raised."""
+        """Become idle after a block, and raise the exception of its last thread."""
         if self.error is not None:
             raise failed(self.error, self)
         self._runners.idle.append(self)
 
 
 class Runners:
-    """The greenlets of a launch. They are used again, block after block, and end with the launch."""
+    """The greenlets of a launch. Blocks reuse them, and they end with the launch."""
 
     def __init__(self, make: Callable[[Runners], ThreadRunner] = ThreadRunner):
         self.ended, self.idle = False, list[ThreadRunner]()
@@ -124,12 +124,12 @@ class Runners:
         return made
 
     def end(self) -> None:
-        """End all, also those that wait at a barrier."""
+        """End all greenlets, including those that wait at a barrier."""
         self.ended = True
         for runner in self.idle:
             runner.switch()
         for runner in self._all:
-            for _ in range(_ATTEMPTS):  # where it waits again while it ends
+            for _ in range(_ATTEMPTS):  # one may reach another barrier while it ends
                 if not runner.dead:
                     runner.throw()
 
@@ -138,17 +138,18 @@ class Block:
     """The threads of a block.
 
     Args:
-        module: the kernel's `cuda`.
-        runners: the launch's.
-        index: its index in the grid.
+        module: the kernel's `cuda` module.
+        runners: the launch's greenlets.
+        index: the block's index in the grid.
         work: the function that each thread calls.
         points: (index, number) of the threads to run, in order.
 
     Attributes:
-        number: its number in the grid, x first.
-        at_warps: how many threads wait for their warps alone.
+        number: the block's number in the grid, counted along x first.
+        at_warps: how many threads wait only for their warps.
         boards: warp -> lane -> the value that it exchanges.
-        votes, counted: thread -> what it votes; how many have voted yes and at all, while threads look.
+        votes, counted: each thread's vote; then how many threads voted yes, and how many voted, until all have read
+            both.
     """
 
     def __init__(
@@ -172,7 +173,7 @@ class Block:
             waits = self.step()
 
     def start(self) -> bool:
-        """Run all threads up to their first barriers; return whether any waits there."""
+        """Run all threads up to their first barriers. Return whether any of them waits there."""
         module = self.module
         module.blockIdx = self.blockIdx
         while True:
@@ -180,13 +181,14 @@ class Block:
             runner.begin(self, self._work, self._points)
             if not runner.switch():
                 runner.rest()
-                return bool(self._waiting)  # it has left no thread to run
+                return bool(self._waiting)  # this one had no thread left to run
             self._waiting.append(runner)
 
     def step(self) -> bool:
-        """Run those that wait up to their next barriers; return whether any waits there.
+        """Run the waiting threads up to their next barriers. Return whether any of them waits there.
 
-        Those at barriers of their warps go first, alone: when none is left, all others have come to the block's.
+        Threads at barriers of their warps go first. When none of them is left, all others have reached the block's
+        barrier.
         """
         module, going, ended = self.module, self._waiting, set()
         if self.at_warps:
@@ -204,6 +206,6 @@ class Block:
 
 @lru_cache(maxsize=32)
 def indices(lengths: tuple[int, int, int]) -> list[tuple[Any, int]]:
-    """(index, number) of all threads of a block, x first."""
+    """Return (index, number) of all threads of a block, counted along x first."""
     x, y, z = map(range, lengths)
     return [(simulator_api.Dim3(i, j, k), i + len(x) * (j + len(y) * k)) for k in z for j in y for i in x]

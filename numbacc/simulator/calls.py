@@ -1,7 +1,7 @@
 """Launch kernels in Numba's simulator, both the user's and numbacc's.
 
-`blocks` runs the threads. Arguments are passed as Numba's simulator passes them. The tracer and the debugger derive
-from `SimulatedLaunch`; `launching_as` selects them.
+`blocks` runs the threads. Arguments are converted as in Numba's simulator. The tracer and the debugger derive from
+`SimulatedLaunch`; `launching_as` selects their classes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ __all__ = ["Index", "SimulatedLaunch", "install", "is_watched", "launching_as", 
 
 Index = tuple[int, ...]
 
-#: Numba's simulator exchanges `cuda` in a kernel's modules while it runs there: one kernel at a time, of all threads.
+#: Numba's simulator replaces `cuda` in a kernel's modules while the kernel runs. So only one kernel runs at a time in
+#: the whole process.
 _alone = threading.RLock()
-#: The launches under way: one is within another where a debugger stops in a kernel, and the user launches one more.
+#: The current launches. They are nested when the user launches a kernel from a debugger that stopped in another.
 _active: list[SimulatedLaunch] = []
 _FakeArray, _InOut = DeviceNDArray, simulator_kernel.InOut
-#: The block size of `forall`. On a GPU, Numba asks the driver, which mostly returns more.
+#: The block size of `forall`. On a GPU, Numba asks the driver, which usually returns more.
 _THREADS_FOR_ALL = 128
 
 
@@ -55,11 +56,11 @@ class SimulatedLaunch:
     # ---------------------------------------------------------------- methods that a tracer and a debugger replace
 
     def make_module(self, dynamic_bytes: int) -> KernelModule:
-        """Return the kernel's `cuda`."""
+        """Return the kernel's `cuda` module."""
         return KernelModule(self.grid, self.block, dynamic_bytes)
 
     def begin(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Prepare a launch; return the kernel's arguments, given the simulator's."""
+        """Prepare a launch. Return the kernel's arguments, given those that the simulator made."""
         return args
 
     def run_block(self, index: Index, args: tuple[Any, ...]) -> None:
@@ -71,7 +72,7 @@ class SimulatedLaunch:
         return Block(self.module, self.runners, index, work, points)
 
     def runs_here(self) -> bool:
-        """Whether the caller is the kernel's code."""
+        """Return whether the caller is the kernel's own code."""
         return self._running and self._ident == threading.get_ident()
 
     @observable("interpreted_kernel")
@@ -95,7 +96,7 @@ class SimulatedLaunch:
                     self.run_block((i, j, k), args)
                 self._running = False
             except BaseException:
-                self._running = False  # before anything is put back
+                self._running = False  # before anything is restored
                 raise
             finally:
                 self._end()
@@ -103,7 +104,7 @@ class SimulatedLaunch:
             each()
 
     def exchange(self, function: Callable[..., Any]) -> None:
-        """Let `cuda` among the globals of a function be the launch's, up to its end."""
+        """Replace `cuda` among a function's globals by the launch's module, until the launch ends."""
         names = function.__globals__
         if id(names) in self._exchanged:
             return
@@ -123,7 +124,7 @@ class SimulatedLaunch:
 
 
 def _simulated(kernel: Any, arg: Any, write_back: list[Callable[[], Any]]) -> Any:
-    """An argument as the simulator passes it: arrays are copied, and `write_back` copies the results."""
+    """Return an argument as the simulator passes it. Arrays are copied, and `write_back` copies their results."""
     for extension in kernel.extensions:
         _, arg = extension.prepare_args(None, arg, stream=0, retr=write_back)
     if isinstance(arg, simulator_kernel.ArgHint):
@@ -136,7 +137,7 @@ def _simulated(kernel: Any, arg: Any, write_back: list[Callable[[], Any]]) -> An
 
 
 def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel of `debug=True`: divisions by 0 raise."""
+    """Return a kernel with `debug=True`: divisions by 0 raise."""
 
     def strict(*args: Any) -> None:
         with np.errstate(divide="raise"):
@@ -149,13 +150,13 @@ _way: type[SimulatedLaunch] = SimulatedLaunch
 
 
 def is_watched() -> bool:
-    """Whether a tracer or a debugger runs launches now."""
+    """Return whether a tracer or a debugger runs launches now."""
     return _way is not SimulatedLaunch
 
 
 @contextmanager
 def launching_as(way: type[SimulatedLaunch]) -> Iterator[None]:
-    """Inside, launches are of a class that derives from `SimulatedLaunch`."""
+    """Use a class derived from `SimulatedLaunch` for all launches inside this context."""
     global _way
     before, _way = _way, way
     try:
@@ -171,10 +172,10 @@ def _call(kernel: Any, *args: Any) -> Any:
     """Launch a kernel, or call a device function."""
     function = kernel.fn
     if _active and (within := _active[-1]).runs_here() and (kernel._device or kernel.grid_dim is None):
-        if id(function.__globals__) not in within._exchanged:  # most calls: kernels have thousands
+        if id(function.__globals__) not in within._exchanged:  # skipped by most of the thousands of calls
             within.exchange(function)
         return function(*args)
-    if kernel._device:  # on the host
+    if kernel._device:  # called on the host
         return function(*args)
     with _alone:
         _way(kernel).run(args)
@@ -182,7 +183,7 @@ def _call(kernel: Any, *args: Any) -> Any:
 
 
 def _configured(kernel: Any, configuration: Any) -> Any:
-    """A kernel with a configuration. Numba's simulator keeps it in the kernel itself, for all threads of the host."""
+    """Return a kernel with a configuration. Numba's simulator would keep it in the kernel, for all host threads."""
     made = copy.copy(kernel)
     made.grid_dim, made.block_dim = simulator_kernel.normalize_kernel_dimensions(*configuration[:2])
     made.dynshared_size = configuration[3] if len(configuration) == 4 else 0
@@ -190,20 +191,20 @@ def _configured(kernel: Any, configuration: Any) -> Any:
 
 
 def _forall(kernel: Any, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Any:
-    """As Numba's, in blocks of several threads, where the simulator has a block for each."""
+    """Return the kernel configured for `ntasks` threads, in blocks of several; Numba's simulator uses one each."""
     if ntasks < 0:
-        raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
+        raise ValueError(f"forall({ntasks}): the number of threads must not be negative")
     tpb = tpb or _THREADS_FOR_ALL
     return _configured(kernel, (max(-(-ntasks // tpb), 1), tpb, stream, sharedmem))
 
 
 def running() -> Thread | None:
-    """The kernel's thread that the caller is; None on the host."""
+    """Return the kernel's thread that calls this; None on the host."""
     within = _active[-1] if _active else None
     return within.module.thread if within is not None and within.runs_here() else None
 
 
 def install() -> None:
-    """Let all kernels of Numba's simulator run here."""
+    """Run all kernels of Numba's simulator with this module."""
     kernels = simulator_kernel.FakeCUDAKernel
     kernels.__call__, kernels.__getitem__, kernels.forall = _call, _configured, _forall

@@ -1,7 +1,8 @@
-"""cuBLASLt's part in Numba's simulator: products in NumPy, on the simulated memory.
+"""Replace cuBLASLt in Numba's simulator: compute products in NumPy, on the simulated memory.
 
-It has no epilogue, so that in the simulator our own kernels compute all of them; but float8 products, whose results no
-kernel of ours reads, have the forward ones, and scales. There it asks of addresses what cuBLASLt does on a GPU.
+It supports no epilogues, so that numbacc's kernels compute them in the simulator. Only float8 products, whose results
+numbacc's kernels cannot read, support forward epilogues and scales. Their addresses must meet cuBLASLt's rules for a
+GPU.
 """
 
 from __future__ import annotations
@@ -20,41 +21,41 @@ from ..reference.gemm import product as multiply
 from ..reference.gemm import round_to
 from .device import queued, view_at
 
-#: As in `cublaslt`; here nothing is chosen.
+#: As in `cublaslt`; the simulator has nothing to choose from.
 algorithms = Choices("simulator")
 
 
-#: Epilogues of float8 products, and what each does behind the bias.
+#: Epilogues of float8 products: the function that each applies after the bias.
 _ACTIVATIONS = {"DEFAULT": None, "BIAS": None, "RELU": relu, "RELU_BIAS": relu, "GELU": gelu, "GELU_BIAS": gelu}
-#: Arrays of a call, by their number: see `codes.MATMUL_ARRAYS`.
+#: Arrays of a call, by their number in `codes.MATMUL_ARRAYS`.
 _BIAS, _SCALES, _AMAX = 4, 6, 10
-#: Bytes that everything of a float8 product starts at a multiple of.
+#: Alignment in bytes that all arrays of a float8 product need.
 _ALIGNED = 16
 
 
 def choose(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Algorithm | None:
-    """NumPy, for products without epilogue, and for those of float8 with a few."""
+    """Return NumPy's algorithm, for products without an epilogue and for float8 products with a few of them."""
     plain = product.epilogue == "DEFAULT" and not any(product.scales) and not product.amax
     plain = plain or (_is_float8(product) and product.epilogue in _ACTIVATIONS)
     return Algorithm(b"", 0, "matmul") if plain else None
 
 
 def tune(product: Product, alignment: tuple[int, ...], device: int, limit: int, *trial: Any) -> Algorithm | None:
-    """As `choose`: there is nothing to measure."""
+    """Return what `choose` returns: there is nothing to measure."""
     return choose(product, alignment, device, limit)
 
 
 def is_stand_in(product: Product, algorithm: Algorithm, device: int) -> bool:
-    """False: there is but one way."""
+    """Return False: the simulator has one algorithm only."""
     return False
 
 
 def check(status: int) -> None:
-    """A simulated call fails by an exception."""
+    """Do nothing: a simulated call fails by raising."""
 
 
 class Runner:
-    """A product, ready to be given arrays' addresses: as `cublaslt.Runner`."""
+    """A product to compute on given addresses, like `cublaslt.Runner`."""
 
     backend = "simulator"
 
@@ -71,7 +72,7 @@ class Runner:
         self.workspace_bytes = 0
 
     def launch(self, *arguments: int) -> int:
-        """Leave it to `launch_unchecked`, behind a closer look."""
+        """Compute the product by `launch_unchecked`, which the simulator always checks."""
         return -1
 
     launch_plain = launch
@@ -114,7 +115,7 @@ def _is_float8(product: Product) -> bool:
 
 
 def _check_alignment(product: Product, addresses: Sequence[int]) -> None:
-    """Raise IndexError where a GPU would refuse an array, or end the context."""
+    """Raise IndexError if a GPU would return an error for an array, or lose its context."""
     steps = [
         step * dtype(matrix.dtype).itemsize
         for matrix in (product.a, product.b, product.c, product.d)
@@ -123,11 +124,11 @@ def _check_alignment(product: Product, addresses: Sequence[int]) -> None:
     steps += [product.bias_stride * dtype(product.bias_dtype).itemsize] if product.bias_dtype else []
     for number in (*addresses, *steps):
         if number % _ALIGNED:
-            raise IndexError(f"a float8 product's array is misaligned: {number:#x} is not a multiple of {_ALIGNED}")
+            raise IndexError(f"a float8 product's array is misaligned: {number:#x} must be a multiple of {_ALIGNED}")
 
 
 def _scale(product: Product, addresses: Sequence[int], which: int) -> Any:
-    """The scale of A, B, C or D: a number, or for A a number per row, for B per column."""
+    """Return the scale of A, B, C or D: a scalar, or one value per row of A or per column of B."""
     kind = product.scales[which]
     if not kind:
         return np.float32(1)
@@ -139,7 +140,7 @@ def _scale(product: Product, addresses: Sequence[int], which: int) -> Any:
 
 
 def _bias(product: Product, address: int) -> NDArray[Any]:
-    """The bias of each matrix of the batch, along D's rows."""
+    """Return the bias of each matrix of the batch, along D's rows."""
     kind = dtype(product.bias_dtype)
     strides = (product.bias_stride * kind.itemsize, kind.itemsize, 0)
     return view_at(address, (product.batch, product.d.rows, 1), strides, kind)
@@ -150,7 +151,7 @@ def _number(word: int, scale: np.dtype[Any]) -> Any:
 
 
 def _view(address: int, matrix: Matrix, batch: int) -> NDArray[Any]:
-    """A matrix, or a batch of them, in simulated memory."""
+    """Return a matrix, or a batch of matrices, in simulated memory."""
     kind = dtype(matrix.dtype)
     size = kind.itemsize
     strides = (matrix.batch_stride * size, size, matrix.pitch * size)

@@ -1,4 +1,4 @@
-"""cuDNN in NumPy, on the memory of Numba's simulator: graphs are followed operation by operation."""
+"""Replace cuDNN in Numba's simulator: run graphs operation by operation in NumPy, on the simulated memory."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _ONLY = Algorithm(b"", 0, "NumPy", (0, 0))
 
 
 def version() -> int:
-    """As `libraries.cudnn.version`: of NumPy nothing is known to be wrong."""
+    """Return a version like `libraries.cudnn.version`, one without known faults."""
     return NEWEST
 
 
 def choose(graph: CudnnGraph, wants: Wants, device: int) -> Algorithm:
-    """As `libraries.cudnn.choose`."""
+    """Choose an algorithm, like `libraries.cudnn.choose`."""
     found = algorithms.choose((graph, wants), lambda: _ONLY)
     assert found is not None
     return found
@@ -43,22 +43,22 @@ def tune(
     trial: Callable[[Algorithm], Callable[[], None]],
     others: Sequence[Algorithm] = (),
 ) -> Algorithm:
-    """As `libraries.cudnn.tune`; there is nothing to measure: what is not NumPy is taken."""
+    """Choose an algorithm, like `libraries.cudnn.tune`, but without measuring: prefer one that is not NumPy's."""
     return others[0] if others else choose(graphs[0], wants[0], device)
 
 
 def number_of(algorithm: Algorithm) -> int:
-    """As `libraries.cudnn.number_of`."""
+    """Return an algorithm's number, like `libraries.cudnn.number_of`."""
     return 0
 
 
 class Runner(NotCopied):
-    """As `libraries.cudnn.Runner`."""
+    """Run a graph, like `libraries.cudnn.Runner`."""
 
     backend = "simulator"
     library_bytes = workspace_bytes = 0
     deterministic = True
-    #: What shares memory is looked at elsewhere.
+    #: Another module checks for shared memory.
     direct = False
 
     def __init__(
@@ -76,19 +76,19 @@ class Runner(NotCopied):
         self._pick = tuple(range(len(graph.memory)) if operands is None else operands)
 
     def ready(self, addresses: Sequence[int]) -> None:
-        """Nothing is compiled."""
+        """Do nothing: there is nothing to compile."""
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch_unchecked`."""
+        """Run the graph, like `Executable.launch_unchecked`."""
         given = {place: addresses[k] for place, k in zip(self._graph.memory, self._pick, strict=True)}
         for place, address in given.items():
-            # Where a library reads words of 16 bytes, an array that starts elsewhere gives other numbers, or an error.
+            # On a GPU, a misaligned array gives wrong results or an error, where a library reads 16 bytes at once.
             assert address % self._graph.tensors[place].alignment == 0
         queued(stream, lambda: _run(self._graph, given, self._numbers))
         return 0
 
     def check(self, status: int) -> None:
-        """Nothing fails but by an exception."""
+        """Do nothing: a simulated call fails by raising."""
 
 
 def _run(graph: CudnnGraph, given: Mapping[int, int], numbers: Mapping[int, float]) -> None:
@@ -98,13 +98,13 @@ def _run(graph: CudnnGraph, given: Mapping[int, int], numbers: Mapping[int, floa
         values[place] = np.full(tensor.shape, number, dtype(tensor.dtype))
 
     def sequences(place: int) -> list[Any]:
-        """The parts of a tensor that lie where other numbers say, one for each of the batch."""
+        """Return the parts of a ragged tensor that the offsets select, one for each sequence of the batch."""
         tensor = graph.tensors[place]
         assert tensor.offsets is not None
         starts = value(tensor.offsets).ravel()
-        # Keys may have been turned: the step from token to token is the longer one.
+        # Keys may be transposed: the longer stride is the step from token to token.
         axis = 2 if tensor.strides[3] == 1 else 3
-        # Numbers that do not grow belong to sequences of no length.
+        # Offsets that do not grow belong to empty sequences.
         rows = np.maximum(np.diff(starts), 0) // tensor.strides[axis]
         size, found = dtype(tensor.dtype).itemsize, []
         for start, count in zip(starts[:-1], rows, strict=True):
@@ -154,7 +154,7 @@ def _convolve(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any)
     groups = image[1] // kernel[1]
     window = Window(settings["stride"], padding, settings["dilation"], groups, settings["flip"], False)
     blend = {"alpha": settings["alpha"], "beta": settings["beta"], "before": before}
-    # Rounded by the caller, once.
+    # The caller rounds once.
     blend["out_dtype"] = dtype(settings["math"])
     if "dy" not in reads:
         return reference.forward(reads["x"], reads["w"], window, **blend)
@@ -220,7 +220,7 @@ def _reduce(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -
         x = x.reshape(x.shape[0], tensor.shape[1], -1, *x.shape[2:]).sum(axis=2)
     axes = tuple(d for d, (n, m) in enumerate(zip(x.shape, tensor.shape, strict=True)) if n != m)
     if settings["mode"] == "AMAX":
-        # Memory is only raised, and a NaN is not counted: as measured with cuDNN 9.19.
+        # The maximum starts from the memory's old value and skips NaN, as measured with cuDNN 9.19.
         return np.fmax(np.fmax.reduce(np.abs(x), axis=axes, keepdims=True), before)
     return x.sum(axis=axes, keepdims=True) if settings["mode"] == "ADD" else x.max(axis=axes, keepdims=True)
 
@@ -245,7 +245,7 @@ def _matmul(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -
 
 
 def _reshape(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -> Any:
-    """Only what attention asks for: the last two lengths exchanged."""
+    """Return the last two axes exchanged, the only case that attention uses."""
     found = reads["x"].swapaxes(-1, -2)
     assert found.shape == tensor.shape
     return found

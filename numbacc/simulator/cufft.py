@@ -1,4 +1,4 @@
-"""cuFFT in NumPy, on the memory of Numba's simulator: the same layouts, the same effects."""
+"""Replace cuFFT in Numba's simulator: NumPy with the same layouts and the same side effects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DTYPES = {
 
 
 class Transform:
-    """As `cufft.Transform`."""
+    """Run a transform, like `cufft.Transform`."""
 
     backend = "simulator"
     work_bytes = 0
@@ -34,11 +34,11 @@ class Transform:
         self._layout = layout
 
     def execute(self, stream: int, source: int, target: int, direction: int) -> int:
-        """Leave it to `execute_unchecked`, behind a closer look."""
+        """Transform by `execute_unchecked`, which the simulator always checks."""
         return -1
 
     def execute_unchecked(self, stream: int, source: int, target: int, direction: int) -> int:
-        """Transform what is at an address to another."""
+        """Transform the array at one address into another."""
         queued(stream, lambda: self._transform(source, target, direction))
         return 0
 
@@ -56,24 +56,24 @@ class Transform:
         elif complex_to_real:
             y[...] = np.fft.irfftn(x, s=layout.lengths, axes=axes, norm="forward")
             y += _leak(x, layout.lengths)
-            x[...] = np.nan  # what cuFFT may leave there
+            x[...] = np.nan  # cuFFT may leave anything there
         elif direction < 0:
             y[...] = np.fft.fftn(x, axes=axes)
         else:
             y[...] = np.fft.ifftn(x, axes=axes, norm="forward")
 
     def set_stream(self, stream: int) -> None:
-        """Everything is done at once."""
+        """Do nothing: the simulator has no queues."""
 
     def set_area(self, address: int) -> None:
-        """No work area is needed."""
+        """Do nothing: the simulator needs no work area."""
 
     def check(self, status: int) -> None:
-        """Nothing fails but by an exception."""
+        """Do nothing: a simulated call fails by raising."""
 
 
 def _leak(x: np.ndarray[Any, Any], lengths: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The effect of imaginary parts that spectra of real numbers cannot have, per row: some cuFFT kernels see them."""
+    """Return how nonzero imaginary parts that must be 0 affect each row: some cuFFT kernels read them."""
     ends = x[..., : 1 if lengths[-1] % 2 else None : max(lengths[-1] // 2, 1)]
     if x.ndim > 2:
         ends = np.fft.ifftn(ends, axes=range(1, x.ndim - 1), norm="forward")
@@ -90,7 +90,7 @@ def _view(
     stride: int,
     dist: int,
 ) -> np.ndarray[Any, Any]:
-    """The elements that a layout names, as an array (batch, *lengths), within one allocation."""
+    """Return the elements of a layout, as an array (batch, *lengths) within one allocation."""
     steps = [stride]
     for size in reversed(embed[1:]):
         steps.insert(0, steps[0] * size)

@@ -1,7 +1,7 @@
-"""Numba's CUDA simulator as the device: the functions of `runtime`, on host memory, one after the other.
+"""Use Numba's CUDA simulator as the device: the functions of `runtime`, on host memory, one after the other.
 
-A kernel runs thread by thread in Python, so that it can be stepped through. Everything is done at once, so streams have
-nothing to order; what is queued on one that is captured is kept, and done by each launch of the graph.
+A kernel runs thread by thread in Python, so that a debugger can step through it. A call returns when its work is done,
+so streams have nothing to order. Work queued on a captured stream is recorded, and each launch of the graph runs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def device_count() -> int:
 
 
 def require_device(device: int) -> None:
-    """Raise DeviceError unless it is the one simulated device."""
+    """Raise DeviceError unless `device` is 0, the only simulated device."""
     if device != 0:
         raise DeviceError(f"cuda:{device} does not exist: the simulator has one device, 0")
 
@@ -44,7 +44,7 @@ def capability(device: int) -> tuple[int, int]:
 
 
 def check_capability(dtype: str, oldest: tuple[int, int], device: int) -> None:
-    """The simulator computes in every dtype."""
+    """Do nothing: the simulator supports every dtype."""
 
 
 def current_device() -> int:
@@ -61,9 +61,9 @@ def device_of_stream(stream: int) -> int:
 
 
 class Storage(NotCopied):
-    """One allocation: host memory, known to the simulated kernels while it lives.
+    """One allocation of host memory. Simulated kernels can access it while it lives.
 
-    `sole` is None: every use goes by way of `using`, which sees to graphs.
+    `sole` is None: every use goes through `using`, which handles graphs.
     """
 
     __slots__ = ("__weakref__", "_memory", "address", "device", "nbytes", "stream")
@@ -73,8 +73,8 @@ class Storage(NotCopied):
     _instead = ARRAY_INSTEAD
 
     def __init__(self, nbytes: int, stream: int):
-        self.address = 0  # for the destructor, where there is no memory
-        # 16 bytes more than asked for, to start on a 16-byte boundary as GPU memory does.
+        self.address = 0  # the destructor reads it, also if the allocation failed
+        # Allocate 16 bytes more, to start on a 16-byte boundary as GPU memory does.
         padded = np.empty(nbytes + 16, np.uint8)
         skip = -padded.ctypes.data % 16
         self._memory = padded[skip : skip + nbytes]
@@ -84,17 +84,17 @@ class Storage(NotCopied):
             simulated.memory[self.address] = self._memory
 
     def keep(self, owner: object) -> None:
-        """Copies are done at once: nothing need be kept."""
+        """Do nothing: copies are already done, so nothing must be kept alive."""
 
     def before(self, stream: int, writes: bool, passed: object = None) -> None:
-        """All work is done at once: there is nothing to wait for."""
+        """Do nothing: all work is already done."""
 
     def unshare(self, stream: int) -> None:
-        """As `before`."""
+        """Do nothing, like `before`."""
 
     @property
     def block(self) -> Storage:
-        """The memory that this is: itself, but for a graph's."""
+        """The memory itself; a graph's memory returns its owner here."""
         return self
 
     def __del__(self, memory: dict[int, Any] = simulated.memory) -> None:
@@ -102,18 +102,18 @@ class Storage(NotCopied):
         memory.pop(self.address, None)
 
 
-#: Address -> how often Numba's memory there is taken at the moment.
+#: Address -> how many current uses of Numba's memory there are.
 _adopted: dict[int, int] = {}
 
 
 class Adopted(Storage):
-    """The memory of an array that Numba's simulator made, known to the simulated kernels while it is used here."""
+    """The memory of an array made by Numba's simulator. Simulated kernels can access it while numbacc uses it."""
 
     __slots__ = ("_owner",)
 
     def __init__(self, owner: Any):
-        self.address = 0  # for the destructor, where this fails
-        # All of the allocation, so that views of one array, taken together or in turn, are one piece of memory.
+        self.address = 0  # the destructor reads it, also if this fails
+        # The whole allocation, so that views of one array share one piece of memory, used together or in turn.
         root = owner._ary
         while isinstance(root.base, np.ndarray):
             root = root.base
@@ -134,7 +134,7 @@ class Adopted(Storage):
 
 
 class Borrowed(Storage):
-    """Another library's memory, as arrays that pretend to be on a GPU have it."""
+    """Another library's memory: arrays that pretend to be on a GPU."""
 
     __slots__ = ("_owner",)
 
@@ -143,7 +143,7 @@ class Borrowed(Storage):
         self.nbytes, self.device, self.stream = 0, 0, stream
 
     def __del__(self, memory: dict[int, Any] = simulated.memory) -> None:
-        """Its owner frees it."""
+        """Do nothing: the owner frees the memory."""
 
 
 def borrow(owner: object, address: int, device: int, stream: int, producer: int | None, name: str) -> Borrowed:
@@ -181,7 +181,7 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
 _handles = count(0x51A0, 16)
 #: Stream -> the capture that records it.
 _captures: dict[int, Capture] = {}
-#: Capture's id -> what its graph does, in order.
+#: Capture id -> the recorded work of its graph, in order.
 _recorded: dict[int, list[Callable[[], Any]]] = {}
 
 
@@ -194,17 +194,17 @@ def is_capturing(stream: int) -> bool:
 
 
 def synchronize(stream: int, device: int) -> None:
-    """Everything is done already."""
+    """Do nothing: all work is already done."""
 
 
 def wait(stream: int, producer: int, device: int, producers_device: int | None = None) -> None:
-    """Everything is done already; but a stream that waits for a captured one is captured, too."""
+    """Do nothing, unless the awaited stream is captured: then this stream is captured, too."""
     if producer in _captures:
         _captures[stream] = _captures[producer]
 
 
 def queued(stream: int, work: Callable[[], Any]) -> None:
-    """Do it, or where the stream is captured, let the graph do it at each launch."""
+    """Run the work now. If the stream is captured, record it, so that each launch of the graph runs it."""
     capture = _captures.get(stream)
     if capture is None:
         work()
@@ -220,7 +220,7 @@ def using(
     writes: Iterable[Any] = (),
     storages: Iterable[tuple[Any, bool]] = (),
 ) -> Iterator[Capture | None]:
-    """As `memory_order.using`."""
+    """Use arrays, like `memory_order.using`."""
     capture = _captures.get(stream)
     used = [(a._storage, False) for a in reads if a is not None]
     used += [(a._storage, True) for a in writes if a is not None]
@@ -233,15 +233,15 @@ def using(
 
 
 def note(stream: int, device: int, reads: Iterable[Any], writes: Iterable[Any]) -> None:
-    """As `memory_order.note`: there is nothing to order."""
+    """Do nothing: there is nothing to order."""
 
 
 class Recording:
-    """As `graph_capture.Recording`."""
+    """A graph capture, like `graph_capture.Recording`."""
 
     def __init__(self, stream: int, device: int):
         if stream in _captures:
-            raise UnsupportedError(f"stream {stream:#x} is being captured already: end that graph first")
+            raise UnsupportedError(f"stream {stream:#x} is already being captured: end that capture first")
         self._capture = _captures[stream] = Capture(device, 0, stream, lambda *streams: None)
         self._work = _recorded.setdefault(id(self._capture), [])
 
@@ -257,7 +257,7 @@ class Recording:
 
     @observable("graph")
     def launch(self, stream: int) -> None:
-        """Do what was captured."""
+        """Run the recorded work."""
         with self._lock, using(stream, 0, storages=self._capture.used.values()) as outer:
             if outer is not None:
                 outer.include(self, self._capture)
@@ -269,25 +269,25 @@ class Recording:
 
 
 def check_launch(status: int) -> None:
-    """A simulated launch fails by an exception: else it was refused, and nothing is computed."""
+    """Do nothing: a simulated launch fails by raising."""
     assert not status, f"a simulated launch was refused with status {status}"
 
 
 def release_memory(device: int | None = None) -> None:
-    """Nothing is held back."""
+    """Do nothing: the simulator keeps no free memory."""
     if _captures:
         raise UnsupportedError("release_memory waits for the GPU, which would break the graph capture in progress")
 
 
 def memory_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:
-    """The bytes behind an address, up to the end of the allocation that it lies in."""
+    """Return the bytes from an address to the end of its allocation."""
     return simulated.behind(address)[:nbytes]
 
 
 def view_at(
     address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """A strided array within one allocation; strides are in bytes, and not negative."""
+    """Return a strided array within one allocation. Strides are in bytes, and not negative."""
     last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     return numpy_view(memory_at(address, last + dtype.itemsize), 0, shape, strides, dtype)
 
@@ -313,7 +313,7 @@ def copy_to_host(
 ) -> None:
     if capture is not None:
         raise UnsupportedError(
-            f"{call} inside a graph's capture, where there are no values yet: do it after g.launch()"
+            f"{call} inside a graph's capture, before its values are computed: call it after g.launch()"
         )
     host.ravel("K").view(np.uint8)[:] = memory_at(address, host.nbytes)
 
@@ -341,17 +341,17 @@ def _launch(order: Any, *arguments: Any) -> None:
 
 
 class Launcher:
-    """A kernel with its geometry and constants: as `launch.Launcher`, run by the simulator."""
+    """A kernel with its geometry and constants, like `launch.Launcher`; the simulator runs it."""
 
     backend = "simulator"
     algorithm = ""
 
     @staticmethod
     def is_loaded(kernel: Any, device: int) -> bool:
-        """True: nothing is compiled."""
+        """Return True: there is nothing to compile."""
         return True
 
-    #: As `launch.Launcher.limits`, of the least shared memory; blocks run one after the other.
+    #: Like `launch.Launcher.limits`, for the least shared memory; blocks run one after the other.
     limits = staticmethod(lambda device: launch_order.Limits(49152, 1))
 
     def __init__(self, order: Any):
@@ -372,7 +372,7 @@ class Launcher:
         self._constants = [take(shape) for _, shape in (parameters[:-1] if self._has_words else parameters)]
 
     def launch(self, stream: int, scratch: int, arrays: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `launch.Launcher`'s: 0, or what must be checked."""
+        """Launch the kernel, like `launch.Launcher.launch`. Return 0, or the status to check."""
         order = self.order
         for i, low, high, j, out_low, out_high, allowed in order.pairs:
             source, target = arrays[i], arrays[j]
@@ -382,7 +382,7 @@ class Launcher:
         return self.launch_unchecked(stream, scratch, arrays, scalars)
 
     def launch_unchecked(self, stream: int, scratch: int, arrays: Sequence[int], scalars: Sequence[int]) -> int:
-        """`launch` without a check of overlap, for arrays that have been checked."""
+        """Launch the kernel without checking arrays for overlap."""
         order = self.order
         if any(a % 16 != wanted for a, wanted in zip(arrays, order.alignment, strict=False)):
             return WRONG_ALIGNMENT

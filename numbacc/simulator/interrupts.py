@@ -1,8 +1,8 @@
 """Handle interrupts (Ctrl-C, Jupyter's stop button) of simulated launches.
 
-A launch replaces `cuda` in the kernel's modules, and restores it at its end. An interrupt in the middle of either would
-leave that half done. So the handler here raises at once only while the kernel runs. An interrupt that comes earlier is
-raised before the first block runs, one that comes later when everything is restored.
+A launch replaces `cuda` in the kernel's modules, and restores it at its end. An interrupt during either step would
+leave it half done. So this handler raises at once only while the kernel runs. An earlier interrupt is raised before the
+first block runs, a later one after everything is restored.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["check", "deferred"]
 
 
 class _Deferred:
-    """The SIGINT handler of one launch, in front of another handler.
+    """The SIGINT handler of one launch, which wraps another handler.
 
     Attributes:
-        error: the exception that the other handler raised, if any, until it is raised again.
+        error: the exception that the wrapped handler raised, until it is raised again.
         in_kernel: whether the kernel runs. None after the launch.
     """
 
@@ -38,7 +38,7 @@ class _Deferred:
             self.error = error
 
     def check(self) -> None:
-        """Raise what is kept."""
+        """Raise the kept exception, if any."""
         error, self.error = self.error, None
         if error is not None:
             raise error.with_traceback(None)
@@ -55,7 +55,7 @@ def check() -> None:
 
 @contextmanager
 def deferred(in_kernel: Callable[[], bool]) -> Iterator[None]:
-    """Inside, keep an interrupt's exception unless the kernel runs, and raise it at the end.
+    """Keep an interrupt's exception unless the kernel runs, and raise it at the end of this context.
 
     Python interrupts the main thread only.
     """

@@ -1,4 +1,4 @@
-"""Launches of kernels in Numba's simulator, and of numbacc's own there."""
+"""Launch the users' and numbacc's own kernels in Numba's simulator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .compiled.launches import follow_interpreter
 __all__ = ["install", "kernel", "run"]
 
 HAS_GREENLETS = find_spec("greenlet") is not None
-#: Numba's own launches know nothing of each other.
+#: Numba's own launches do not exclude each other.
 _alone = nullcontext() if HAS_GREENLETS else threading.RLock()
 
 
 def install(before: dict[tuple[str, str], Any]) -> None:
-    """Let numbacc run the simulator's kernels. Without greenlets Numba's simulator does as it always did.
+    """Let numbacc run the simulator's kernels. Without greenlet, Numba's scheduler runs them.
 
     Args:
         before: (class, method) -> Numba's own.
@@ -45,12 +45,12 @@ def install(before: dict[tuple[str, str], Any]) -> None:
 
 @lru_cache(maxsize=1024)
 def kernel(spec: Any) -> Any:
-    """Return the kernel of a specification, as the simulator runs it."""
+    """Return the kernel of a specification for the simulator."""
     return cuda.jit(kernel_code.make(spec))
 
 
 def run(order: Any, *arguments: Any) -> None:
-    """Run a kernel with its grid and its blocks."""
+    """Run a kernel with its grid and block."""
     made = kernel(order.kernel)
     with _alone, quiet():
         made[order.grid, order.block, 0, order.shared](*arguments)

@@ -1,4 +1,4 @@
-"""The module `cuda` of a simulated kernel: Numba's, and the functions of warps, which Numba's simulator lacks."""
+"""The module `cuda` of a simulated kernel: Numba's, with the warp functions that Numba's simulator lacks."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ ALL = 0xFFFFFFFF
 
 @lru_cache(maxsize=256)
 def _numpy_dtype(dtype: Any) -> Any:
-    """NumPy's dtype for Numba's, or for itself."""
+    """Return NumPy's dtype for a Numba type or a dtype."""
     return simulator_api.numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else np.dtype(dtype)
 
 
 class Shared(simulator_api.FakeCUDAShared):  # type: ignore[misc]
-    """`cuda.shared`. Numba's finds its caller by reading the files of all callers."""
+    """`cuda.shared`. Numba's version is slow: it finds its caller by reading the files of all callers."""
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> Any:
-        """As Numba's; of shape 0 it is the launch's dynamic memory."""
+        """Make an array, as Numba does. Shape 0 means the launch's dynamic memory."""
         if alignment is not None:
             return super().array(shape, dtype, alignment)
         key = dtype if shape == 0 else instruction_at(sys._getframe(1))
@@ -50,7 +50,7 @@ class _Local(simulator_api.FakeCUDALocal):  # type: ignore[misc]
 
 
 class KernelArray(simulator_kernel.FakeWithinKernelCUDAArray):  # type: ignore[misc]
-    """An array as a kernel sees it: Numba's, with elements and lengths that are found in one step."""
+    """An array inside a kernel: Numba's, with faster access to elements and lengths."""
 
     def __init__(self, item: Any):
         names = self.__dict__
@@ -81,7 +81,7 @@ class Grid:
         blocks = tuple(self._module.gridDim)
         if blocks != (1, 1, 1):
             raise UnsupportedError(
-                f"grid.sync() of a grid of {blocks} blocks: the simulator runs one block after the other. Launch one "
+                f"grid.sync() of a grid of {blocks} blocks: the simulator runs blocks one after the other. Launch one "
                 "block, as the kernel's max_cooperative_grid_blocks says"
             )
         self._module.syncthreads()
@@ -100,15 +100,15 @@ class _Groups:
 class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
     """The module `cuda` of a kernel. Each launch makes its own.
 
-    A warp's threads wait for all of its threads that have not ended and do not wait for the whole block: masks are not
-    looked at. Semantics are those of the CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp Vote Functions".
+    A warp's threads wait for all of its threads that have not ended and do not wait for the whole block; masks are
+    ignored. The semantics follow the CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp Vote Functions".
 
     Attributes:
-        thread: the thread that runs; None before and after all of them.
-        threadIdx, blockIdx: its index, and its block's.
+        thread: the running thread; None before and after all of them.
+        threadIdx, blockIdx: the thread's index, and its block's.
     """
 
-    # Numba's properties ask for the Python thread each time.
+    # Numba's properties look up the Python thread each time.
     threadIdx: Any = None
     blockIdx: Any = None
 
@@ -123,10 +123,10 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
         if name.startswith("_"):
             raise AttributeError(name)
         if get_ident() != self._ident:
-            # Another thread of the host uses `cuda` of the kernel's file, which is this module during the launch.
+            # Another host thread uses `cuda` of the kernel's file, which is this module during the launch.
             return getattr(cuda, name)
         raise AttributeError(
-            f"Numba's simulator has no cuda.{name}: it runs one thread after the other in Python, and knows no "
+            f"Numba's simulator has no cuda.{name}: it runs one thread after the other in Python, without "
             "intrinsics. Simulate a scalar form of the kernel, with x[i], shared memory and cuda.syncthreads() "
             f"in place of cuda.{name}; it shows the same indices"
         )
@@ -161,7 +161,7 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
         self.thread.meet()
 
     def nanosleep(self, nanoseconds: int) -> None:
-        """Nobody waits for anybody's clock here."""
+        """Do nothing: threads run one after the other, so no thread waits for a clock."""
 
     def lanemask_lt(self) -> Any:
         return np.uint32((1 << self.laneid) - 1)
@@ -199,7 +199,7 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
         return _bits(brought if alike else ()), alike
 
     def _value_of(self, lane: int, value: Any) -> Any:
-        """The value that another lane brings; the thread's own where there is no such lane, as on a GPU."""
+        """Return the value of another lane; the thread's own value if the lane does not exist, as on a GPU."""
         found = self.thread.brought(value)
         if not 0 <= lane < WARP:
             return value
@@ -207,7 +207,7 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
 
 
 def _undefined(value: Any) -> Any:
-    """The value of a lane without a thread: all bits set, NaN for floats."""
+    """Return the value of a lane without a thread: all bits set, which is NaN for floats."""
     kind = np.asarray(value).dtype
     return np.full(kind.itemsize, 0xFF, np.uint8).view(kind)[0]
 

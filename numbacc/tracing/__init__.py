@@ -1,4 +1,4 @@
-"""A tracer and a debugger of kernels that run on the CPU (docs/tracer.md, docs/debugger.md)."""
+"""Trace and debug kernels on the CPU (docs/tracer.md, docs/debugger.md)."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ __all__ = ["Trace", "debug", "trace"]
 
 
 def trace(*, max_threads: int | None = None, max_accesses: int = 2_000_000) -> Trace:
-    """Count what the kernels that are launched inside of a `with` do to memory. No GPU is needed.
+    """Record the memory accesses of the kernels launched inside a `with` block. No GPU is needed.
 
-    Any `@cuda.jit` kernel, without a change. It is compiled for the CPU, and counts and checks its accesses while it
-    runs. In a process that was started with NUMBA_ENABLE_CUDASIM=1, Numba's simulator runs it in Python instead: also
-    kernels that cannot be compiled, and numbacc's own.
+    Works with any unchanged `@cuda.jit` kernel. The kernel is compiled for the CPU and counts and checks its accesses
+    while it runs. If the process was started with NUMBA_ENABLE_CUDASIM=1, Numba's simulator runs the kernel in Python
+    instead. It also runs kernels that cannot be compiled, and numbacc's own kernels.
 
     Args:
-        max_threads: the most threads of a launch. None: no limit, but 65,536 in Numba's simulator.
-        max_accesses: the most accesses that are kept one by one, for `records` and `plot`. Counts have all
-            accesses. Numba's simulator refuses a launch with more.
+        max_threads: the largest number of threads that a launch may have. None means no limit; in Numba's simulator it
+            means 65,536.
+        max_accesses: how many single accesses to keep for `records` and `plot`. Counts always include all accesses. In
+            Numba's simulator, a launch with more accesses raises an error.
 
     Returns:
         A `Trace`: `table()`, `counts()`, `plot()`, `races`, `records`.
 
     Raises:
-        DeviceError: on entry, where Numba is not installed.
-        KernelError: at the launch: an index out of bounds, a misaligned view, a barrier that only some threads reach.
-        UnsupportedError: a launch is larger than the limits, or the kernel cannot be compiled.
+        DeviceError: on entry, if Numba is not installed.
+        KernelError: at the launch, for an index out of bounds, a misaligned view, or a barrier that only some threads
+            reach.
+        UnsupportedError: at the launch, if it exceeds a limit or the kernel cannot be compiled.
 
     Example:
         >>> t = numbacc.trace()        # then: with t: kernel[blocks, threads](x, y)
@@ -42,7 +44,7 @@ def trace(*, max_threads: int | None = None, max_accesses: int = 2_000_000) -> T
 
 
 class Debugging:
-    """What `numbacc.debug` gives: to be used in a `with`."""
+    """A context manager, as `numbacc.debug` returns it: debuggers stop in one thread of each kernel inside."""
 
     def __init__(self, thread: int | tuple[int, ...], block: int | tuple[int, ...], line: int | None):
         self._options = (thread, block, line)
@@ -66,19 +68,19 @@ class Debugging:
 
 
 def debug(thread: int | tuple[int, ...] = 0, block: int | tuple[int, ...] = 0, *, line: int | None = None) -> Debugging:
-    """Let debuggers stop in one thread of a kernel, in Numba's CUDA simulator.
+    """Let a debugger stop in one thread of a kernel, in Numba's CUDA simulator.
 
-    Inside of the `with`, pdb, `python -m pdb` and IPython stop at breakpoints in that thread of the kernel, and in no
-    other. It runs first. The others run when it comes to a barrier, and when it has ended. Examples: docs/debugger.md.
+    Inside the `with` block, pdb, `python -m pdb` and IPython stop at breakpoints in this thread only. It runs before
+    the other threads of its block. They run when it reaches a barrier or ends. Examples: docs/debugger.md.
 
     Args:
-        thread: its number in the block, x first, or its index.
-        block: the block's number in the grid, or its index.
-        line: where to open pdb, a line of the kernel in its file or cell. None opens none.
+        thread: the thread's index in its block, as a tuple or as a single number that counts along x first.
+        block: the block's index in the grid, as a tuple or as a single number.
+        line: the line of the kernel, in its file or notebook cell, where pdb opens. None opens no debugger.
 
     Raises:
-        DeviceError: on entry, where the process has no simulator.
-        OptionError: at the launch, where there is no such thread, block or line.
+        DeviceError: on entry, if the process does not run Numba's simulator.
+        OptionError: at the launch, if the thread, block or line does not exist.
 
     Example:
         >>> numbacc.debug(thread=5, line=12)        # with ...: kernel[blocks, threads](x, y)
@@ -87,7 +89,7 @@ def debug(thread: int | tuple[int, ...] = 0, block: int | tuple[int, ...] = 0, *
     for name, value in (("thread", thread), ("block", block)):
         numbers = value if isinstance(value, tuple) else (value,)
         if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int) and n >= 0 for n in numbers):
-            raise OptionError(f"{name}={value!r}: it must be a whole number, or a tuple of up to three")
+            raise OptionError(f"{name}={value!r}: it must be an integer of at least 0, or a tuple of up to three")
     return Debugging(thread, block, line)
 
 

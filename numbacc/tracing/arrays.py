@@ -1,4 +1,4 @@
-"""Arrays as kernels under a trace see them: they do what the simulator's do, and note every element touched."""
+"""Arrays as traced kernels see them: like the simulator's, but they record every access to an element."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy as np
 
 from .recording import ATOMIC, READ, WRITE, Recorder
 
-#: What a line does to an element that does not exist, and what a GPU then does.
+#: For each kind of access out of bounds: the verb for the message, and what a GPU would do.
 _OUTSIDE = {
     READ: ("reads", "reads whatever lies there"),
     WRITE: ("writes", "overwrites whatever lies there"),
     ATOMIC: ("updates", "overwrites whatever lies there"),
 }
 
-#: Methods that give the same elements in another order or shape.
+#: Methods that return the same elements in another order or shape.
 _VIEWS = ("reshape", "view", "ravel", "transpose")
 
 
 class TracedArray:
-    """An array, or a view of one, inside of a kernel.
+    """An array, or a view of one, inside a kernel.
 
     Args:
-        recorder: what notes.
-        view: the elements, in NumPy.
-        number: the array's, with the recorder.
+        recorder: records the accesses.
+        view: the elements, as a NumPy array.
+        number: the array's number in the recorder.
         start: the address of the view's element 0.
-        shapes: the class of `shape`, which refuses negative indices as a GPU's does.
+        shapes: the class of `shape`. It raises on negative indices, as on a GPU.
     """
 
     def __init__(self, recorder: Recorder, view: np.ndarray[Any, Any], number: int, start: int, shapes: Any):
         set_ = self.__dict__.update
         set_(_recorder=recorder, _view=view, _number=number, _start=start, _shapes=shapes)
-        # Numba loads and stores the parts of a complex number one after the other.
+        # Numba loads and stores the two parts of a complex number one after the other.
         parts = 2 if view.dtype.kind == "c" else 1
         set_(_steps=view.strides, _lengths=view.shape, _parts=parts, _size=view.itemsize // parts)
 
@@ -49,7 +49,7 @@ class TracedArray:
         return self._part(self._view.T)
 
     def _part(self, view: np.ndarray[Any, Any]) -> TracedArray:
-        """A view of the same memory."""
+        """Return a traced view of the same memory."""
         moved = _address(view) - _address(self._view)
         return TracedArray(self._recorder, view, self._number, self._start + moved, self._shapes)
 
@@ -110,7 +110,7 @@ class TracedArray:
         self._note(self._address_of(index), WRITE, frame)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
-        """NumPy's functions of whole arrays read all elements of what they take, and write all of `out`."""
+        """Record that a ufunc reads all elements of its inputs and writes all of `out`."""
         frame, out = sys._getframe(1), options.get("out", ())
         args = tuple(read(each, frame) for each in args)
         if out:
@@ -122,7 +122,7 @@ class TracedArray:
         return result
 
     def _address_of(self, index: Any) -> int:
-        """The address of one element."""
+        """Return the address of one element."""
         address = self._start
         if not isinstance(index, tuple):
             return address + int(index + self._lengths[0] if index < 0 else index) * self._steps[0]  # type: ignore[no-any-return]
@@ -131,19 +131,19 @@ class TracedArray:
         return address  # type: ignore[no-any-return]
 
     def _note(self, address: int, access: int, frame: FrameType) -> None:
-        """Note an access to one element."""
+        """Record an access to one element."""
         for part in range(self._parts):
             self._recorder.seen(self._number, address + part * self._size, self._size, access, frame)
 
     def _all(self, view: np.ndarray[Any, Any], access: int, frame: FrameType) -> None:
-        """Note every element of a view, one after the other, as a loop touches them."""
+        """Record an access to every element of a view, in the order of a loop."""
         start = self._start + _address(view) - _address(self._view)
         for index in product(*map(range, view.shape)):
             address = start + sum(i * step for i, step in zip(index, view.strides, strict=True))
             self._note(address, access, frame)
 
     def _write(self, target: Any, value: Any, frame: FrameType) -> None:
-        """Assign to all of a view of this array."""
+        """Assign to all elements of a view of this array."""
         value = read(value, frame)
         if isinstance(target, TracedRecord):
             target = target._fields
@@ -151,7 +151,7 @@ class TracedArray:
         target._all(target._view, WRITE, frame)
 
     def touch(self, index: Any, access: int, frame: FrameType) -> np.ndarray[Any, Any]:
-        """Note an access to one element that something else makes; what it shall be made to."""
+        """Record an access to one element that the caller makes, and return the array to make it on."""
         try:
             self._view[index]
         except IndexError as error:
@@ -160,7 +160,7 @@ class TracedArray:
         return self._view  # type: ignore[no-any-return]
 
     def _outside(self, index: Any, access: int, frame: FrameType, error: IndexError) -> IndexError:
-        """An error that says which element was asked for, and what a GPU would do."""
+        """Return an error that names the element and says what a GPU would do."""
         if not all(map(_is_integer, _tuple(index))):
             return error
         name = self._recorder.arrays[self._number].name
@@ -168,12 +168,12 @@ class TracedArray:
         does, finds = _OUTSIDE[access]
         return IndexError(
             f"line {frame.f_lineno} {does} {name}[{shown}], but the shape of {name} is {tuple(self._lengths)}. A GPU "
-            f"raises nothing here: it {finds}. Let only those threads go on whose index lies inside, by an if around it"
+            f"raises nothing here: it {finds}. Put the access inside an if that tests the index"
         )
 
 
 class TracedFlat:
-    """`array.flat`: the elements by one number, row after row."""
+    """`array.flat`: elements by their position in C order."""
 
     def __init__(self, array: TracedArray):
         self._array = array
@@ -197,7 +197,7 @@ class TracedFlat:
 
 
 class TracedRecord:
-    """An element of a structured array, whose fields are touched one by one."""
+    """An element of a structured array. Its fields are accessed one by one."""
 
     def __init__(self, fields: TracedArray):
         self.__dict__["_fields"] = fields
@@ -220,7 +220,7 @@ class TracedRecord:
 
 
 class TracedAtomics:
-    """`cuda.atomic`: each of its functions is one access."""
+    """`cuda.atomic`: each of its functions counts as one access."""
 
     def __init__(self, atomics: Any):
         self._atomics = atomics
@@ -238,7 +238,7 @@ class TracedAtomics:
 
 
 def read(value: Any, frame: FrameType) -> Any:
-    """A value that is assigned from: of an array all elements are read."""
+    """Return a value to assign from, and record that all elements of an array are read."""
     if isinstance(value, TracedRecord):
         value = value._fields
     if isinstance(value, TracedArray):

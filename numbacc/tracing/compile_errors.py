@@ -1,7 +1,7 @@
-"""Compile kernels that ran in the simulator, which runs any Python, and find the errors of a GPU's compiler.
+"""Compile the kernels that ran in the simulator for a GPU, and collect the compiler's errors.
 
-The compiler runs in another process without the simulator, and needs no GPU. Kernels are sent there with the values
-that they refer to.
+The simulator runs any Python, so a kernel can work there and fail to compile. The compiler runs in another process,
+without the simulator, and needs no GPU. Kernels are sent to it together with the values that they refer to.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..simulator.compiled.source import is_device, plain
 
 
 class CompileError(NamedTuple):
-    """An error of the compiler in a kernel.
+    """An error that the compiler found in a kernel.
 
     Attributes:
-        kernel: its name.
-        line: in its file or cell; 0 where the compiler does not say.
-        words: the cause, and the remedy.
+        kernel: the kernel's name.
+        line: the line in its file or cell; 0 if the compiler does not say.
+        words: the cause and the fix.
     """
 
     kernel: str
@@ -45,7 +45,7 @@ class CompileError(NamedTuple):
 
 
 def sample(view: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A small array that a compiler takes for one like this."""
+    """Return a small array that has the same type for the compiler."""
     shape = tuple(min(n, 2) for n in view.shape)
     if view.flags.c_contiguous or view.flags.f_contiguous:
         return np.empty(shape, view.dtype, "C" if view.flags.c_contiguous else "F")
@@ -56,7 +56,7 @@ def error_of(kernel: Callable[..., Any], samples: Sequence[Any]) -> CompileError
     """Compile a kernel for arguments like these, and return the error; None if it compiles.
 
     Raises:
-        UnsupportedError: nothing can be compiled here, or not this kernel; the message has the reason.
+        UnsupportedError: this kernel, or any kernel, cannot be compiled on this machine. The message has the reason.
     """
     job = {"functions": packed(kernel), "samples": [pickle.dumps(each) for each in samples]}
     verdict, text = _compiler.answer(job)
@@ -92,11 +92,11 @@ def _kind(argument: Any) -> Any:
     return tuple(map(_kind, argument)) if isinstance(argument, tuple) else type(argument)
 
 
-# ---------------------------------------------------------------- taking a kernel there
+# ---------------------------------------------------------------- send a kernel to the compiler's process
 
 
 def packed(kernel: Any) -> list[dict[str, Any]]:
-    """A kernel and all functions that it calls, as bytes, numbers and texts; the kernel is the first."""
+    """Return a kernel and all functions that it calls, as bytes, numbers and strings. The kernel comes first."""
     functions: list[dict[str, Any]] = []
     numbers: dict[int, int] = {}
 
@@ -134,7 +134,7 @@ def packed(kernel: Any) -> list[dict[str, Any]]:
 
 
 class _Compiler:
-    """The process that compiles, started with the first kernel."""
+    """The process that compiles. It starts with the first kernel."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -143,7 +143,7 @@ class _Compiler:
     def answer(self, job: dict[str, Any]) -> tuple[str, str]:
         line = base64.b64encode(pickle.dumps(job)) + b"\n"
         with self._lock:
-            for _ in range(2):  # one that was idle for long may have ended
+            for _ in range(2):  # the process ends when it was idle for long
                 process = self._running()
                 assert process.stdin is not None and process.stdout is not None
                 try:
@@ -172,7 +172,7 @@ class _Compiler:
         return self._process
 
     def end(self) -> None:
-        """End the process, if there is one."""
+        """End the process if it runs."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -183,19 +183,24 @@ _compiler = _Compiler()
 atexit.register(_compiler.end)
 
 
-# ---------------------------------------------------------------- the compiler's words
+# ---------------------------------------------------------------- the compiler's messages
 
 
 _MEMORY = "a kernel cannot allocate memory. Use single variables, a tuple, cuda.local.array or cuda.shared.array"
-#: Pattern of a compiler's text, the words for the user, and the instruction to blame if the compiler names no line.
+#: Pattern of a compiler's message, the text for the user, and the bytecode instruction to blame if the compiler names
+#: no line.
 _SAID: tuple[tuple[str, str, str], ...] = (
     (
         r"set_try_status|exception_match",
-        "it catches exceptions, which kernels cannot: use if",
+        "it catches exceptions, which kernels do not support: use if",
         "SETUP|PUSH_EXC",
     ),
-    (r"yield", "it makes a generator, which kernels cannot: write a loop", "MAKE_FUNCTION"),
-    (r"unicode_type", "it makes text of values: print takes numbers and whole texts", "FORMAT|BUILD_STRING"),
+    (r"yield", "it contains yield, which kernels do not support: write a loop", "MAKE_FUNCTION"),
+    (
+        r"unicode_type",
+        "it formats a string, which kernels do not support: pass numbers and constant strings to print",
+        "FORMAT|BUILD_STRING",
+    ),
     (
         r"function (dot|vdot|matmul|sorted)>",
         "kernels have no {0} of arrays: a thread computes with single elements, in a loop",
@@ -228,7 +233,7 @@ _SAID: tuple[tuple[str, str, str], ...] = (
 
 
 def _words(text: str) -> tuple[str, str]:
-    """The words for a compiler's text, and the instruction to blame."""
+    """Return the text for a compiler's message, and the instruction to blame."""
     for pattern, words, instruction in _SAID:
         match = re.search(pattern, text)
         if match:
@@ -239,7 +244,7 @@ def _words(text: str) -> tuple[str, str]:
 
 
 def _line(text: str, code: CodeType) -> int:
-    """The line of a kernel that a compiler's text names last; 0 where it names none."""
+    """Return the last line of a kernel that a compiler's message names; 0 if it names none of its lines."""
     last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
     found = re.findall(r"(?:line |\()(\d+)(?:\)|:|\b)", text)
     inside = [int(each) for each in found if code.co_firstlineno < int(each) <= last]

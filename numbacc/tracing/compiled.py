@@ -1,4 +1,4 @@
-"""Traces of kernels that are compiled for the CPU: make rows and records of their counts."""
+"""Trace kernels that are compiled for the CPU: turn their counts into rows and records."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .tables import Counts
 
 
 class CompiledLaunch:
-    """A launch that a compiled kernel counts.
+    """One launch of a compiled kernel that counts its accesses.
 
     Args:
         recorder: the trace's.
-        function: the kernel.
-        given, args: its arguments as the user gave them, and in host memory.
+        function: the kernel's Python function.
+        given, args: the arguments as the user passed them, and the same arguments in host memory.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class CompiledLaunch:
         ]
 
     def __call__(self, accesses: Accesses) -> Meter:
-        """Return the numbers that the launch counts in."""
+        """Return the counters for the launch."""
         keep = max(0, self.recorder.limit - len(self.recorder))
         self.accesses = accesses
         self.meter = accesses.meter(self.memory, self.block, self.dynamic_bytes, keep)
         return self.meter
 
     def finish(self) -> None:
-        """Hand over what was counted, also where an error ended the launch."""
+        """Add the counts to the trace, also if an error ended the launch."""
         meter, recorder = self.meter, self.recorder
         if meter is None:  # the kernel was not compiled
             return
@@ -95,7 +95,7 @@ class CompiledLaunch:
         return len(self.recorder.places) - 1
 
     def _rows(self, by_line: bool) -> list[Counts]:
-        """The counts, for each array and kind of access, and for each line."""
+        """Return the counts for each array and kind of access, and for each line."""
         meter = self.meter
         assert meter is not None
         sums: dict[tuple[int, int, int], Any] = {}
@@ -114,7 +114,7 @@ class CompiledLaunch:
 
 
 def _memory(recorder: Recorder, name: str, own: Any, arg: Any) -> list[Memory]:
-    """The arrays of an argument, in the order of their numbers in compiled kernels."""
+    """Return the arrays inside an argument, in the order of their numbers in compiled kernels."""
     if isinstance(arg, tuple):
         return [each for k, inner in enumerate(arg) for each in _memory(recorder, f"{name}[{k}]", _part(own, k), inner)]
     if not isinstance(arg, np.ndarray):
@@ -131,7 +131,7 @@ def _memory(recorder: Recorder, name: str, own: Any, arg: Any) -> list[Memory]:
 
 
 def _allocation(own: Any, arg: np.ndarray[Any, Any], low: int, high: int) -> tuple[int, int, Any]:
-    """(start, bytes, owner) of the memory on a GPU that an argument, as the user gave it, lies in."""
+    """Return (start, bytes, owner) of the GPU allocation that holds an argument."""
     if isinstance(own, PortableArray):
         root = own._storage.owner
         while isinstance(root, np.ndarray) and isinstance(root.base, np.ndarray):
@@ -149,7 +149,7 @@ def _part(own: Any, k: int) -> Any:
 
 
 def _sample(arg: Any) -> Any:
-    """A small argument that is compiled alike."""
+    """Return a small argument of the same type for the compiler."""
     if isinstance(arg, tuple):
         return type(arg)(*map(_sample, arg)) if hasattr(arg, "_fields") else tuple(map(_sample, arg))
     return sample(arg) if isinstance(arg, np.ndarray) and arg.ndim else arg
@@ -157,7 +157,7 @@ def _sample(arg: Any) -> Any:
 
 @contextmanager
 def counting_launches(recorder: Recorder, max_threads: int | None) -> Iterator[None]:
-    """Inside, users' kernels are compiled for the CPU and count their accesses."""
+    """Compile users' kernels for the CPU inside this context, and count their accesses."""
 
     def observe(function: Callable[..., Any], *rest: Any) -> CompiledLaunch:
         grid, block = rest[2:4]
@@ -165,7 +165,7 @@ def counting_launches(recorder: Recorder, max_threads: int | None) -> Iterator[N
         if max_threads is not None and threads > max_threads:
             raise UnsupportedError(
                 f"a launch of {math.prod(grid):,} blocks of {math.prod(block):,} threads has {threads:,} threads; this "
-                f"trace takes {max_threads:,}: launch the kernel on a smaller array, or give numbacc.trace a larger "
+                f"trace allows {max_threads:,}: launch the kernel on a smaller array, or give numbacc.trace a larger "
                 "max_threads"
             )
         return CompiledLaunch(recorder, function, *rest)

@@ -1,6 +1,6 @@
-"""A process without the simulator that compiles kernels for a GPU: `python -m numbacc.tracing.compiler`.
+"""Compile kernels for a GPU in a process without the simulator: `python -m numbacc.tracing.compiler`.
 
-It reads jobs from `compile_errors`, one a line, and writes an answer to each: ("compiled", ""), ("error", its text), or
+It reads one job from `compile_errors` per line, and writes an answer to each: ("compiled", ""), ("error", its text), or
 ("unable", the reason) if this machine cannot compile kernels.
 """
 
@@ -17,30 +17,30 @@ import threading
 import types
 from typing import Any
 
-#: The compute capability that is compiled for.
+#: The compute capability to compile for.
 CAPABILITY = (9, 0)
 #: Seconds without a job after which the process ends; the next job starts another.
 _IDLE_S = 300.0
 
 
 def answer(job: dict[str, Any]) -> tuple[str, str]:
-    """Compile a job's kernel."""
+    """Compile a job's kernel and return the answer."""
     from ..base import _numba
 
     try:
         made = _Unpacked(job["functions"], _numba.cuda)
         kernel, samples = made.function(0), [pickle.loads(each) for each in job["samples"]]
-    except Exception as error:  # a value that only the other process has
+    except Exception as error:  # a value that exists only in the other process
         return "unable", f"{type(error).__name__}: {error}"
     try:
         _numba.compile_like(kernel, samples, CAPABILITY)
-    except Exception as error:  # Numba raises all kinds
+    except Exception as error:  # Numba raises exceptions of many classes
         return "error", f"{type(error).__name__}: {error}"
     return "compiled", ""
 
 
 class _Unpacked:
-    """Functions as `compile_errors.packed` has packed them."""
+    """Functions that `compile_errors.packed` has packed."""
 
     def __init__(self, functions: list[dict[str, Any]], cuda: Any):
         self._packed, self._cuda = functions, cuda
@@ -73,7 +73,7 @@ def _trial(x: Any) -> None:
 
 
 def _unable() -> str:
-    """Why nothing can be compiled here; "" where something can."""
+    """Return why this machine cannot compile kernels; "" if it can."""
     try:
         import numpy as np
 
@@ -81,7 +81,7 @@ def _unable() -> str:
 
         _numba.pretend_capability(CAPABILITY)
         _numba.compile_like(_trial, [np.ones(1, np.float32)], CAPABILITY)
-    except Exception as error:  # libraries that are missing, or other ones
+    except Exception as error:  # libraries are missing or of other versions
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -89,7 +89,7 @@ def _unable() -> str:
 def main() -> None:
     """Answer jobs until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # compilers may print
+    os.dup2(2, 1)  # compilers may print, and stdout has the answers
     unable = _unable()
     for line in sys.stdin.buffer:
         found = ("unable", unable) if unable else answer(pickle.loads(base64.b64decode(line)))

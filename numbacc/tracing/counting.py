@@ -1,8 +1,8 @@
-"""What a GPU makes of the accesses of a trace: requests of warps, sectors, passes through shared memory, races.
+"""Compute what a GPU does for the accesses of a trace: requests, sectors, shared-memory passes and races.
 
-A warp is 32 threads of a block with neighbouring numbers (x first, then y, then z). A **request** is what its threads
-access at one instruction together. The memory of a GPU moves **sectors** of 32 bytes; shared memory has 32 **banks** of
-4 bytes, each of which serves one word a pass (CUDA C++ Programming Guide, "Device Memory Accesses", "Shared Memory").
+A warp is 32 threads of a block with consecutive numbers (x first, then y, then z). A **request** is all accesses of a
+warp at one instruction. GPU memory moves **sectors** of 32 bytes. Shared memory has 32 **banks** of 4 bytes; each
+serves one word a pass (CUDA C++ Programming Guide, "Device Memory Accesses", "Shared Memory").
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _BANKS, _WORD = 32, 4
 
 
 class Requests(NamedTuple):
-    """The requests of warps, and which each access belongs to.
+    """The requests of warps, and the request that each access belongs to.
 
     Attributes:
         of: the request of each record.
-        first: a record of each request.
-        sectors: of 32 bytes that each touches, 0 in shared memory.
-        used: different bytes that each touches.
-        conflicts: passes that each takes beyond those it would take without bank conflicts; of atomics, the turns that
+        first: for each request, one of its records.
+        sectors: how many 32-byte sectors each request touches; 0 in shared memory.
+        used: how many different bytes each request touches.
+        conflicts: for each request, the extra passes caused by bank conflicts. For atomics, also the passes that
             threads wait for others at the same address or bank.
     """
 
@@ -58,22 +58,22 @@ def requests(columns: Columns, is_shared: Integers) -> Requests:
     sectors[is_shared[first]] = 0
 
     conflicts = _passes_too_many(columns, is_shared, of, count)
-    # Atomics on one address of global memory take turns, too.
+    # Atomics on one address of global memory are serialized, too.
     alone = np.flatnonzero((columns["access"] == ATOMIC) & ~is_shared)
     conflicts += np.maximum(_most(of[alone], count, address[alone]) - 1, 0)
     return Requests(of, first, sectors, used, conflicts)
 
 
 def _passes_too_many(columns: Columns, is_shared: Integers, of: Integers, count: int) -> Integers:
-    """Of each request, the passes through shared memory beyond those that its bytes need."""
+    """Return, for each request, the shared-memory passes beyond those that its bytes need."""
     shared = np.flatnonzero(is_shared)
-    # Of 8 bytes a thread, half a warp is served at once; of 16, a quarter.
+    # With 8 bytes per thread, the hardware serves half a warp at once; with 16, a quarter.
     lane, nbytes = columns["thread"][shared] % WARP, columns["nbytes"][shared]
     part = lane * np.maximum(nbytes, _WORD) // (_BANKS * _WORD)
     record, word = _cells(columns["address"][shared], nbytes, _WORD)
     group, bank = _groups(of[shared], part)[record], word % _BANKS
     parts = int(group.max()) + 1 if group.size else 0
-    # Threads that read or write the same word are served together; of atomics, each takes a turn.
+    # Threads that read or write the same word are served together; atomics are serialized.
     is_atomic = columns["access"][shared][record] == ATOMIC
     turn = np.where(is_atomic, columns["thread"][shared][record], -1)
     once = _firsts(group, bank, word, turn)
@@ -84,11 +84,11 @@ def _passes_too_many(columns: Columns, is_shared: Integers, of: Integers, count:
 
 
 class Races(NamedTuple):
-    """Accesses of different threads that no barrier orders, at least one of which writes.
+    """Accesses of different threads without a barrier between them, where at least one writes.
 
     Attributes:
-        records: which records take part, as booleans.
-        pairs: (record, record) of one such pair for each place, a writing one first.
+        records: a boolean for each record that says whether it races.
+        pairs: one racing pair (record, record) for each element; the first of the two writes.
     """
 
     records: Integers
@@ -96,7 +96,7 @@ class Races(NamedTuple):
 
 
 def races(columns: Columns, is_shared: Integers) -> Races:
-    """Find the races within warps and blocks, in memory of both kinds, and between blocks, in global memory."""
+    """Find races within warps and blocks, in shared and global memory, and races between blocks in global memory."""
     if not is_shared.size:
         return Races(is_shared, [])
     size = int(np.gcd.reduce(np.concatenate([columns["address"], columns["nbytes"]])))
@@ -118,14 +118,14 @@ def races(columns: Columns, is_shared: Integers) -> Races:
         taking[record[among[within]]] = True
         for a, b in more:
             one = int(among[a])
-            # One of each element of each block, or of global memory.
+            # Report one race per element: of each block in shared memory, else of the whole memory.
             key = int(launch[one]), bool(shared[one]), int(cell[one]), int(block[one]) * bool(shared[one])
             pairs.setdefault(key, (int(record[one]), int(record[among[b]])))
     return Races(taking, sorted({*pairs.values()}))
 
 
 def _conflicts(group: Integers, owner: Integers, access: Integers) -> tuple[Integers, list[tuple[int, int]]]:
-    """Where accesses of one group, by different owners, are not all reads and not all atomic; a pair of each group."""
+    """Find races: accesses of one group by different owners that are neither all reads nor all atomic."""
     if not group.size:
         return np.zeros(0, bool), []
     order = np.argsort(group, kind="stable")
@@ -141,7 +141,7 @@ def _conflicts(group: Integers, owner: Integers, access: Integers) -> tuple[Inte
 
 
 def _pair(members: Integers, owner: Integers, access: Integers) -> tuple[int, int]:
-    """Two accesses that race, of a group where some do; a writing one first."""
+    """Return two accesses of a group that race, the writing one first."""
     plain = members[access[members] == WRITE]
     for one in plain if plain.size else members[access[members] == ATOMIC]:
         others = members[owner[members] != owner[one]]
@@ -149,11 +149,11 @@ def _pair(members: Integers, owner: Integers, access: Integers) -> tuple[int, in
             others = others[access[others] != ATOMIC]
         if others.size:
             return int(one), int(others[0])
-    raise AssertionError("there is no race among these")
+    raise AssertionError("these accesses do not race")
 
 
 def _cells(address: Integers, nbytes: Integers, size: int) -> tuple[Integers, Integers]:
-    """(record, cell) of every cell of so many bytes that each record touches."""
+    """Return (record, cell) for every cell of `size` bytes that a record touches."""
     first = address // size
     count = (address + nbytes - 1) // size - first + 1
     record = np.repeat(np.arange(address.size), count)
@@ -162,7 +162,7 @@ def _cells(address: Integers, nbytes: Integers, size: int) -> tuple[Integers, In
 
 
 def _sorted(*keys: Integers) -> tuple[Integers, Integers]:
-    """The order that sorts by keys, and where in it a new combination begins."""
+    """Return the order that sorts by the keys, and where in that order each new combination begins."""
     order = np.lexsort(keys[::-1])
     begins = np.zeros(order.size, bool)
     begins[:1] = True
@@ -172,7 +172,7 @@ def _sorted(*keys: Integers) -> tuple[Integers, Integers]:
 
 
 def _groups(*keys: Integers) -> Integers:
-    """A number of each combination of keys."""
+    """Number the combinations of keys."""
     order, begins = _sorted(*keys)
     group = np.empty(order.size, np.int64)
     group[order] = np.cumsum(begins) - 1
@@ -180,18 +180,18 @@ def _groups(*keys: Integers) -> Integers:
 
 
 def _firsts(*keys: Integers) -> Integers:
-    """An index of each combination of keys."""
+    """Return one index for each combination of keys."""
     order, begins = _sorted(*keys)
     return order[begins]
 
 
 def _distinct(group: Integers, count: int, key: Integers) -> Integers:
-    """How many different keys each group has."""
+    """Return how many different keys each group has."""
     return np.bincount(group[_firsts(group, key)], minlength=count)
 
 
 def _most(group: Integers, count: int, key: Integers) -> Integers:
-    """How often each group has the key that it has most often."""
+    """Return, for each group, how often its most frequent key occurs."""
     order, begins = _sorted(group, key)
     starts = np.flatnonzero(begins)
     most = np.zeros(count, np.int64)

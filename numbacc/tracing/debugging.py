@@ -1,4 +1,4 @@
-"""One thread of a kernel in the thread that launches it, where debuggers look. See docs/debugger.md."""
+"""Run one thread of a kernel in the thread that launched it, where debuggers stop (docs/debugger.md)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..simulator.frames import failed
 
 
 class Leading(Thread):
-    """A thread of a block that runs in the caller's stack, where debuggers look.
+    """A thread of a block that runs in the caller's stack, where debuggers stop.
 
-    It runs before all others of the block. When it comes to a barrier, the others run up to that barrier. When it ends,
-    they run to their ends.
+    It runs before all other threads of the block. When it reaches a barrier, the others run up to that barrier. When it
+    ends, they run to their ends.
 
     Args:
-        block: the block, which has the other threads.
-        point: its index and its number.
+        block: the block, which holds the other threads.
+        point: the thread's index and its number.
     """
 
     def __init__(self, block: Block, point: tuple[Any, int]):
@@ -37,7 +37,7 @@ class Leading(Thread):
         self._of_others: BaseException | None = None
 
     def run(self, work: Callable[[], Any]) -> None:
-        """Run the kernel, and then the others to their ends."""
+        """Run the kernel in this thread, and then the other threads to their ends."""
         self._enter()
         error = self._error_of(work)
         if error is not None:
@@ -58,7 +58,7 @@ class Leading(Thread):
         module.blockIdx, module.threadIdx, module.thread = self.block.blockIdx, self.threadIdx, self
 
     def _others(self, run: Callable[[], bool]) -> bool:
-        """Run the other threads, up to their next barriers."""
+        """Run the other threads up to their next barriers."""
         try:
             with _untraced():
                 return run()
@@ -82,7 +82,7 @@ class Leading(Thread):
 
 
 class DebuggedLaunch(calls.SimulatedLaunch):
-    """A launch with one thread that debuggers can stop."""
+    """A launch in which debuggers can stop in one thread."""
 
     chosen_thread: int | Index
     chosen_block: int | Index
@@ -113,7 +113,7 @@ class DebuggedLaunch(calls.SimulatedLaunch):
 
 @contextmanager
 def _untraced() -> Iterator[None]:
-    """Inside, debuggers do not look at what runs."""
+    """Hide everything that runs inside this context from debuggers."""
     trace = sys.gettrace()
     sys.settrace(None)
     try:
@@ -123,14 +123,16 @@ def _untraced() -> Iterator[None]:
 
 
 def _index(name: str, value: int | Index, lengths: Index) -> Index:
-    """The index of a thread or block that is given as a number, x first, or as an index."""
+    """Return the index of a thread or block, given as an index or as a number that counts along x first."""
     if isinstance(value, tuple):
         index = (*value, 0, 0)[:3]
     else:
         x, y, _ = lengths
         index = (value % x, value // x % y, value // (x * y))
     if not all(0 <= i < n for i, n in zip(index, lengths, strict=True)):
-        raise OptionError(f"{name}={value}: the launch has {math.prod(lengths)} of them, {tuple(lengths)}")
+        raise OptionError(
+            f"{name}={value}: it must be within the launch, which has {math.prod(lengths)} of them, {tuple(lengths)}"
+        )
     return index
 
 
@@ -144,7 +146,7 @@ def _check_line(kernel: Callable[..., Any], line: int) -> None:
 
 
 def _stopping(line: int, kernel: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """Call a kernel, and open the debugger where it comes to a line."""
+    """Call a kernel, and open the debugger when it reaches a line."""
     debugger, outer, ended = pdb.Pdb(nosigint=True), sys.gettrace(), []
 
     def called() -> None:
@@ -152,21 +154,21 @@ def _stopping(line: int, kernel: Callable[..., Any], args: tuple[Any, ...]) -> N
         ended.append(True)
 
     refusal = debugger.set_break(kernel.__code__.co_filename, line)
-    if refusal:  # there is no source, as of code given to exec
+    if refusal:  # Python has no source, for example for code given to exec
         raise OptionError(f"line={line}: {refusal}")
-    debugger.rcLines += ["continue"]  # it stops at the first line, too
+    debugger.rcLines += ["continue"]  # pdb also stops at the first line
     try:
         debugger.runcall(called)
     finally:
         debugger.clear_all_breaks()
         sys.settrace(outer)
-    if not ended:  # pdb has kept to itself that the user has seen enough
+    if not ended:  # pdb hides that the user has quit
         raise BdbQuit
 
 
 @contextmanager
 def _breakpoints_of_one() -> Iterator[None]:
-    """Inside, `breakpoint()` opens the debugger in the chosen thread of a kernel, and does nothing in all others."""
+    """Let `breakpoint()` open the debugger in the chosen thread of a kernel only."""
     chosen, before = threading.current_thread(), sys.breakpointhook
 
     def hook(*args: Any, **options: Any) -> Any:
@@ -186,11 +188,11 @@ def _breakpoints_of_one() -> Iterator[None]:
 
 @contextmanager
 def leading(thread: int | Index, block: int | Index, line: int | None) -> Iterator[None]:
-    """Inside, one thread of each kernel runs in the thread that launches it."""
+    """Run one thread of each kernel inside this context in the thread that launches it."""
     options = {"chosen_thread": thread, "chosen_block": block, "line": line}
     try:
         with _breakpoints_of_one(), calls.launching_as(type("Way", (DebuggedLaunch,), options)):
             yield
     except BdbQuit:
-        if line is None:  # of a debugger around all of the script
+        if line is None:  # a debugger that runs the whole script
             raise

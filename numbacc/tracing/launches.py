@@ -1,4 +1,4 @@
-"""Launches under a trace: what takes the places of the simulator's blocks, shared memory and `cuda` module."""
+"""Launches under a trace: replace the simulator's blocks, shared memory and `cuda` module."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from .arrays import TracedArray, TracedAtomics
 from .compile_errors import sample
 from .recording import GLOBAL, READ, SHARED, WRITE, RecordedLaunch, Recorder, assigned_name
 
-#: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
+#: Arrays in shared memory start at these multiples, so that element 0 of each lies in bank 0.
 _SHARED_ALIGNMENT = 128
-#: The most threads of a block (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+#: The largest number of threads in a block (CUDA C++ Programming Guide, "Technical Specifications per Compute
+#: Capability").
 _MOST_THREADS = 1024
 
 
 class TracedShared:
-    """`cuda.shared`: memory of its own for every block, of NaN at first, so that what is read too early shows."""
+    """`cuda.shared`: each block gets new memory filled with NaN, so that a read before the first write shows."""
 
     def __init__(self, recorder: Recorder, nbytes: int):
         self._recorder, self._dynamic_bytes = recorder, nbytes
@@ -39,7 +40,7 @@ class TracedShared:
         self._end = 0
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> TracedArray:
-        """As Numba's `cuda.shared.array`; of shape 0 it is the launch's dynamic memory."""
+        """Make an array, as Numba's `cuda.shared.array` does. Shape 0 means the launch's dynamic memory."""
         frame, block = sys._getframe(1), self._recorder.thread().block.number
         key = "dynamic" if shape == 0 else instruction_at(frame)
         found = self._arrays.get((block, key))
@@ -48,9 +49,9 @@ class TracedShared:
             count = self._dynamic_bytes // kind.itemsize if shape == 0 else math.prod(_tuple(shape))
             lengths = (count,) if shape == 0 else _tuple(shape)
             view = np.empty(lengths, kind)
-            if not kind.hasobject:  # what stands in for intrinsics may keep tuples
+            if not kind.hasobject:  # replacements of intrinsics may store tuples
                 view.reshape(-1).view(np.uint8)[...] = 0xFF
-            # All blocks have the array at the same address, each in memory of its own.
+            # The array has the same address in all blocks, but each block has separate memory.
             if key not in self._numbers:
                 number = self._recorder.named(assigned_name(frame), SHARED, self._end, view)
                 self._numbers[key] = number, self._end
@@ -60,20 +61,20 @@ class TracedShared:
 
 
 class TracedModule(KernelModule):
-    """What `cuda` is inside of a kernel. The simulator makes it when a kernel is launched."""
+    """The module `cuda` inside a kernel. The simulator makes it at each launch."""
 
     def __init__(self, recorder: Recorder, max_threads: int, grid: Any, block: Any, dynamic_bytes: int):
         count = math.prod(grid) * math.prod(block)
         if count > max_threads:
             raise UnsupportedError(
                 f"a launch of {math.prod(grid):,} blocks of {math.prod(block):,} threads is too large to trace: the "
-                f"{count:,} threads run one after the other in Python, some ten thousand a second, and the most is "
+                f"{count:,} threads run one after the other in Python, about 10,000 a second, and the limit is "
                 f"{max_threads:,}. Launch the kernel on a smaller array, which shows the same pattern, or give "
                 "numbacc.trace a larger max_threads"
             )
         if math.prod(block) > _MOST_THREADS:
             raise UnsupportedError(
-                f"a block of {math.prod(block):,} threads: a GPU launches none of more than {_MOST_THREADS:,}. "
+                f"a block of {math.prod(block):,} threads is too large: a GPU allows at most {_MOST_THREADS:,}. "
                 "Launch more blocks of fewer threads"
             )
         super().__init__(grid, block, dynamic_bytes)
@@ -104,13 +105,13 @@ class TracedModule(KernelModule):
         self.thread.warp_barriers += 1
 
     def _passed(self, result: Any) -> Any:
-        """The result of a barrier that votes."""
+        """Return the result of a voting barrier."""
         self.thread.barriers += 1
         return result
 
 
 class TracedLaunch(calls.SimulatedLaunch):
-    """A launch whose accesses are recorded."""
+    """A launch that records its accesses."""
 
     recorder: Recorder
     max_threads: int
@@ -135,7 +136,7 @@ class TracedLaunch(calls.SimulatedLaunch):
 
 
 def _traced_arguments(recorder: Recorder, kernel: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arrays that note what is done to them, in place of the simulator's."""
+    """Return arrays that record accesses to them, instead of the simulator's arrays."""
     parameters = inspect.signature(kernel).parameters.values()
     names: list[str] = []
     for parameter in parameters:
@@ -149,7 +150,7 @@ def _traced_arguments(recorder: Recorder, kernel: Callable[..., Any], args: tupl
 
 
 def _sample(arg: Any) -> Any:
-    """A small argument that is compiled alike."""
+    """Return a small argument of the same type for the compiler."""
     if isinstance(arg, tuple):
         return type(arg)(*map(_sample, arg)) if hasattr(arg, "_fields") else tuple(map(_sample, arg))
     return sample(arg._view) if isinstance(arg, TracedArray) else arg
@@ -160,12 +161,12 @@ def _traced(recorder: Recorder, name: str, arg: Any) -> Any:
         return type(arg)(_traced(recorder, f"{name}[{k}]", each) for k, each in enumerate(arg))
     if isinstance(arg, (int, np.integer)) and not isinstance(arg, bool):
         start = _allocation_at(int(arg))
-        if start is not None:  # an address, as numbacc's own kernels take them
+        if start is not None:  # an address, which numbacc's own kernels get
             memory = simulated.memory[start]
             recorder.named(name, GLOBAL, recorder.allocation(start, memory.nbytes, None) + int(arg) - start, memory)
         return arg
     fake = arg._item if isinstance(arg, simulator_kernel.FakeWithinKernelCUDAArray) else arg
-    if isinstance(fake, np.ndarray):  # without axes: the simulator passes it as it is
+    if isinstance(fake, np.ndarray):  # a 0-d array: the simulator passes it unchanged
         view, shapes = fake, tuple
     elif isinstance(fake, DeviceNDArray) and isinstance(fake._ary, np.ndarray):
         view, shapes = fake._ary, type(fake.shape)
@@ -179,7 +180,7 @@ def _traced(recorder: Recorder, name: str, arg: Any) -> Any:
 
 
 def _memory_of(view: np.ndarray[Any, Any], address: int) -> tuple[int, int, Any]:
-    """(start, bytes, owner) of the allocation that a view lies in."""
+    """Return (start, bytes, owner) of the allocation that holds a view."""
     start = _allocation_at(address)
     if start is not None:
         return start, simulated.memory[start].nbytes, None
@@ -190,7 +191,7 @@ def _memory_of(view: np.ndarray[Any, Any], address: int) -> tuple[int, int, Any]
 
 
 def _allocation_at(address: int) -> int | None:
-    """Where numbacc's allocation starts that an address lies in, if one does."""
+    """Return the start of numbacc's allocation that holds an address; None if it lies in none of them."""
     for start, memory in list(simulated.memory.items()):
         if start <= address < start + max(memory.nbytes, 1):
             return start
@@ -203,10 +204,10 @@ def _tuple(shape: Any) -> tuple[int, ...]:
 
 @contextmanager
 def watching(recorder: Recorder, max_threads: int) -> Iterator[None]:
-    """Inside, kernels that the simulator runs are noted."""
+    """Record the kernels that the simulator runs inside this context."""
 
     def touched(operand: int, address: int, nbytes: int, written: bool) -> None:
-        """An access by one of numbacc's own kernels, which take addresses."""
+        """Record an access by one of numbacc's own kernels, which get addresses instead of arrays."""
         start = _allocation_at(address)
         if start is not None:
             base = recorder.allocation(start, simulated.memory[start].nbytes, None) - start

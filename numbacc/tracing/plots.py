@@ -17,7 +17,7 @@ Integers = np.ndarray[Any, np.dtype[Any]]
 
 #: A marker and colour of each kind of access; colours that the colour-blind can tell apart.
 _STYLES = {READ: ("o", "tab:blue"), WRITE: ("s", "tab:orange"), ATOMIC: ("^", "black")}
-#: More sectors than this are not drawn one by one.
+#: With more sectors than this, they are not drawn one by one.
 _MOST_LINES = 64
 #: An axis of at most this many elements is drawn as a whole; of a longer one, only the part near the warp's elements.
 _WHOLE_AXIS = 40
@@ -28,7 +28,7 @@ _LANES, _SECTOR, _SECTOR_EDGE, _OTHERS = "viridis", "#ffd9a0", "#c55a00", "#e4e4
 
 
 def draw(trace: Any, names: tuple[str, ...], launch: int, threads: int | None) -> Figure:
-    """See `Trace.plot`."""
+    """Draw threads against addresses, as `Trace.plot` describes."""
     try:
         from matplotlib import pyplot
         from matplotlib.cm import ScalarMappable
@@ -113,7 +113,7 @@ def _threads_panel(panel: Any, named: Named, records: Integers, threads: int) ->
         own = records[records["access"] == access]
         places = (own["address"] - named.address) / unit
         rows = own["block"] * threads + own["thread"]
-        # What threads do the first time at an instruction is filled: in a loop, a warp's first request.
+        # The first access of each thread at an instruction has a filled marker: in a loop, the warp's first request.
         first = own["step"] == 0
         for chosen, fill, label in (
             (first, colour, ACCESSES[access]),
@@ -274,7 +274,7 @@ def _outlines(panel: Any, edges: Integers) -> None:
 
 
 def _dimensions(lengths: tuple[int, ...]) -> str:
-    """Without the ones at the end."""
+    """Return the lengths as text, without trailing ones."""
     shown = [*lengths]
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()

@@ -1,4 +1,4 @@
-"""What a trace keeps while kernels run: who touched which bytes, at which instruction, between which barriers."""
+"""Record accesses while kernels run: thread, address, instruction, and the barriers passed before."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ READ, WRITE, ATOMIC = range(3)
 ACCESSES = ("read", "write", "atomic")
 GLOBAL, SHARED = "global", "shared"
 
-#: The columns of a record. `phase` counts the block's barriers that the thread has passed, `warp_phase` its warp's, and
-#: `step` how often it has been at the instruction since the last of either. Addresses in global memory count from the
-#: first allocation seen, those in shared memory from the start of the block's.
+#: The columns of a record. `phase` counts the block's barriers that the thread has passed, and `warp_phase` its warp's.
+#: `step` counts how often it has reached the instruction since the last barrier of either kind. Addresses in global
+#: memory count from the first allocation recorded, those in shared memory from the start of the block's memory.
 FIELDS = (
     "launch", "block", "thread", "array", "address", "nbytes", "access", "instruction", "step", "phase", "warp_phase"
 )  # fmt: skip
 
-#: Where allocations start: cuMemAlloc's are multiples of 256 bytes.
+#: Alignment of allocations: cuMemAlloc returns multiples of 256 bytes.
 ALIGNMENT = 256
 
 
@@ -39,8 +39,8 @@ class Named(NamedTuple):
     """An array of a launch: a kernel's argument, or shared memory.
 
     Attributes:
-        address: of its element 0.
-        shape, strides, itemsize: as NumPy's, strides in bytes.
+        address: the address of element 0.
+        shape, strides, itemsize: as in NumPy; strides are in bytes.
     """
 
     launch: int
@@ -74,7 +74,7 @@ class Named(NamedTuple):
 
 
 class RecordedLaunch(NamedTuple):
-    """A kernel's launch: its name and file, its blocks and their threads."""
+    """A kernel's launch: its name and file, the number of its blocks and of their threads."""
 
     kernel: str
     grid: tuple[int, ...]
@@ -85,14 +85,14 @@ class Recorder:
     """The records of a trace.
 
     Args:
-        max_accesses: how many there may be.
+        max_accesses: how many records to keep.
     """
 
     def __init__(self, max_accesses: int):
         self.limit = max_accesses
-        #: The rows of compiled kernels, which count while they run: of arrays, and of their lines.
+        #: The rows that compiled kernels count while they run: by array (False), and by line (True).
         self.counted: dict[bool, list[Any]] = {False: [], True: []}
-        #: Reads of shared memory that no thread had written, which only compiled kernels find.
+        #: Reads of shared memory that no thread had written. Only compiled kernels find them.
         self.unwritten: list[KernelError] = []
         self._columns = array("q")
         self._instructions: dict[Any, int] = {}
@@ -102,35 +102,35 @@ class Recorder:
         self.places: list[SourceLine] = []
         self.arrays: list[Named] = []
         self.launches: list[RecordedLaunch] = []
-        #: (launch, block, phase, place) -> how many threads came to the barrier there.
+        #: (launch, block, phase, source line) -> how many threads reached the barrier there.
         self.barriers: dict[tuple[int, int, int, SourceLine], int] = {}
         self.code: CodeType | None = None
-        #: The running kernel's `cuda`.
+        #: The `cuda` module of the running kernel.
         self.module: Any = None
-        #: The kernel of each launch, and small arguments of the same types.
+        #: The kernel of each launch, with small arguments of the same types.
         self.kernels: list[tuple[Any, tuple[Any, ...]]] = []
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many records there are."""
         return len(self._columns) // len(FIELDS)
 
     def columns(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The records as arrays of int64, by the names of `FIELDS`."""
+        """Return the records as int64 arrays, keyed by the names in `FIELDS`."""
         table = np.frombuffer(self._columns.tobytes(), np.int64).reshape(-1, len(FIELDS))
         return dict(zip(FIELDS, np.ascontiguousarray(table.T), strict=True))
 
     def thread(self) -> Any:
-        """The thread of the kernel that runs."""
+        """The running thread of the kernel."""
         return self.module.thread
 
     def begin_thread(self) -> None:
-        """Note that a thread of the kernel begins."""
+        """Record that a thread of the kernel begins."""
         thread = self.thread()
-        thread.barriers = thread.warp_barriers = 0  # how many it has passed, of its block and of its warp alone
+        thread.barriers = thread.warp_barriers = 0  # barriers passed: the block's, and its warp's alone
         thread.phase, thread.steps = None, {}
 
     def allocation(self, start: int, nbytes: int, owner: Any) -> int:
-        """The address that stands for an allocation of the host's. It is kept, so that none takes its place."""
+        """Return the address that stands for a host allocation, which is kept alive so that no other reuses it."""
         found = self._allocations.get(start)
         if found is None:
             found = self._allocations[start] = self._end
@@ -139,26 +139,26 @@ class Recorder:
         return found
 
     def named(self, name: str, space: str, address: int, view: np.ndarray[Any, Any]) -> int:
-        """The number of a new array of the launch that runs."""
+        """Add an array to the running launch and return its number."""
         return self.add_array(len(self.launches) - 1, name, space, address, view.shape, view.strides, view.itemsize)
 
     def add_array(self, *fields: Any) -> int:
-        """The number of a new array, given the fields of `Named`."""
+        """Add an array, given the fields of `Named`, and return its number."""
         self.arrays.append(Named(*fields))
         return len(self.arrays) - 1
 
     def extend(self, records: np.ndarray[Any, Any]) -> None:
-        """Note records, whose columns are `FIELDS`."""
+        """Add records; their columns are `FIELDS`."""
         self._columns.frombytes(np.ascontiguousarray(records, np.int64).tobytes())
 
     def operand(self, address: int, written: bool) -> int:
-        """The number of the argument that is an address; of an input and an output in one place, of the fitting one."""
+        """Return the number of the argument at an address; if an input and an output share it, of the fitting one."""
         launch = len(self.launches) - 1
         same = [k for k, each in enumerate(self.arrays) if each.launch == launch and each.address == address]
         return same[-1 if written else 0]
 
     def seen(self, array_: int, address: int, nbytes: int, access: int, frame: FrameType) -> None:
-        """Note an access by the thread that runs, at a frame's instruction."""
+        """Record an access by the running thread at a frame's instruction."""
         thread = self.thread()
         phase = thread.barriers, thread.warp_barriers
         if thread.phase != phase:
@@ -167,7 +167,7 @@ class Recorder:
         step = thread.steps[instruction] = thread.steps.get(instruction, -1) + 1
         if len(self) >= self.limit:
             raise UnsupportedError(
-                f"the kernel accesses arrays more than {self.limit:,} times, which is more than this "
+                f"the kernel accesses arrays more than {self.limit:,} times, more than this "
                 "trace keeps: launch it on a smaller array, which shows the same pattern, or give "
                 "numbacc.trace a larger max_accesses"
             )
@@ -177,7 +177,7 @@ class Recorder:
         )  # fmt: skip
 
     def instruction(self, frame: FrameType) -> int:
-        """The number of the instruction that a frame is at: the same line reached by way of another call is another."""
+        """Return the number of a frame's instruction. Another chain of calls gives another number."""
         key: Any = instruction_at(frame)
         caller: FrameType | None = frame
         if frame.f_code is not self.code:
@@ -193,14 +193,14 @@ class Recorder:
         return found
 
     def barrier(self, frame: FrameType) -> None:
-        """Note that the thread that runs comes to a barrier."""
+        """Record that the running thread reaches a barrier."""
         thread = self.thread()
         key = (len(self.launches) - 1, thread.block.number, thread.barriers, place_of(frame))
         self.barriers[key] = self.barriers.get(key, 0) + 1
 
 
 def place_of(frame: FrameType) -> SourceLine:
-    """The line that a frame is at; of what stands in for intrinsics, that of the kernel which calls it."""
+    """Return the line of a frame; for a replacement of an intrinsic, the line of the kernel that calls it."""
     own: FrameType | None = frame
     while own is not None and own.f_globals.get("__name__", "").startswith("numbacc.kernels.primitives.simulated"):
         own = own.f_back
@@ -209,10 +209,10 @@ def place_of(frame: FrameType) -> SourceLine:
 
 
 def assigned_name(frame: FrameType) -> str:
-    """The variable that what a frame calls is assigned to, for what has no other name."""
+    """Return the variable that gets the result of a frame's current call, to name an array without another name."""
     after = (each for each in dis.get_instructions(frame.f_code) if each.offset > frame.f_lasti)
     following = next(after, None)
     if following is None or not following.opname.startswith("STORE_"):
         return f"shared (line {frame.f_lineno})"
     name = following.argval
-    return str(name[0] if isinstance(name, tuple) else name)  # Python 3.13 joins instructions
+    return str(name[0] if isinstance(name, tuple) else name)  # Python 3.13 merges two instructions into one

@@ -1,4 +1,4 @@
-"""Which simulator a trace uses; where Numba's is, or what to do to get it."""
+"""Choose the simulator that a trace uses, and explain how to start Numba's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _HOW = (
 
 
 def interprets() -> bool:
-    """Return whether a trace runs kernels in Python, in Numba's simulator; else they are compiled for the CPU.
+    """Return True if traces run kernels in Python, in Numba's simulator; False if they compile them for the CPU.
 
-    A process that was started with NUMBA_ENABLE_CUDASIM=1 has nothing but Numba's simulator to make kernels with. It
-    also runs those that cannot be compiled, and numbacc's own.
+    A process that was started with NUMBA_ENABLE_CUDASIM=1 can only use Numba's simulator. It also runs kernels that
+    cannot be compiled, and numbacc's own.
 
     Raises:
-        DeviceError: Numba's simulator lacks what it needs; or Numba is not installed.
+        DeviceError: Numba is not installed, or its simulator lacks a package.
     """
     if find_spec("numba") is None or simulated():
         require_simulator("numbacc.trace()")
@@ -30,9 +30,9 @@ def interprets() -> bool:
 
 
 def require_simulator(what: str) -> None:
-    """Raise DeviceError unless kernels of this process run in Numba's simulator."""
+    """Raise DeviceError unless this process runs kernels in Numba's simulator."""
     if find_spec("numba") is None:
-        raise DeviceError(f"{what} needs Numba's CUDA simulator: pip install numba, which needs no GPU. {_HOW}")
+        raise DeviceError(f"{what} needs Numba's CUDA simulator: pip install numba (no GPU is needed). {_HOW}")
     try:
         from ..base._numba import SIMULATED
     except ImportError as error:
@@ -43,7 +43,7 @@ def require_simulator(what: str) -> None:
             if find_spec("greenlet") is None:
                 raise DeviceError(f"{what} needs greenlet, which runs the threads of a kernel: pip install greenlet")
             return
-        reason, cause = "in this process they are compiled for a GPU", None
+        reason, cause = "this process compiles kernels for a GPU", None
     if simulator_requested():
         reason = "NUMBA_ENABLE_CUDASIM was set after numba had been imported, too late"
     raise DeviceError(

@@ -1,4 +1,4 @@
-"""A trace as rows of a table: one for each kernel, array and kind of access."""
+"""Turn a trace into table rows, one for each kernel, array and kind of access."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .counting import SECTOR
 
 
 class Counts(NamedTuple):
-    """What kernels did to an array, by one kind of access.
+    """The counts for one kernel, one array and one kind of access.
 
     Attributes:
-        kernel, array: the names; sums have "" where they are over several.
+        kernel, array: the names; "" in a sum over several.
         memory: "global" or "shared".
         access: "read", "write" or "atomic".
-        line: of the source, where rows are by line; else 0.
-        accesses: of single threads.
-        requests: of warps: what up to 32 threads access at one instruction together.
-        bytes: that threads asked for.
-        sectors: of 32 bytes that the requests touch in global memory.
-        used_bytes: different bytes that each request asks for, summed.
-        conflicts: passes through shared memory beyond those that there would be without bank conflicts; of atomics, the
-            turns that threads wait for others at the same address, too.
-        races: elements, of each block where they are shared, that threads access without a barrier between, one of them
-            writing.
+        line: the source line if rows are by line; else 0.
+        accesses: the number of accesses by single threads.
+        requests: the number of requests. A request is all accesses of a warp (up to 32 threads) at one instruction.
+        bytes: how many bytes the threads accessed.
+        sectors: how many 32-byte sectors of global memory the requests touch.
+        used_bytes: how many different bytes each request touches, summed over the requests.
+        conflicts: extra shared-memory passes caused by bank conflicts. For atomics, also the passes that threads wait
+            for others at the same address.
+        races: how many elements several threads access without a barrier between them, where at least one of them
+            writes. Elements of shared memory count once for each block.
     """
 
     kernel: str = ""
@@ -43,12 +43,12 @@ class Counts(NamedTuple):
 
     @property
     def used(self) -> float:
-        """The share of the sectors' bytes that was asked for; 1.0 where there are none."""
+        """The fraction of the sectors' bytes that threads accessed; 1.0 if there are no sectors."""
         return self.used_bytes / (SECTOR * self.sectors) if self.sectors else 1.0
 
     @property
     def sectors_per_request(self) -> float:
-        """How many sectors a request touches: 4 where neighbouring threads read neighbouring float32."""
+        """How many sectors a request touches on average: 4 if neighbouring threads read neighbouring float32."""
         return self.sectors / self.requests if self.requests else 0.0
 
 
@@ -56,7 +56,7 @@ _TEXTS = ("kernel", "array", "memory", "access", "line")
 
 
 def total(rows: Sequence[Counts]) -> Counts:
-    """The sum of rows."""
+    """Return the sum of rows."""
     same: dict[str, Any] = {}
     for field in _TEXTS:
         values = {getattr(row, field) for row in rows}
@@ -70,11 +70,11 @@ _NOTHING = "no kernel has accessed an array"
 
 
 class Table:
-    """The rows of a trace, which print as a table.
+    """The rows of a trace. Printing it shows a table.
 
     Attributes:
-        rows: `Counts`, in the order in which arrays were first touched.
-        notes: what is wrong, in sentences.
+        rows: `Counts`, in the order of the arrays' first accesses.
+        notes: the mistakes that the trace found, in sentences.
     """
 
     def __init__(self, rows: list[Counts], notes: list[str]):
@@ -110,7 +110,7 @@ class Table:
 
 
 def _aligned(lines: list[list[str]], texts: int) -> list[str]:
-    """Columns as wide as they must be: the first few to the left, numbers to the right."""
+    """Return the lines with columns padded to one width: the first few aligned left, numbers right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
     return [

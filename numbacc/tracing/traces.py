@@ -1,4 +1,4 @@
-"""A trace, and what can be asked of it."""
+"""The trace that `numbacc.trace()` returns: its records, counts, races and plots."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
     from .compile_errors import CompileError
 
-#: The most threads of a launch that the interpreter traces by default.
+#: The default limit of threads per launch in Numba's simulator.
 MOST_INTERPRETED = 65_536
-#: Races that a table names one by one.
+#: How many races a table lists one by one.
 _NAMED = 3
 
 
 class Race(NamedTuple):
-    """Two threads at one element, without a barrier between them; at least the first writes.
+    """Two accesses of one element by different threads without a barrier between them. At least the first one writes.
 
     Attributes:
         kernel, array: the names.
-        element: its index.
-        blocks, threads, accesses, lines: of the two: block in the grid, thread in its block, kind, line of the source.
+        element: the element's index.
+        blocks, threads, accesses, lines: for both accesses: the block in the grid, the thread in its block, the kind of
+            access, and the source line.
     """
 
     kernel: str
@@ -54,7 +55,7 @@ class Race(NamedTuple):
 
 
 def _of_records(work: Callable[[Trace], Any]) -> Any:
-    """A property that is worked out once for the records that there are: more may come while kernels run."""
+    """Return a property that is cached until the trace has more records."""
 
     def found(trace: Trace) -> Any:
         count = len(trace._recorder), len(trace._recorder.counted[False])
@@ -68,7 +69,7 @@ def _of_records(work: Callable[[Trace], Any]) -> Any:
 
 
 class Trace:
-    """The accesses of the kernels that were launched inside of `with numbacc.trace() as t:`.
+    """The memory accesses of the kernels launched inside `with numbacc.trace() as t:`.
 
     Example:
         >>> numbacc.trace().counts().bytes
@@ -132,19 +133,21 @@ class Trace:
 
     @property
     def launches(self) -> list[Any]:
-        """The launches, in order: each has `kernel`, `grid` and `block`."""
+        """The launches, in order. Each has `kernel`, `grid` and `block`."""
         return list(self._recorder.launches)
 
     @property
     def arrays(self) -> list[Named]:
-        """The arrays of the launches: each has `launch`, `name`, `space`, `address`, `shape`, `strides`, `itemsize`."""
+        """The arrays of the launches. Each has `launch`, `name`, `space`, `address`, `shape`, `strides`, `itemsize`."""
         return list(self._recorder.arrays)
 
     @property
     def records(self) -> np.ndarray[Any, Any]:
-        """Every access of every thread, as a structured array: the fields are launch, block, thread, array (an index of
-        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line. A trace of
-        compiled kernels keeps the first `max_accesses`."""
+        """The accesses of all threads, as a structured array.
+
+        The fields are launch, block, thread, array (an index of `arrays`), address, nbytes, access (0 read, 1 write,
+        2 atomic), instruction, step, phase and line. If the kernels were compiled, only the first `max_accesses`
+        accesses are kept."""
         columns = {**self._columns, "line": self._lines}
         table = np.empty(self._lines.size, [(name, np.int64) for name in columns])
         for name, values in columns.items():
@@ -157,12 +160,12 @@ class Trace:
         return lines[self._columns["instruction"]] if lines.size else lines
 
     def elements(self, array: str, access: str | None = None, *, thread: int | None = None, block: int = 0) -> Any:
-        """The indices of an array's elements that were accessed, in order: of all threads, or of one thread of a block.
+        """Return the indices of an array's elements that were accessed, in order, by all threads or by one.
 
         Args:
-            array: the name.
-            access: "read", "write" or "atomic"; None for all three.
-            thread, block: their numbers.
+            array: the array's name.
+            access: "read", "write" or "atomic"; None means all three.
+            thread, block: the number of the thread in its block, and of the block; None means all.
         """
         chosen = self._chosen(array, access, None)
         if thread is not None:
@@ -173,7 +176,7 @@ class Trace:
     # ---------------------------------------------------------------- counts
 
     def counts(self, array: str | None = None, access: str | None = None, *, kernel: str | None = None) -> Counts:
-        """The sums over what was accessed, of one array, kind of access or kernel where they are given.
+        """Return the summed counts of one array, kind of access or kernel, or of the whole trace.
 
         Args:
             array: a name: the kernel's parameter, or the variable of shared memory.
@@ -181,9 +184,10 @@ class Trace:
             kernel: a kernel's name.
 
         Raises:
-            OptionError: there is no such name.
+            OptionError: the trace has no array, access or kernel of that name.
 
         Example:
+            >>> import numbacc
             >>> numbacc.trace().counts().sectors
             0
         """
@@ -202,10 +206,10 @@ class Trace:
             )
 
     def table(self, *, by_line: bool = False) -> Table:
-        """A table of what was accessed: a row for each kernel, array and kind of access.
+        """Return a table of the accesses, with a row for each kernel, array and kind of access.
 
         Args:
-            by_line: each line of the source has a row of its own.
+            by_line: make a row for each line of the source.
         """
         return Table(self._rows(by_line), self._notes())
 
@@ -252,9 +256,9 @@ class Trace:
 
     @property
     def races(self) -> list[Race]:
-        """Pairs of threads at one element that no barrier orders, at least one of which writes: one of each element.
+        """The races that were found, one for each element: two accesses without a barrier between, one a write.
 
-        Between blocks nothing orders but atomics and fences, which the tracer does not follow.
+        Between blocks, only atomics and fences impose an order. The tracer does not follow those.
         """
         return [self._race(*pair) for pair in self._races.pairs]
 
@@ -270,15 +274,16 @@ class Trace:
 
     @property
     def unwritten(self) -> list[KernelError]:
-        """Reads of shared memory that no thread of the block had written: one for each place in the source.
+        """The reads of shared memory that no thread of the block had written, one for each line of the source.
 
-        Only compiled kernels find them. In the interpreter, such memory holds NaN.
+        Only compiled kernels find them. In Numba's simulator, such memory holds NaN.
         """
         return list(self._recorder.unwritten)
 
     @property
     def split_barriers(self) -> list[tuple[SourceLine, int, int, int]]:
-        """Barriers that only some threads of a block came to: (place, block, how many came, how many there are)."""
+        """Barriers that only some threads reach: (source line, block, threads that reached it, threads of the
+        block)."""
         found = []
         for (launch, block, _, place), came in self._recorder.barriers.items():
             threads = int(np.prod(self._recorder.launches[launch].block))
@@ -288,11 +293,11 @@ class Trace:
 
     @property
     def compile_errors(self) -> list[CompileError]:
-        """Errors of a GPU's compiler in the traced kernels: `kernel`, `line` and `words` of each; [] if all compile.
+        """The errors of the GPU compiler in the traced kernels, each with `kernel`, `line` and `words`, or [].
 
         The simulator runs any Python, such as lists and `np.dot`. This property compiles the kernels with Numba, for
-        arguments of the same types. That needs no GPU, and takes some seconds for the first kernel. numbacc's own
-        kernels are left out.
+        arguments of the same types. It needs no GPU, and takes some seconds for the first kernel. numbacc's own kernels
+        are left out.
 
         Raises:
             UnsupportedError: Numba's CUDA compiler is not installed, or a kernel refers to an object that cannot be
@@ -305,17 +310,17 @@ class Trace:
     def _notes(self) -> list[str]:
         notes = [str(race) for race in self.races[:_NAMED]]
         if len(self._races.pairs) > _NAMED:
-            notes.append(f"and {len(self._races.pairs) - _NAMED} more races: t.races has all")
+            notes.append(f"and {len(self._races.pairs) - _NAMED} more races: t.races lists all")
         notes += map(str, self.unwritten[:_NAMED])
         for place, block, came, threads in self.split_barriers[:1]:
             notes.append(
-                f"barrier in line {place.line}: {came} of the {threads} threads of block {block} come to it. All must, "
-                "or what happens is undefined: move it out of the branch"
+                f"barrier in line {place.line}: {came} of the {threads} threads of block {block} reach it. All must "
+                "reach it, or the result is undefined: move it out of the branch"
             )
         return notes
 
     def _chosen(self, array: str | None, access: str | None, launch: int | None) -> np.ndarray[Any, Any]:
-        """Which records are of an array, a kind of access, a launch."""
+        """Return a mask of the records of an array, a kind of access and a launch."""
         self._check("array", array, {named.name for named in self._recorder.arrays})
         self._check("access", access, set(ACCESSES))
         chosen = np.ones(self._columns["array"].size, bool)
@@ -338,16 +343,16 @@ class Trace:
         Other arrays have one panel each, of threads against addresses. Elements of a loop's later rounds are hollow.
 
         Args:
-            arrays: names; without any, all of the launch.
-            launch: which of the launches, by default the last.
-            threads: how many of the threads are drawn; None draws all.
+            arrays: the arrays' names; without any, all arrays of the launch.
+            launch: the index of the launch; by default the last one.
+            threads: how many of the threads to draw; None draws all.
 
         Returns:
             A matplotlib figure.
 
         Raises:
             ImportError: matplotlib is not installed: `pip install "numbacc[notebooks]"`.
-            OptionError: there is no such array or launch.
+            OptionError: the array or the launch does not exist.
         """
         from .plots import draw
 

@@ -181,7 +181,7 @@ def test_pages(place):
             run=lambda: attention.forward(q, k, v, **{**given, "page_table_v": floats}))  # fmt: skip
     o, stats = attention.forward(q, k, v, **given, return_stats=True)
     for run in (attention.backward, attention.backward.plan):
-        refused(OptionError, "no backward pass", run=lambda run=run: run(o, q, k, v, o, stats, **given))
+        refused(OptionError, "do not support gradients", run=lambda run=run: run(o, q, k, v, o, stats, **given))
     none = place.put(np.ones((0, 2, 4, 8), SINGLE))
     refused(
         ShapeError,
@@ -237,7 +237,7 @@ def test_packed(place):
     refused(OptionError, "max_len_q=10", "9", run=lambda: attention.forward(
         q, q, q, layout="THD", seq_len_q=starts, seq_len_kv=starts, max_len_q=10))  # fmt: skip
     given = dict.fromkeys(("seq_len_q", "seq_len_kv", "page_table_k", "page_table_v"), starts)
-    refused(OptionError, "page tables go with", run=lambda: attention.forward(q, q, q, layout="THD", **given))
+    refused(OptionError, "page tables need", run=lambda: attention.forward(q, q, q, layout="THD", **given))
 
 
 def test_backward(place):
@@ -251,7 +251,7 @@ def test_backward(place):
     refused(ShapeError, "o has shape", run=lambda: attention.backward(do, q, k, v, k, stats))
     wrong = place.put(np.ones((2, 2, 5), np.float64))
     refused(DTypeError, "stats has dtype float64", run=lambda: attention.backward(do, q, k, v, o, wrong))
-    refused(OptionError, "there is no bias", run=lambda: attention.backward(do, q, k, v, o, stats, bias_grad=True))
+    refused(OptionError, "needs a bias", run=lambda: attention.backward(do, q, k, v, o, stats, bias_grad=True))
 
 
 def test_out(place):

@@ -338,7 +338,7 @@ X, W = (2, 4, 9, 10), (6, 4, 3, 3)
         ({"padding": -1}, ["padding=-1", "must be at least 0"]),
         ({"padding": ((0, 1), (0, -1))}, ["padding=-1"]),
         ({"padding": (1, 1, 1, 1)}, ["padding=(1, 1, 1, 1) is for 4"]),
-        ({"padding": ((1, 2, 3), 1)}, ["padding has (1, 2, 3)", "(before, behind)"]),
+        ({"padding": ((1, 2, 3), 1)}, ["padding has (1, 2, 3)", "(before, after)"]),
         ({"padding": ((1, 1.5), 1)}, ["padding=1.5 is not an integer"]),
         ({"padding": "full"}, ["padding='full'", '"same", "valid"']),
         ({"padding": None}, ["padding=None"]),
@@ -355,7 +355,7 @@ def test_options_that_are_refused(options, words):
 
 
 def test_a_pair_for_one_dimension():
-    words = ("padding=(1, 2) is for 2", "[(before, behind)]")
+    words = ("padding=(1, 2) is for 2", "[(before, after)]")
     refused(
         numbacc.OptionError, *words, run=lambda: conv.output_shape((1, 1, 5), (1, 1, 3), padding=(1, 2), layout="NCW")
     )
@@ -378,9 +378,9 @@ def test_a_pair_for_one_dimension():
         (X, W, {"groups": 2}, ["kernels have 4 channels", "kernels of 2, on axis 1 of w"]),
         (X, (6, 3, 3, 3), {}, ["kernels have 3 channels", "kernels of 4"]),
         ((2, 9, 10, 4), W, {"layout": "NHWC"}, ["kernels have 3 channels", "on axis -1 of w"]),
-        (X, (6, 4, 3, 11), {}, ["spatial dimension 1", "11 taps reach over 11", "there are 10"]),
-        (X, W, {"dilation": (5, 1)}, ["spatial dimension 0", "reach over 11", "dilation 5", "there are 9"]),
-        (X, (6, 4, 13, 3), {"padding": ((1, 2), 0)}, ["there are 12", "9 and padding (1, 2)"]),
+        (X, (6, 4, 3, 11), {}, ["spatial dimension 1", "11 taps reach over 11", "only 10"]),
+        (X, W, {"dilation": (5, 1)}, ["spatial dimension 0", "reach over 11", "dilation 5", "only 9"]),
+        (X, (6, 4, 13, 3), {"padding": ((1, 2), 0)}, ["only 12", "9 and padding (1, 2)"]),
         (X, W, {"padding": 2**31 - 1}, ["padding=2147483647", "no memory holds"]),
     ],
     ids=str,

@@ -251,9 +251,9 @@ def test_signatures_that_are_refused():
             return x
 
     refused(OptionError, "function=", run=lambda: ew.kernel(Own().method))
-    refused(OptionError, "not positional", run=lambda: ew.kernel(lambda *x: x[0]))
-    refused(OptionError, "not positional", run=lambda: ew.kernel(lambda x, *, s: x * s))
-    refused(OptionError, "not positional", run=lambda: ew.kernel(lambda x, **more: x))
+    refused(OptionError, "must be positional", run=lambda: ew.kernel(lambda *x: x[0]))
+    refused(OptionError, "must be positional", run=lambda: ew.kernel(lambda x, *, s: x * s))
+    refused(OptionError, "must be positional", run=lambda: ew.kernel(lambda x, **more: x))
     refused(OptionError, "at least one", run=lambda: ew.kernel(lambda: 1.0))
     refused(OptionError, "at least one", run=lambda: ew.kernel(lambda x=1.0: x))
 
@@ -319,7 +319,7 @@ def test_what_kernels_cannot_is_told_with_the_line(place, function):
 
 def test_the_line_is_the_users_own():
     """Not one of the functions that the formula calls; nor the decorator, where no line alone is wrong."""
-    with pytest.raises(UnsupportedError, match=r"takes arrays, not numbers: .*; line \d+ of .*: return ew\.sum\(y\)$"):
+    with pytest.raises(UnsupportedError, match=r"needs arrays, not numbers: .*; line \d+ of .*: return ew\.sum\(y\)$"):
         ew.kernel(adds_up)(np.ones(2))
 
     @ew.kernel

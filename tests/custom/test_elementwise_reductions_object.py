@@ -92,8 +92,13 @@ def test_gradients_that_there_are_not(place):
     x = place.put(np.ones((2, 3)))
     dy = place.put(np.ones(2))
     own = ew.reduction(lambda x: x, merge="prod")
-    refused(UnsupportedError, "no gradient", "merge is 'prod'", run=lambda: own.backward(dy, x, axis=1))
-    refused(UnsupportedError, "no gradient", "merge is a function", run=lambda: logsumexp.backward(dy, x, axis=1))
+    refused(UnsupportedError, "does not support gradients", "merge is 'prod'", run=lambda: own.backward(dy, x, axis=1))
+    refused(
+        UnsupportedError,
+        "does not support gradients",
+        "merge is a function",
+        run=lambda: logsumexp.backward(dy, x, axis=1),
+    )
     for own in (ew.reduction(lambda x: trigamma(x)), ew.reduction(lambda x: x, after=lambda s: trigamma(s))):
         refused(UnsupportedError, "derivative", "trigamma", run=lambda: own.backward(dy, x, axis=1))
     refused(ShapeError, "dy has shape (2,)", (3,), run=lambda: rms.backward(dy, x, axis=0))
@@ -115,8 +120,8 @@ def test_what_is_no_reduction_is_refused():
     refused(OptionError, "start=", run=lambda: ew.reduction(lambda x: x, merge=lambda a, b: a + b, start="a"))
     refused(OptionError, "axis", run=lambda: ew.reduction(lambda x, axis: x))
     refused(OptionError, "out", run=lambda: ew.reduction(lambda x, out=1.0: x))
-    refused(OptionError, "not positional", run=lambda: ew.reduction(lambda *x: x[0]))
-    refused(OptionError, "not positional", run=lambda: ew.reduction(lambda x: x, after=lambda *t: t[0]))
+    refused(OptionError, "must be positional", run=lambda: ew.reduction(lambda *x: x[0]))
+    refused(OptionError, "must be positional", run=lambda: ew.reduction(lambda x: x, after=lambda *t: t[0]))
     refused(OptionError, "at least one", run=lambda: ew.reduction(lambda: 1.0))
     refused(
         OptionError, "p has the default 1.0", run=lambda: ew.reduction(lambda x, p=1.0: x, after=lambda t, p=2.0: t)
@@ -126,9 +131,9 @@ def test_what_is_no_reduction_is_refused():
 def test_functions_that_do_not_fit_each_other(place):
     x = place.put(np.ones(3))
     for own, words in [
-        (ew.reduction(lambda x: x, after=lambda a, b, c: a), ("after takes 3", "1")),
-        (ew.reduction(lambda x: (x, x), after=lambda a: a), ("after takes 1", "2")),
-        (ew.reduction(lambda x: x, merge=lambda a: a, start=0), ("merge takes 1", "2")),
+        (ew.reduction(lambda x: x, after=lambda a, b, c: a), ("after has 3", "1")),
+        (ew.reduction(lambda x: (x, x), after=lambda a: a), ("after has 1", "2")),
+        (ew.reduction(lambda x: x, merge=lambda a: a, start=0), ("merge has 1", "2")),
         (ew.reduction(lambda x: x, merge=lambda a, b: (a, b), start=0), ("merge returns 2", "1")),
         (ew.reduction(lambda x: x, merge=lambda a, b: a + b, start=(0, 0)), ("start is 2", "1")),
     ]:

@@ -86,7 +86,7 @@ CHANGING = {
 def test_what_changes_at_each_call_is_refused_with_the_line(place, called):
     formula = CHANGING[called]
     line = f"line {formula.__code__.co_firstlineno} of {__file__}"
-    name = f"it calls {called.rstrip(',')}, whose value changes"
+    name = f"it calls {called.rstrip(',')}, which returns another value each time"
     x = place.put(X)
     refused(UnsupportedError, name, "as an argument", line, run=lambda: ew.kernel(formula)(x))
     refused(

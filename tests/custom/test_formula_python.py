@@ -92,7 +92,7 @@ def test_gradients_where_a_part_is_zero(place):
     assert [place.get(each).tolist() for each in found] == [[0, 0], [0, 0], [1, -1]]
 
 
-ONE = "one number of each array"
+ONE = "one element of each array"
 #: Formula -> what is said of it.
 REFUSED = [
     (lambda x, y: round(x, 2), "round(x * 100) / 100"), (lambda x, y: np.round(x, 1), "round(x * 100) / 100"),
@@ -207,8 +207,8 @@ def test_calls_with_other_arguments(place):
     "text, words",
     [
         ("ew.ldexp(x, 2)", ["in ldexp it calls math.ldexp", "2.0 ** n"]),
-        ("ew.nextafter(x, 2.0)", ["it calls nextafter, which takes arrays, not numbers", "with arrays"]),
-        ("ew.bitwise_and(x > 0, x > 1)", ["it calls bitwise_and, which takes arrays, not numbers"]),
+        ("ew.nextafter(x, 2.0)", ["it calls nextafter, which needs arrays, not numbers", "with arrays"]),
+        ("ew.bitwise_and(x > 0, x > 1)", ["it calls bitwise_and, which needs arrays, not numbers"]),
         ("math.ldexp(x, 3)", ["it calls math.ldexp"]),
         ("math.nextafter(x, 3)", ["math.nextafter", "elementwise.nextafter"]),
         ("math.ulp(x)", ["math.ulp", "elementwise.nextafter"]),

@@ -279,7 +279,7 @@ def test_what_cannot_be_taken_back(place):
     refused(numbacc.ShapeError, "(2, 4)", "no elements", run=lambda: back(dy, (0, 4), i, axis=0))
     refused(numbacc.ShapeError, "negative", run=lambda: back(dy, (-3, 4), i, axis=0))
     refused(numbacc.DTypeError, "x is a int", run=lambda: back(dy, 3, i, axis=0))
-    refused(numbacc.DTypeError, "indices are integers", run=lambda: back(dy, (3, 4), dy, axis=0))
+    refused(numbacc.DTypeError, "indices must be integers", run=lambda: back(dy, (3, 4), dy, axis=0))
     whole = place.put(np.ones((2, 4), int))
     refused(numbacc.DTypeError, "dy has dtype int64", run=lambda: back(whole, (3, 4), i, axis=0))
     wide = place.put(np.ones((3, 4)))

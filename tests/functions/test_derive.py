@@ -289,7 +289,7 @@ def branches_much(x):
         (lambda x: digamma.trigamma(x), r"no derivative of .*digamma.trigamma is known; line \d+ of .*test_derive.py"),
         (looks_up, r"when it runs: use math.trunc.*; line \d+ of .*test_derive.py: return table\[int\(x\)\]"),
         (loops, "loop whose length"),
-        (branches_much, "ways through it|too many branches"),
+        (branches_much, "paths through its branches|too many branches"),
         (lambda x: [x], "returns a list"),
         (lambda x: (x, x), "returns a tuple"),
         (lambda x: ((x, x), x), "returns a tuple"),
@@ -317,7 +317,7 @@ def test_what_has_none_is_told_with_its_line(function, message):
         (lambda x: np.heaviside(x, 1), r"numpy.heaviside.*; line \d+ of .*test_derive.py"),
         (lambda x: math.hypot(x, 2, 3, 4), "math.hypot of 4 numbers.*: for more than three"),
         (lambda x: np.linspace(x, 1, num=x), r"; line \d+ of .*test_derive.py: \(lambda x: np.linspace"),
-        (lambda x: (x, 1) if x > 0 else (x, 1, 2), "returns 2 numbers on one way and 3 on another"),
+        (lambda x: (x, 1) if x > 0 else (x, 1, 2), "returns 2 numbers on one path and 3 on another"),
         (lambda x: x.hex(), r"\.hex of a number.*; line \d+ of .*test_derive.py"),
     ],
 )

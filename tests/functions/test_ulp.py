@@ -135,7 +135,7 @@ def test_the_table_of_results(tmp_path):
     log = {"name": "log float32, 2^28", "bandwidth": 0.75, "ms": 1.0, "peers": {"torch": 2.0}}
     write("2026-01-03-h200-elementwise.json", log)
     lines = functions.lines(tmp_path)
-    assert "4,096" in lines[0] and lines[0].endswith("Off by more than is aimed at: `log float32`.")
+    assert "4,096" in lines[0] and lines[0].endswith("Above the target: `log float32`.")
     (exp,) = [line for line in lines if line.startswith("| `exp(x)`")]
     (log,) = [line for line in lines if line.startswith("| `log(x)`")]
     assert exp.endswith("| 1.28 - - - | 0.50 - - |  |") and log.endswith("| 9 - - - | 0.75 - - | 2.00 - - |")

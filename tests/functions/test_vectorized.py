@@ -267,10 +267,13 @@ def test_what_is_written_down_can_be_read():
     "function, message",
     [
         (lambda x: [x], "returns a list"),
-        (lambda x: math.comb(x, 2), r"calls math.comb, which kernels do not have; line \d+ of .*test_vectorized.py: "),
-        (lambda x: np.spacing(x), "calls numpy.spacing, which kernels do not have; line"),
+        (
+            lambda x: math.comb(x, 2),
+            r"calls math.comb, which kernels do not support; line \d+ of .*test_vectorized.py: ",
+        ),
+        (lambda x: np.spacing(x), "calls numpy.spacing, which kernels do not support; line"),
         (lambda x: np.linspace(x, 1, num=x), r"line \d+ of .*test_vectorized.py: .*np.linspace"),
-        (lambda x: x if x > 0 else (x, 1), "returns 1 numbers on one way and 2 on another"),
+        (lambda x: x if x > 0 else (x, 1), "returns 1 numbers on one path and 2 on another"),
         (lambda x: (), "returns no number"),
         (lambda x: range(math.floor(x))[0], "only known when it runs"),
     ],

@@ -1,10 +1,12 @@
-"""The Python blocks of docs/*.md run, in order, each file in one namespace: on NumPy, a GPU, and in the simulator."""
+"""Each Python block of docs/*.md runs alone: on NumPy, a GPU, and in the simulator. The links lead somewhere."""
 
 from __future__ import annotations
 
+import doctest
 import re
 
 import pytest
+from cudnn_cases import need_planning
 from doc_blocks import blocks_of
 from paths import ROOT
 from skips import skip
@@ -19,13 +21,36 @@ SIMULATED = {"debugger"}
 
 
 @pytest.mark.parametrize("path", [path for path in DOCS if blocks_of(path)], ids=lambda path: path.stem)
-def test_the_code_runs(path):
+def test_each_block_runs_alone_and_prints_what_the_page_says(path, capsys):
+    """As a reader pastes it, into a namespace where nothing is imported."""
     if path.stem in SIMULATED and not simulated():
         skip("simulator")
-    namespace = {"__name__": path.stem}
+    shown = dict(
+        re.findall(r"^```python\n([^`]*?)^```\n\nprints.*?```\n(.*?)```", path.read_text(), re.DOTALL | re.MULTILINE)
+    )
     for line, code in blocks_of(path):
         # Empty lines in front, so that a traceback shows the line of the document.
-        exec(compile("\n" * line + code, path, "exec"), namespace)
+        exec(compile("\n" * line + code, path, "exec"), {"__name__": path.stem})
+        printed = capsys.readouterr().out
+        if not has_gpu() and not simulated():
+            assert printed == shown.get(code, printed)
+
+
+def sessions_of(path):
+    """The text of each block that shows a session of Python."""
+    return re.findall(r"^```\n(>>> .*?)^```$", path.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", [path for path in DOCS if sessions_of(path)], ids=lambda path: path.stem)
+def test_sessions_run_alone_and_print_what_the_page_says(path):
+    need_planning()
+    for text in sessions_of(path):
+        text = text if has_gpu() else re.sub(r"^>>> .*# on a GPU\n", "", text, flags=re.MULTILINE)
+        session = doctest.DocTestParser().get_doctest(text, {}, path.stem, None, None)
+        printed = []
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        runner.run(session, out=printed.append)
+        assert not runner.failures, "".join(printed)
 
 
 def test_the_tracers_table_is_what_it_prints(capsys):
@@ -47,28 +72,23 @@ def test_names_that_other_libraries_users_look_up_exist():
             exec(compile(code, code, "exec"), namespace)
 
 
-@pytest.mark.parametrize("name", ["start", "coming-from", "slow"])
-def test_blocks_print_what_follows_them_and_run_alone(name, capsys):
-    if has_gpu() or simulated():
-        skip("no gpu")
-    path = ROOT / "docs" / f"{name}.md"
-    text = path.read_text()
-    shown = dict(re.findall(r"```python\n([^`]*?)```\n\nprints.*?```\n(.*?)```", text, re.DOTALL))
-    assert shown
-    for line, code in blocks_of(path):
-        exec(compile("\n" * line + code, path, "exec"), {"__name__": name})
-        printed = capsys.readouterr().out
-        assert printed == shown.get(code, printed)
-
-
 def test_every_block_of_python_is_run():
     for path in DOCS:
         assert len(blocks_of(path)) == len(re.findall(r"^ *``` *(?:python|py)\b", path.read_text(), re.MULTILINE))
 
 
+def anchors_of(path):
+    """The anchors that a page's headings get, on GitHub and on the site."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
 def test_links_lead_somewhere():
-    root = DOCS[0].parent.parent
-    for path in [*DOCS, *root.glob("*.md"), *root.glob("benchmarks/*.md")]:
+    for path in [*DOCS, *ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("notebooks/*/*.md")]:
         prose = re.sub(r"^```.*?^```$|`[^`\n]+`", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
-            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", prose):
+            there = path.parent / target if target else path
+            assert there.exists(), f"{path.name} links to {target}"
+            if anchor:
+                assert anchors_of(there).count(anchor) == 1, f"{path.name} links to {target}#{anchor}"

@@ -6,42 +6,19 @@ import doctest
 import inspect
 import re
 
-import numpy as np
 import pytest
 from cudnn_cases import need_planning
+from public_api import methods, public
 from skips import skip
 
 import numbacc
 import numbacc.arrays
-from numbacc import attention, conv, cudnn, elementwise, fft, gated, gemm
+from numbacc import conv, elementwise, fft
 from numbacc.base.dispatch import has_gpu
 from numbacc.base.docstrings import COMMON, complete, like
 from numbacc.random import Generator
 
-#: What examples use without importing it.
-NAMES = {"np": np, "numbacc": numbacc, "fft": fft, "gated": gated, "gemm": gemm, "random": numbacc.random}
-NAMES |= {"attention": attention, "conv": conv, "elementwise": elementwise}
-MODULES = {"numbacc": numbacc, "gated": gated, "gemm": gemm, "fft": fft, "random": numbacc.random}
-MODULES |= {"attention": attention, "conv": conv, "cudnn": cudnn, "elementwise": elementwise}
-
-
-def is_ours(thing):
-    """True for functions and classes of numbacc; not for modules, versions, tables, and ml_dtypes' types."""
-    return callable(thing) and thing.__module__.startswith("numbacc")
-
-
-PUBLIC = {
-    f"{module}.{name}": getattr(MODULES[module], name)
-    for module in MODULES
-    for name in MODULES[module].__all__
-    if is_ours(getattr(MODULES[module], name))
-}
-PUBLIC |= {
-    f"{name}.{part}": getattr(thing, part)
-    for name, thing in PUBLIC.items()
-    for part in ("plan", "request", "supports")
-    if inspect.isfunction(thing) and hasattr(thing, part)
-}
+PUBLIC = public()
 #: What shows the many methods of generators and device arrays: the docstrings of their modules.
 LESSONS = {"random": numbacc.random, "arrays": numbacc.arrays}
 
@@ -51,8 +28,8 @@ def examples_of(text):
 
 
 def run(text, name):
-    """Run the examples of a docstring; what they print must be what it says."""
-    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(text), dict(NAMES), name, None, None)
+    """Run the examples of a docstring, with no names but their own; what they print must be what it says."""
+    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(text), {}, name, None, None)
     printed = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     runner.run(test, out=printed.append)
@@ -65,10 +42,11 @@ def test_every_public_function_has_an_example_that_runs(name):
     text = inspect.cleandoc(PUBLIC[name].__doc__)
     before, _, section = text.rpartition("\nExample:\n")
     found = examples_of(section)
-    assert before and 1 <= len(found) <= 4, "no section Example: at the end"
+    imports = sum(example.source.startswith(("import ", "from ")) for example in found)
+    assert before and 1 <= len(found) - imports <= 4, "no section Example: at the end"
     assert not examples_of(before), "an example outside of its section"
     assert any(example.want for example in found), "nothing is printed"
-    assert len(section.splitlines()) <= 8
+    assert len(section.splitlines()) - imports <= 8
     if name.endswith(".supports"):
         need_planning()
     run(section, name)
@@ -199,10 +177,6 @@ def test_examples_of_modules_run(name):
     run(LESSONS[name].__doc__, name)
 
 
-def methods_of(kind):
-    return {name for name, value in vars(kind).items() if not name.startswith("_") and inspect.isfunction(value)}
-
-
 @pytest.mark.parametrize("kind", ["arrays", "random"])
 def test_every_method_is_shown(kind):
     from_class = Generator
@@ -211,7 +185,7 @@ def test_every_method_is_shown(kind):
             skip("device")
         from numbacc.arrays.device_array import DeviceArray as from_class
     shown = "".join(example.source for example in examples_of(LESSONS[kind].__doc__))
-    assert {name for name in methods_of(from_class) if f".{name}(" not in shown} == set()
+    assert {name for name in methods(from_class) if f".{name}(" not in shown} == set()
 
 
 @pytest.mark.parametrize("text", [">>> 1 + 1\n3", ">>> gated.forward(np.ones(3))\narray([1.])", ">>> print('x')\ny"])

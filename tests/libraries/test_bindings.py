@@ -183,7 +183,7 @@ def test_status_negative(stub):
 
 def test_old_library(stub):
     for use in (lambda: stub.cuMemPoolCreate(0, 0), lambda: stub.address("cuMemPoolCreate")):
-        with pytest.raises(DriverError, match="no function cuMemPoolCreate: it is older"):
+        with pytest.raises(DriverError, match="lacks the function cuMemPoolCreate: it is older"):
             use()
 
 

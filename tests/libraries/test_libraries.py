@@ -207,7 +207,7 @@ def test_too_old(pretend, row, use):
         with pytest.raises(row.library._error) as caught:
             use(library, row)
         message = str(caught.value)
-        assert message.startswith(f"numbacc needs {row.name} {oldest} or newer, and {PATH} is {oldest - 1}: ")
+        assert message.startswith(f"numbacc needs {row.name} {oldest} or newer, but {PATH} is {oldest - 1}: ")
         assert 'pip install "numbacc[cu12]"' in message
     assert library._loaded is None
 
@@ -216,7 +216,7 @@ def test_too_old(pretend, row, use):
 def test_too_old_to_tell_its_version(pretend, row):
     library = pretend(row)
     for _ in range(2):
-        with pytest.raises(row.library._error, match=f"no function {row.part.function}: it is older"):
+        with pytest.raises(row.library._error, match=f"lacks the function {row.part.function}: it is older"):
             library.load()
 
 
@@ -232,9 +232,9 @@ def test_missing(monkeypatch, row, use):
         use(new_library(row), row)
     message = str(caught.value)
     assert message.startswith(f"{row.name} was not found: ")
-    assert f'pip install "numbacc[cu12]" brings it ({row.part.cu12})' in message
-    assert 'for a CUDA 13 driver pip install "numbacc[cu13]"' in message
-    assert message.endswith(f"The search for it ended with:\nsearched here and there for {row.name}")
+    assert f'pip install "numbacc[cu12]" installs it ({row.part.cu12})' in message
+    assert 'with a CUDA 13 driver, pip install "numbacc[cu13]"' in message
+    assert message.endswith(f"The search failed with:\nsearched here and there for {row.name}")
 
 
 @each
@@ -271,8 +271,8 @@ def test_status_that_only_the_library_knows():
     ("row", "arguments", "status", "text"),
     [
         (ROWS[0], (), Status.NOT_INITIALIZED, "python -m numbacc info"),
-        (CUDNN, (), cudnn.Status.NOT_INITIALIZED, "there is no GPU that it can use: python -m numbacc info"),
-        (ROWS[1], (), cufft.Result.INTERNAL_ERROR, "there is no GPU"),
+        (CUDNN, (), cudnn.Status.NOT_INITIALIZED, "cuDNN found no usable GPU: python -m numbacc info"),
+        (ROWS[1], (), cufft.Result.INTERNAL_ERROR, "no GPU was found"),
         (ROWS[2], (curand.RngType.PSEUDO_XORWOW,), curand.Status.INITIALIZATION_FAILED, "CUDA could not be"),
     ],
 )

@@ -328,7 +328,7 @@ def test_bad_shapes_and_outs(place, name):
         with pytest.raises(numbacc.ShapeError):
             draw(g, name, shape)
     out = place.empty((4,), numbacc.base.dtypes.dtype(dtype)).view
-    with pytest.raises(numbacc.ShapeError, match=r"out has shape \(4,\); size=\(5,\) was asked for"):
+    with pytest.raises(numbacc.ShapeError, match=r"out has shape \(4,\); size=\(5,\) was requested"):
         draw(g, name, 5, out=out)
     with pytest.raises(numbacc.DTypeError, match=f"out has dtype {dtype}; dtype="):
         draw(g, name, out=out, dtype=METHODS[name][1][1])

@@ -178,7 +178,7 @@ def test_refused(place):
             (numbacc.ShapeError, ("dy has shape (3,)", "(4,)"), (dy, x), {"axis": 0}),
             (numbacc.ShapeError, ("axis=2", "rank 2"), (dy, x), {"axis": 2}),
             (numbacc.OptionError, ("keepdims=1",), (dy, x), {"axis": 1, "keepdims": 1}),
-            (numbacc.DTypeError, ("x has dtype int32", "takes floats"), (dy, whole), {"axis": 1}),
+            (numbacc.DTypeError, ("x has dtype int32", "needs floats"), (dy, whole), {"axis": 1}),
             (numbacc.DTypeError, ("x is a list",), (dy, [1.0]), {"axis": 0}),
             (numbacc.ShapeError, ("out has shape (3, 3)",), (dy, x), {"axis": 1, "out": short}),
         ]:

@@ -137,7 +137,7 @@ if simulated():
         (with_zeros, 2, "makes an array by np.zeros"),
         (with_any_shape, 2, "the shape of cuda.shared.array must be known when the kernel is compiled"),
         (with_except, None, "catches exceptions"),
-        (with_text, 2, "text"),
+        (with_text, 2, "formats a string"),
         (with_slices, 3, "makes an array"),
         (with_a_plain_function, 2, "calls plain, a plain Python function: decorate it with @cuda.jit(device=True)"),
         (returning, 3, "returns a value"),

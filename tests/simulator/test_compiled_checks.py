@@ -139,7 +139,7 @@ def unwritten_counter(x, y):
 MISTAKES = {
     out_of_bounds: (2, r"index 100 is out of bounds of axis 0 of y, in thread \(36, 0, 0\) of block \(1, 0, 0\)"),
     out_of_bounds_2d: (1, r"index \(0, 2\) is out of bounds of axis 1 of \w+, in thread \(32, 0, 0\)"),
-    race: (1, r"a race on element 32 of s: thread \(32, 0, 0\) .* thread \(31, 0, 0\) reads it in line \d+; no"),
+    race: (1, r"a race on element 32 of s: thread \(32, 0, 0\) .* thread \(31, 0, 0\) reads it in line \d+; there"),
     race_after_reading: (1, r"a race on element 1 of s: thread \(1, 0, 0\) .* writes it, and thread \(0, 0, 0\) reads"),
     race_of_writers: (1, r"a race on element 0 of y: thread \(1, 0, 0\) .* writes it, and thread \(0, 0, 0\) writes"),
     race_between_blocks: (2, r"a race on element 0 of y: .*thread \(0, 0, 0\) of block \(0, 0, 0\) writes it in line"),

@@ -90,7 +90,7 @@ def test_misaligned_views(kernel, thread, way):
         f"test_compiled_tracing.py:{line_of(kernel)}: an access to 8 bytes at element",
         f"thread ({thread}, 0, 0)",
     )
-    refused(numbacc.KernelError, *words, "block (0, 0, 0)", "no multiple of 8", run=run)
+    refused(numbacc.KernelError, *words, "block (0, 0, 0)", "not a multiple of 8", run=run)
 
 
 @cuda.jit

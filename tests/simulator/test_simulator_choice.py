@@ -12,7 +12,7 @@ from entering import ENTERING, HOW, says
     "before, words",
     [
         # numba-cuda may be missing.
-        ("import numbacc", "compiled for a GPU|target cannot even be imported"),
+        ("import numbacc", "compiles kernels for a GPU|target cannot even be imported"),
         ("import numba, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc", "too late"),
         ("import numba.cuda, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc", "too late"),
         ("import sys; sys.modules['numba'] = None; import numbacc", "pip install numba"),

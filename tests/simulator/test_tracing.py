@@ -247,7 +247,7 @@ def test_an_index_outside():
         traced(unguarded, 1, 32, np.zeros(10, "f4"), np.zeros(32, "f4"))
 
     if simulated():
-        refused(IndexError, "tid=[10, 0, 0]", "reads x[10]", "(10,)", "whose index lies inside", run=run)
+        refused(IndexError, "tid=[10, 0, 0]", "reads x[10]", "(10,)", "Put the access inside an if", run=run)
     else:
         line = unguarded.py_func.__code__.co_firstlineno + 3
         words = (

@@ -1,4 +1,4 @@
-"""Values that formulas read from outside: notice changed globals and closures, reject calls whose value changes."""
+"""Track values that formulas read from globals and closures, and reject calls that return changing values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .ieee_math import names_in
 
 
 class Refused(TypeError, AttributeError):
-    """The error of a formula that does what kernels cannot do. It is an AttributeError, so that `hasattr` works."""
+    """The error of a formula that uses an unsupported feature. It is an AttributeError, so that `hasattr` works."""
 
 
 # ---------------------------------------------------------------- calls whose value changes
@@ -50,7 +50,7 @@ class _ChangingCalls:
 
     def _refuse(self, *given: Any, **more: Any) -> NoReturn:
         raise Refused(
-            f"it calls {self._name}, whose value changes, but a formula is compiled once, with the first value: "
+            f"it calls {self._name}, which returns another value each time, but a formula is compiled once: "
             f"{self._instead}"
         )
 
@@ -58,7 +58,7 @@ class _ChangingCalls:
 
 
 def changing(value: Any) -> Any:
-    """Return a stand-in for a value whose calls give changing values, and None for all other values."""
+    """Return a stand-in for a value whose calls return changing values, and None for all other values."""
     for name in _BUILTINS:
         if value is getattr(builtins, name, None):
             return _ChangingCalls(name, value, _READ)
@@ -96,10 +96,10 @@ _NUMBERS = (bool, int, float, complex, str, bytes, np.generic)
 
 
 class Outside:
-    """The values that functions read from outside, as they were when this object was made.
+    """The values of globals and closures that functions read, as they were when this object was made.
 
-    These are globals and closures, also of called functions, and the attributes and elements of modules, objects, lists
-    and small arrays that the functions may read. Values of libraries count as constant.
+    These include the globals and closures of called functions, and the attributes and elements of modules, objects,
+    lists and small arrays that the functions may read. Values of libraries count as constant.
 
     Args:
         functions: Python functions.
@@ -215,7 +215,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 class _Itself:
-    """An object in a picture that is equal only to itself."""
+    """An object in a snapshot that is equal only to itself."""
 
     __slots__ = ("_value",)
 
@@ -249,7 +249,7 @@ def _attributes(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the attributes of an object and of its classes, except for libraries' classes."""
     try:
         own = vars(value)
-    except TypeError:  # it has no attributes
+    except TypeError:  # it does not have attributes
         own = {}
     if isinstance(own, Mapping):
         yield own
@@ -265,7 +265,7 @@ _OURS = str(Path(__file__).absolute().parents[2]) + os.sep
 def _is_library(module: ModuleType | None) -> bool:
     """Return whether a module belongs to Python, to an installed package or to numbacc."""
     file = getattr(module, "__file__", None)
-    # Built-in modules have no file. Neither have notebooks, nor modules that a program made.
+    # Built-in modules do not have a file, nor do notebooks and modules that a program made.
     return getattr(module, "__spec__", None) is not None if file is None else _is_librarys(file)
 
 

@@ -1,4 +1,4 @@
-"""Write what a trace noted as Python functions, and raise errors that name the formula's line where that fails."""
+"""Write the recorded operations of a trace as Python functions, and raise errors that name the formula's line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FILES = itertools.count(1)
 
 
 class Text:
-    """The source text of a function of given numbers. Subclasses decide how it computes.
+    """The source text of a function of numbers. Subclasses decide how it computes.
 
     Attributes:
         names: the objects that the text refers to, by name.
@@ -55,7 +55,7 @@ class Text:
         return found
 
     def write(self, ways: Sequence[Way]) -> None:
-        """Write the code that follows these ways and returns their results."""
+        """Write the code that follows these paths and returns their results."""
         raise NotImplementedError
 
     def _expression(self, symbol: Symbol) -> str:
@@ -96,7 +96,7 @@ class ScalarText(Text):
     """A function of numbers, with branches. Kernels compile it, and Python can run it."""
 
     def write(self, ways: Sequence[Way], depth: int = 1) -> None:
-        """Write the code that follows these ways, which share their first decisions, and returns their results."""
+        """Write the code that follows these paths, which share their first decisions, and returns their results."""
         kept = dict(self._texts)
         (decisions, results), *more = ways
         if not more:
@@ -131,7 +131,7 @@ class ScalarText(Text):
 
 
 def taking(ways: Sequence[Way], answer: bool) -> list[Way]:
-    """Return the ways on which the first decision has this answer, without that decision."""
+    """Return the paths whose first decision has this answer, without that decision."""
     return [(taken[1:], results) for taken, results in ways if taken[0][1] is answer]
 
 
@@ -140,7 +140,7 @@ def taking(ways: Sequence[Way], answer: bool) -> list[Way]:
 
 @contextmanager
 def told(what: str, function: Callable[..., Any], raised: type[TypeError] = TypeError) -> Iterator[None]:
-    """Raise any error from within as one error that names the problem, its reason and the line of the formula."""
+    """Turn any error inside this context into one that names the problem, its reason and the formula's line."""
     try:
         yield
     except Exception as error:
@@ -155,7 +155,7 @@ def _said(error: Exception, called: str) -> str:
     if type(error).__module__.startswith("numbacc."):  # only functions of arrays raise these errors
         name = called or "a function"
         return (
-            f"it calls {name}, which takes arrays, not numbers: call it with arrays and pass its result as an argument"
+            f"it calls {name}, which needs arrays, not numbers: call it with arrays and pass its result as an argument"
         )
     # Users do not know the class that stands for numbers.
     text = re.sub(rf"\b{Symbol.__name__}\b", "number", str(error))
@@ -200,7 +200,7 @@ def _where(error: BaseException) -> str:
 
 
 def _begins(code: CodeType) -> str:
-    """Return the line on which a function begins, after its decorators."""
+    """Return the first line of a function, after its decorators."""
     number = code.co_firstlineno
     while linecache.getline(code.co_filename, number).lstrip().startswith("@"):
         number += 1

@@ -1,8 +1,8 @@
 """The derivatives of the operators and functions that formulas consist of. `derive` applies the chain rule to them.
 
-A rule takes the result and the arguments. It returns the derivative with respect to each argument: numbers, or symbols
-that are computed from the result and the arguments. No rule branches; steps have slope 0. A trace notes a call of a
-function that has a rule as one operation, and does not look into the function.
+A rule has the result and the arguments as parameters. It returns the derivative with respect to each argument: numbers,
+or symbols that are computed from the result and the arguments. No rule branches; steps have slope 0. A trace records a
+call of a function that has a rule as one operation, and does not look into the function.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def hypot_of_three(x, y, z):
 
 
 def call(function: Any, like: Any, *parts: Any) -> Any:
-    """Return a function of parts, noted in the trace of `like`."""
+    """Return a function of parts, recorded in the trace of `like`."""
     return like.trace.note(function, *parts)
 
 
@@ -192,7 +192,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     arithmetic.normal_tail: lambda y, x, e: (-_INV_SQRT_2PI * e, 0.0),
 }
 
-#: Functions that kernels have but that have no rule -> the number of their arguments.
+#: Functions that kernels support, but without a rule -> the number of their arguments.
 _UNDERIVED = {digamma.trigamma: 1, power_by_base: 2, power_by_exponent: 2}
 
 #: Functions of `math` that only newer versions of Python or Numba have -> the functions that replace them.
@@ -204,12 +204,12 @@ OURS: dict[Any, Any] = {
 
 
 def has_derivative(function: Any) -> bool:
-    """Return whether the derivative of a function is known that traces note as one operation."""
+    """Return whether the derivative is known of a function that traces record as one operation."""
     return function in RULES or (function in WHOLES and WHOLES[function].gradients is not None)
 
 
 def numbers_of(function: Any) -> int | None:
-    """Return the number of arguments of a function that traces note as one operation; None if kernels lack it."""
+    """Return how many arguments a function has that traces record as one operation; None if it is unsupported."""
     if function in WHOLES:
         return WHOLES[function].count
     rule = RULES.get(function)

@@ -1,11 +1,12 @@
 """Derivatives of formulas, derived from the functions themselves.
 
-The function runs on symbols instead of numbers, once for each way through its branches. The symbols note the operations
-on them (`trace`). Then the chain rule goes backward over the operations, and value and derivatives are written together
-as a Python function: straight lines and branches. Kernels compile it and the CPU runs it like any other formula.
+The function runs on symbols instead of numbers, once for each path through its branches. The symbols record the
+operations on them (`trace`). Then the chain rule goes backward over the operations, and value and derivatives are
+written together as a Python function: straight lines and branches. Kernels compile it and the CPU runs it like any
+other formula.
 
-The generated function refers only to `math`, `arithmetic` and `derivatives`. Values that the original function reads
-from outside are part of it, as they were when the function ran on symbols.
+The generated function refers only to `math`, `arithmetic` and `derivatives`. The values of the original function's
+globals and closures are part of it, as they were when the function ran on symbols.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def backward(
     """Return the function that turns gradients with respect to a formula's results into gradients of its arguments.
 
     For a formula (x_1, ..., x_n) -> (r_1, ..., r_m), it is (dy_1, ..., dy_m, x_1, ..., x_n) -> (dx_1, ..., dx_k), where
-    dx_i is the sum of dy_j dr_j/dx_i over j. If a result does not depend on an argument on the way that is taken, it
-    adds 0 to that argument's gradient, even where dy is infinite or NaN.
+    dx_i is the sum of dy_j dr_j/dx_i over j. If, on the executed path, a result does not depend on an argument, it adds
+    0 to that argument's gradient, even where dy is infinite or NaN.
 
     Args:
         function, name: the same as in `written`.
@@ -93,7 +94,7 @@ def backward(
             infinite.
 
     Raises:
-        NotDerived: something has no derivative; the message names the line.
+        NotDerived: a derivative is unknown; the message names the line.
     """
     with told(f"{name} has no derivative that can be derived", function, NotDerived):
         trace, ways = traced(function, wanted)
@@ -116,7 +117,7 @@ def _back(
     results: Sequence[Any], seeds: Sequence[Symbol], arguments: Sequence[Symbol], is_chosen: bool
 ) -> tuple[Any, ...]:
     if is_chosen or len(results) > 1 or any(symbol.made in WHOLES for symbol in order(results)):
-        # Arguments that the gradient of a function does not choose get nothing from any seed.
+        # If a function's gradient does not choose an argument, that argument gets nothing from any seed.
         return _gradients(results, seeds, arguments, is_chosen)
     # The seed is multiplied last: a small slope keeps a large product finite.
     return tuple([_times(seeds[0], slope) for slope in _slopes(results, arguments)])

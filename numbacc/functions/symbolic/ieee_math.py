@@ -1,7 +1,7 @@
 """Python's arithmetic with the results of a GPU where Python raises exceptions.
 
-This module has a `math` without exceptions, numbers that are known when a formula is traced, and copies of functions in
-which names have other meanings.
+This module has a `math` without exceptions, numbers that are known when a formula is traced, and copies of functions
+that use other meanings for some names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...reference.c_library import of_math
 
 
 def names_in(code: CodeType) -> set[str]:
-    """Return the global names that a function uses, including those of the functions inside it."""
+    """Return the global names that a function uses, including the functions inside it."""
     inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*map(names_in, inside))
 
@@ -33,10 +33,10 @@ def copied(
     seen: dict[int, Any] | None = None,
     keeps: Callable[[Any], bool] = _nothing,
 ) -> Any:
-    """Return a function in which everything that it refers to is converted, also in all functions that it calls.
+    """Return a copy of a function that refers to converted objects only; all functions that it calls are copied, too.
 
     Args:
-        function: any value. If it is not a Python function, the result is what `convert` returns.
+        function: any value. If it is not a Python function, the result of `convert` is returned.
         convert: value -> its replacement: the value itself to keep it, or to have a Python function copied. Constants
             in the code and built-in functions that it calls are such values, too.
         seen: id of a function -> its copy.
@@ -73,7 +73,7 @@ def copied(
 # ---------------------------------------------------------------- math without exceptions
 
 
-#: Functions that return integers in Python; integers have no -0.0.
+#: Functions that return integers in Python; -0.0 does not exist as an integer.
 _WHOLE = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 
 
@@ -139,7 +139,7 @@ def _add_operators() -> None:
 
         def of_two(one: Any, other: Any, function: Any = function) -> Any:
             if not isinstance(other, (int, float)):
-                return NotImplemented  # a symbol notes it
+                return NotImplemented  # a symbol records it
             with np.errstate(all="ignore"):
                 return Known(function(np.float64(one), np.float64(other)))
 

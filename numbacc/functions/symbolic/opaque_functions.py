@@ -1,6 +1,6 @@
-"""Opaque functions: formulas call them, and traces note them as one operation with a given gradient.
+"""Opaque functions: formulas call them, and traces record them as one operation with a given gradient.
 
-For example, a formula that calls `elementwise.maximum` has one way through it instead of three. Its derivative is that
+For example, a formula that calls `elementwise.maximum` has one path through it instead of three. Its derivative is that
 of `maximum_backward`, also at ties and at 0, where the derivative of the code may differ or not exist.
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 
 
 class Whole:
-    """A function that traces note as one operation.
+    """A function that traces record as one operation.
 
     Attributes:
         count: the number of its arguments.
         numpy: the same function for float64 arrays.
         is_choosing: whether the result may be independent of an argument. Then the argument's gradient is 0 for any dy.
         gradients: for each argument, the function (dy, arguments) -> its gradient, or None if the gradient is 0. None
-            if there is no derivative.
+            if no derivative is known.
     """
 
     def __init__(self, count: int, numpy: Callable[..., Any], is_choosing: bool):
@@ -44,7 +44,7 @@ def whole(
     is_step: bool = False,
     is_choosing: bool = True,
 ) -> Callable[..., Any]:
-    """Return a new function that computes the same as `scalar` and that traces note as one operation.
+    """Return a new function that computes the same as `scalar` and that traces record as one operation.
 
     Args:
         name: the name in the text of formulas.

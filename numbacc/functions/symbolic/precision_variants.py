@@ -1,6 +1,6 @@
 """The variants of functions that kernels of each precision use instead of the functions that formulas name.
 
-`replacements` lists the variants of the functions that all kernels share. A module that not every kernel needs adds the
+`replacements` lists the variants of the functions that all kernels share. A module that only some kernels need adds the
 variants of its own functions to `SINGLE`, `NARROW` or `opaque_functions.DOUBLES` when it is imported.
 """
 

@@ -1,10 +1,10 @@
-"""Run functions on symbols instead of numbers, and note the operations on the symbols.
+"""Run functions on symbols instead of numbers, and record the operations on the symbols.
 
-Operations that are impossible with numbers that are only known when a kernel runs raise errors; the messages name an
-alternative. NumPy's functions and SciPy's ufuncs are recognized by their names.
+Operations that need numbers which are known only when a kernel runs raise errors; the messages name an alternative.
+NumPy's functions and SciPy's ufuncs are recognized by their names.
 
-A function runs once for each way through its branches. The noted operations can be derived (`derive`) and are written
-as source text again (`codegen`), for kernels or for arrays (`vectorized`).
+A function runs once for each path through its branches. The recorded operations can be derived (`derive`) and are
+written as source text again (`codegen`), for kernels or for arrays (`vectorized`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .opaque_functions import WHOLES, larger, smaller
 
 _WHEN = "a number that is only known when it runs"
 #: The hint after Python's message that a number is not a sequence.
-ELEMENTS = "a formula gets one number of each array: pass other elements as arguments, for example x[1:] and x[:-1]"
+ELEMENTS = "a formula gets one element of each array: pass other elements as arguments, for example x[1:] and x[:-1]"
 #: The message for & | ^ with operands that are not truth values.
 COMBINES = (
     "it combines bits of numbers: for truth values, write `and`, `or`, `!=`; for arrays of integers, call "
@@ -79,13 +79,13 @@ OTHERS = {
 
 
 class Unknown:
-    """A number that is only known when a kernel runs."""
+    """A number that is known only when a kernel runs."""
 
     __slots__ = ()
 
     def __getattr__(self, name: str) -> NoReturn:
         hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
-        raise Refused(f"it takes .{name} of a number, which kernels do not have{hint}")
+        raise Refused(f"it uses .{name} of a number, which kernels do not support{hint}")
 
     def __repr__(self) -> str:
         return f"<{_WHEN}>"
@@ -144,14 +144,16 @@ NAMESAKES: dict[str, Callable[..., Any]] = {
 #: The types of NumPy's functions.
 KINDS = (np.ufunc, type(np.where))
 #: Names that need `elementwise`, which gates work without -> what to do.
-LATER = dict.fromkeys(("maximum", "minimum", "where", "clip", "sign"), ": import numbacc.elementwise, which has it")
+LATER = dict.fromkeys(
+    ("maximum", "minimum", "where", "clip", "sign"), ": import numbacc.elementwise, which provides it"
+)
 
 # ---------------------------------------------------------------- symbols
 
-#: The maximum number of ways through a function's branches, and of branches on a way.
+#: The maximum number of paths through a function's branches, and of branches on a path.
 MOST_WAYS = 64
 
-#: The decisions on one way through a function, and its results.
+#: The decisions on one path through a function, and its results.
 Way = tuple[list[tuple["Symbol", bool]], tuple[Any, ...]]
 
 BINARY = {
@@ -167,10 +169,10 @@ class Symbol(Unknown):
     """A number that is not known: an argument, or the result of an operation.
 
     Attributes:
-        trace: the trace that noted it.
+        trace: the trace that recorded it.
         made: the operator or function that computes it, or the name of an argument.
         parts: the operands, symbols and numbers.
-        is_derived: whether its derivative is wanted and not 0.
+        is_derived: whether its derivative is needed and not 0.
     """
 
     __slots__ = ("is_derived", "made", "parts", "trace")
@@ -244,12 +246,12 @@ _add_operators()
 
 
 class SymbolicTrace:
-    """The operations that a function performs on symbols, on one way after the other.
+    """The operations that a function performs on symbols, on one path after the other.
 
     Args:
         arguments: the number of the function's arguments.
         wanted: the number of first arguments to derive by.
-        most: the maximum number of ways.
+        most: the maximum number of paths.
     """
 
     def __init__(self, arguments: int, wanted: int, most: int = MOST_WAYS):
@@ -291,7 +293,7 @@ class SymbolicTrace:
         return answer
 
     def ways(self, function: Callable[..., Any]) -> Iterator[Way]:
-        """Yield (the decisions, the results) of each way."""
+        """Yield (the decisions, the results) of each path."""
         pending: list[list[bool]] = [[]]
         for _ in range(self._most):
             self._script, self.taken = pending.pop(), []
@@ -301,19 +303,19 @@ class SymbolicTrace:
             pending += [[*answers[:k], False] for k in range(len(self._script), len(answers))]
             if not pending:
                 return
-        raise TypeError(f"there are more than {self._most} ways through it")
+        raise TypeError(f"there are more than {self._most} paths through its branches")
 
 
 def traced(
     function: Callable[..., Any], wanted: int | None = 0, *, most: int = MOST_WAYS, is_open: bool = False
 ) -> tuple[SymbolicTrace, list[Way]]:
-    """Run a function on symbols. Return the trace and all ways through the function.
+    """Run a function on symbols. Return the trace and all paths through the function.
 
     Args:
         function: a function of numbers. Parameters with defaults have their defaults.
         wanted: the number of first arguments to derive by; None for all.
-        most: the maximum number of ways.
-        is_open: whether to look into `function` itself, even if traces note it as one operation when others call it.
+        most: the maximum number of paths.
+        is_open: whether to look into `function` itself, even if traces record it as one operation when others call it.
 
     Raises:
         TypeError, or any error of the function itself: it cannot be run on symbols.
@@ -327,7 +329,7 @@ def traced(
     ways = list(trace.ways(copied(function, lambda each: each if each is opened else _of_symbols(each, trace))))
     counts = sorted({len(results) for _, results in ways})
     if len(counts) > 1:
-        raise TypeError(f"it returns {counts[0]} numbers on one way and {counts[-1]} on another")
+        raise TypeError(f"it returns {counts[0]} numbers on one path and {counts[-1]} on another")
     return trace, ways
 
 
@@ -343,14 +345,14 @@ _LARGEST = int(1.7976931348623157e308)
 
 
 def _plain(part: Any, does: str) -> Any:
-    """Return a symbol as it is, and a number as a Python number."""
+    """Return a symbol unchanged, and a number as a Python number."""
     if isinstance(part, Symbol):
         return part
     if isinstance(part, (bool, np.bool_)):
         return bool(part)
     if isinstance(part, (int, np.integer)):
         if abs(int(part)) > _LARGEST:
-            raise TypeError(f"it {does} an integer that no float64 holds")
+            raise TypeError(f"it {does} an integer that float64 cannot represent")
         return int(part)
     if isinstance(part, (float, np.floating)):
         return float(part)
@@ -376,7 +378,7 @@ class _Module:
 
 
 def _of_symbols(value: Any, trace: SymbolicTrace) -> Any:
-    """Return the stand-in for a module or an opaque function that accepts symbols; other values as they are."""
+    """Return the stand-in for a module or an opaque function that accepts symbols; return other values unchanged."""
     if (refusing := changing(value)) is not None:
         return refusing
     if isinstance(value, ModuleType):
@@ -396,7 +398,7 @@ def _of_symbols(value: Any, trace: SymbolicTrace) -> Any:
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether a trace notes calls of the function as one operation."""
+    """Return whether a trace records calls of the function as one operation."""
     if isinstance(value, FunctionType):
         return derivatives.numbers_of(value) is not None
     return isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
@@ -430,16 +432,16 @@ def _numpys(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
             return _known(function(*parts, **more))
         name, of_numbers = function.__name__, NAMESAKES.get(function.__name__)
         if of_numbers is None:
-            raise Refused(f"it calls numpy.{name}, which formulas do not have{LATER.get(name, '')}")
+            raise Refused(f"it calls numpy.{name}, which formulas do not support{LATER.get(name, '')}")
         if more:
-            raise Refused(f"it calls numpy.{name} with {next(iter(more))}=, which formulas do not have")
+            raise Refused(f"it calls numpy.{name} with {next(iter(more))}=, which formulas do not support")
         return trace.call(of_numbers, *parts)
 
     return call
 
 
 def _noting(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
-    """Return a scalar function that notes its call if it is called with symbols."""
+    """Return a scalar function that records its call if it is called with symbols."""
     noted = derivatives.OURS.get(function, function)
     count, has_rule = derivatives.numbers_of(noted), derivatives.has_derivative(noted)
     of_numbers = known_math(function) if function.__module__ == "math" else function
@@ -461,7 +463,7 @@ def _noting(function: Any, trace: SymbolicTrace) -> Callable[..., Any]:
             raise Refused(f"no derivative of {name}{of} is known")
         if not fits:
             hint = f": {OTHERS[function.__name__]}" if function.__name__ in OTHERS else ""
-            raise Refused(f"it calls {name}{of}, which kernels do not have{hint}")
+            raise Refused(f"it calls {name}{of}, which kernels do not support{hint}")
         return trace.note(noted, *parts)
 
     return call
@@ -476,7 +478,7 @@ _BY_COUNT: dict[Any, Callable[..., Any]] = {
 
 
 def _extreme(function: Any, of_two: Any, trace: SymbolicTrace) -> Callable[..., Any]:
-    """Return Python's `max` or `min`; for symbols, it notes functions of two arguments, one after the other."""
+    """Return Python's `max` or `min`. For symbols, it records functions of two arguments, one after the other."""
 
     def call(*parts: Any, **more: Any) -> Any:
         among = parts if len(parts) != 1 else tuple(parts[0])

@@ -1,4 +1,4 @@
-"""Formulas on NumPy arrays. A formula runs on symbols, and the noted operations are written as expressions of arrays.
+"""Formulas on NumPy arrays. A formula runs on symbols, and the recorded operations are written as array expressions.
 
 Both sides of every branch are computed, and the results are chosen element by element.
 """
@@ -21,7 +21,7 @@ from .trace import MOST_WAYS, Symbol, SymbolicTrace, Way, is_truth, traced
 
 Array = NDArray[Any]
 
-#: A formula may consist of several generated functions, each with branches of its own.
+#: A formula may consist of several generated functions with branches.
 _MOST_WAYS = MOST_WAYS**2
 
 
@@ -98,7 +98,7 @@ class _ArrayText(Text):
         self.names |= {"np": np, "power": power}
 
     def write(self, ways: Sequence[Way]) -> None:
-        """Write the code that computes all these ways and returns, for each element, the results of its own way."""
+        """Write the code that computes all these paths and selects, for each element, the results of its path."""
         self._line(f"return {', '.join(self._chosen(ways))},")
 
     def _chosen(self, ways: Sequence[Way]) -> list[str]:
@@ -143,7 +143,7 @@ class _ArrayText(Text):
 
 @lru_cache(maxsize=64)
 def _counterpart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the NumPy version of a function that traces note as one operation."""
+    """Return the NumPy version of a function that traces record as one operation."""
     known: Callable[..., Any] | None = _NUMPYS.get(function)
     if known is not None:
         return known
@@ -153,7 +153,7 @@ def _counterpart(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *numbers: computed(*numbers)[0]
 
 
-#: Functions that NumPy or the reference has.
+#: Functions that NumPy or the reference provides.
 _NUMPYS: dict[Any, Any] = {
     arithmetic.cbrt: np.cbrt,
     arithmetic.exp: np.exp,

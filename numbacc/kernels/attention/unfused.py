@@ -160,7 +160,7 @@ def slopes(parts: Parts) -> Kernel:
             at, slope = place + (column,), zero
             if begin <= column < end:
                 kept = factor(ins, in_steps, at, first + row, width, given)
-                # Dropped weights have no gradient, even if `spread` is infinite or NaN there.
+                # Dropped weights get a gradient of 0, even if `spread` is infinite or NaN there.
                 own = spread(ins, at, in_steps) * kept if kept != zero else zero
                 slope = real(math.exp(score(ins, at, in_steps, start) - level)) * (own - total)
             store(outs, at, out_steps, slope)

@@ -1,6 +1,6 @@
 """Formulas for attention's arrays, mostly for those with sequence lengths and starts.
 
-They ensure that nothing is read or written outside the arrays, whatever values a user's array holds.
+They ensure that nothing is read or written outside the arrays, for any values in a user's array.
 """
 
 from __future__ import annotations

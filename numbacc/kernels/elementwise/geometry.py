@@ -87,7 +87,7 @@ def make_order(task: Any, key: tuple[int, ...], pairs: Pairs = ()) -> LaunchOrde
     """Return the launch of a `launch.MapTask` for arguments with these addresses modulo 16."""
     loaded, alignments = len(task.reads), task.alignments(key)
     sizes, walks = list(task.sizes), list(task.steps)
-    # Counters follow the inputs. They have no memory and no alignment.
+    # Counters follow the inputs. They need neither memory nor alignment.
     inputs = loaded + len(task.counters)
     counted = tuple(range(loaded, inputs))
     walks[loaded:loaded] = task.counters
@@ -145,7 +145,7 @@ def order_of(
         grid=geometry.grid,
         block=geometry.block,
         alignment=key,
-        # Counters have no memory; their address is not used.
+        # Counters do not use memory, so their address is ignored.
         pointers=(*task.pointers[: len(task.reads)], *((0, 0),) * counters, *task.pointers[len(task.reads) :]),
         constants=(
             *(n for step in steps for n in (*[0] * more, *step)),
@@ -168,7 +168,7 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
     grid, constants, kernel = order.grid, order.constants, order.kernel
     if isinstance(kernel, KernelSpec) and kernel.algorithm in ("vector", "tabulated"):
         rows, columns, *_ = constants[-4:]
-        # All columns are the head, and there are no vectors.
+        # All columns belong to the head, and the number of vectors is 0.
         constants = (*constants[:-2], columns, 0)
         if kernel.algorithm == "vector":
             grid, _ = row_grid(columns, rows, kernel.lanes // kernel.width, order.block[0])

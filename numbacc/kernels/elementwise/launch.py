@@ -1,8 +1,8 @@
 """Tasks of kernels, and the operations of elementwise tasks, which choose the kernel and check for overlap.
 
-Each kind of kernel has its task, and an operation that builds its kernels. Plans run operations after they have
-checked the arguments. Device arrays know no plans and use operations for copies (`copy`). Other single-kernel tasks
-are launched in the same way: they supply a launch, and views with shapes.
+Each kind of kernel has a task class, and an operation that builds its kernels. Plans run operations after they have
+checked the arguments. Device arrays do not use plans; they use operations for copies (`copy`). Other single-kernel
+tasks are launched in the same way: they supply a launch, and views with shapes.
 """
 
 from __future__ import annotations

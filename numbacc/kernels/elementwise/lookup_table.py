@@ -1,7 +1,7 @@
 """The kernel that looks up results: y[i] = table[x[i]], for 16-bit x, with at most 65,536 results.
 
-For large arrays this is faster than an expensive formula. Each launch builds the table once, in shared memory, with
-the formula itself; an element then costs one load from it. Results are bitwise equal to those of `map.vector`.
+For large arrays this is faster than an expensive formula. Each launch builds the table once, in shared memory, with the
+formula itself; an element then costs one load from it. Results are bitwise equal to the results of `map.vector`.
 
 Blocks are persistent, because a multiprocessor has room for only one table. Each block of a cluster builds part of the
 table and writes it to the shared memory of all blocks.

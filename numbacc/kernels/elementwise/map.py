@@ -123,9 +123,9 @@ def uneven(formula: Any, io: Any) -> Kernel:
     """Return the kernel for rows that no common shift aligns to 16 bytes: each warp loads `lanes` times 32 elements.
 
     Accesses are coalesced: adjacent threads load adjacent runs of `width` elements, and all of a thread's loads are in
-    flight before the first is used. A warp processes `pieces_each` such pieces of a row in turn. The last, incomplete
-    piece of a row (`rest`) is processed by a separate warp. If it is short, a warp that also processes pieces handles
-    it, with those of other rows.
+    flight before the first is used. A warp processes `pieces_each` such pieces of a row one after the other. The last,
+    incomplete piece of a row (`rest`) is processed by a separate warp. If it is short, a warp that also processes
+    pieces handles it, together with the rests of other rows.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     apply, scalars = io.apply, io.scalars

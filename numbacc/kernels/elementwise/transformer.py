@@ -15,9 +15,9 @@ from ..reduce.logsumexp import distance
 def loss(base, total, mean, value, target, ignored, smoothing):
     """Return log Σ e^x - (1 - s) x_t - s mean(x), where x_t belongs to the target.
 
-    The result is 0 if the target is ignored, and NaN if it is no class. All values are relative to `base`, the largest:
-    `total` is log Σ e^(x - base), `mean` is the mean of `logsumexp.distance`. Thus large common offsets cost no
-    accuracy.
+    The result is 0 if the target is ignored, and NaN if it is not a class. All values are relative to `base`, the
+    largest: `total` is log Σ e^(x - base), `mean` is the mean of `logsumexp.distance`. Thus large common offsets cost
+    no accuracy.
     """
     if target == ignored:
         return (0.0,)
@@ -25,7 +25,7 @@ def loss(base, total, mean, value, target, ignored, smoothing):
         return (math.nan,)
     if smoothing == 0.0:
         return (total - (value - base),)
-    # If the target has no weight, its element may be infinite.
+    # If the target's weight is 0, its element may be infinite.
     own = (1.0 - smoothing) * distance(value, base) if smoothing < 1.0 else (0.0 if value == value else value)
     return (total - (own + smoothing * mean) * 1099511627776.0,)
 
@@ -33,7 +33,7 @@ def loss(base, total, mean, value, target, ignored, smoothing):
 def loss_slope(x, base, total, dy, target, column, ignored, classes, kept, smoothed):
     """Return dy (softmax(x) - p), where p is `smoothed` everywhere and `kept` is added at the target.
 
-    The result is 0 if the target is ignored, NaN if there is no such class. `total` is log Σ e^(x - base), so that
+    The result is 0 if the target is ignored, NaN if it is not a class. `total` is log Σ e^(x - base), so that
     softmax(x) is e^(x - base - total).
     """
     wanted = smoothed + kept if target == column else smoothed

@@ -1,4 +1,4 @@
-"""The kernels that convert arrays to and from the layout in which a Fourier transform is computed.
+"""The kernels that convert arrays to and from the layout that a Fourier transform is computed in.
 
 In one pass they convert real numbers to complex ones (or drop imaginary parts), convert integers and 16-bit floats to
 the dtype of the transform, truncate or pad with zeros, conjugate, scale, and change strides. Each target element is
@@ -280,7 +280,7 @@ def straight(spec: RepackSpec) -> Kernel:
 def tiled(spec: RepackSpec) -> Kernel:
     """Return the kernel that transposes square tiles in shared memory, from consecutive rows to consecutive columns.
 
-    The last two dimensions are those of the tiles. Numbers are converted when they are loaded.
+    The last two dimensions count tiles. Numbers are converted when they are loaded.
     """
     parts = _Parts(spec)
     read, write, unravel, offsets, factors_of = parts.read, parts.write, parts.unravel, parts.offsets, parts.factors
@@ -357,7 +357,7 @@ def _opposite(dimension: int) -> Function:
 def hermitian(spec: RepackSpec) -> Kernel:
     """Return the kernel that computes X[k] = (X[k] + conj X[-k]) / 2 in place, for k inside `shape`.
 
-    Each thread handles two elements, those of k and -k. `inside` holds the dimensions' lengths, or 0 where k is kept.
+    Each thread handles two elements, at k and at -k. `inside` holds the dimensions' lengths, or 0 where k is kept.
     """
     parts = _Parts(spec)
     real, load_factors, read_any, write_any = parts.real, parts.factors, parts.read_any, parts.write_any

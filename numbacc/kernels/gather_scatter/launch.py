@@ -53,7 +53,7 @@ class Scatter(NamedTuple):
     Attributes:
         listed: the shape of the list.
         dy, indices: the strides along it of an entry's elements of dy, and of its index.
-        keys: the strides of the number to which the index, times `apart`, is added.
+        keys: the strides of the number that the index, times `apart`, is added to.
         apart: the factor of an index in the resulting number.
         numbers: how many different numbers result.
         beside: the strides of (dy, indices, number) along dx's axes: an element is the sum of the entries of its
@@ -251,7 +251,7 @@ class ScatterTask(Task):
 
     @property
     def is_empty(self) -> bool:
-        """True if dx has no elements."""
+        """True if dx is empty."""
         return not self.outputs[0].size
 
 

@@ -108,7 +108,7 @@ def _walking(spec: ScatterSpec, io: SimpleNamespace) -> Any:
 
     Its arguments are (ins, start, part, here, end, count, apart, top, whole). It reads a row's elements `start`
     elements after the row's offset, and a chunk's sum `part` elements after the chunk's start. Chunks' sums are `apart`
-    elements apart, with those of level 1 first. The widest chunks have 2^top rows.
+    elements apart, level 1 first. The widest chunks have 2^top rows.
     """
     width, bits, load_words, reduce_lanes, join = spec.width, spec.bits, io.load_words, io.reduce_lanes, io.join
     nothing, present, merge = io.nothing, io.present, io.merge
@@ -119,7 +119,7 @@ def _walking(spec: ScatterSpec, io: SimpleNamespace) -> Any:
     def walk(ins, start, part, here, end, count, apart, top, whole):
         total = nothing()
         while here < end:
-            # Find the widest chunk that begins here and fits, and the number of sums before those of its level.
+            # Find the widest chunk that begins here and fits, and the number of sums before its level's first sum.
             shift, before = 0, 0
             while shift < top and here & ((each << shift) - 1) == 0 and here + (each << shift) <= end:
                 if shift > 0:

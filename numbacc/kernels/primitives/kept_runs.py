@@ -158,7 +158,7 @@ else:
             return builder.load(pointer_to(builder, address, kind_of(operand)), align=access_bytes)
 
         def loaded(context: Any, builder: Any, which: Any, args: Any, get: Any) -> Any:
-            """Return the elements of these inputs for each run; `get` loads those of kept inputs."""
+            """Return the elements of these inputs for each run; `get` loads the elements of kept inputs."""
             items: dict[Any, Any] = {}
             for run in range(runs):
                 offsets = builder.extract_value(args[1], run)

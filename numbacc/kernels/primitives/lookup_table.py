@@ -108,7 +108,7 @@ else:
     _CLUSTERS_FROM = (9, 0)
 
     def _meeting(of_clusters: Any) -> Any:
-        """Return one half of a cluster's barrier; a block's full barrier if the GPU has no clusters."""
+        """Return one half of a cluster's barrier; a block's full barrier on GPUs without clusters."""
 
         @intrinsic
         def meet(typing: Any) -> Any:

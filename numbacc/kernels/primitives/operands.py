@@ -40,7 +40,7 @@ class Operand:
         number: name of the dtype that its elements have in the formula.
         access: elements of one load or store in a run of `width` elements, at most 16 bytes.
         repeated: True if one element stands for a whole row.
-        counted: True if there is no memory: its elements are the offsets themselves.
+        counted: True if the operand is not in memory: its elements are the offsets themselves.
         as_it_is: True if a number consists of an element's bits, because conversions would not preserve all of them.
         itemsize: bytes from one element to the next; 1 for offsets.
     """

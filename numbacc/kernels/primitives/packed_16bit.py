@@ -90,7 +90,7 @@ else:
         return assembly(builder, I32, f"{which}.NaN.{pair.name} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
 
     def compared(builder: Any, pair: Pair, how: str, one: Any, other: Any) -> Any:
-        """Return a mask of the halves of two pairs that are equal ("eq"), or of which one is NaN ("nan")."""
+        """Return a mask of the halves of two pairs that are equal ("eq"), or where one is NaN ("nan")."""
         return assembly(builder, I32, f"set.{how}.u32.{pair.name} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
 
     def turned(builder: Any, word: Any) -> Any:

@@ -35,7 +35,7 @@ if SIMULATED:
             access = 1 if is_loose else operand.access
             parts = [_element(address, offset + start, operand.dtype, access) for start in range(0, width, access)]
             found = [value for part in parts for value in part]
-        # As in compiled code, differences of bools are integers.
+        # Differences of bools are integers, as in compiled code.
         kind = np.dtype("int8" if operand.number == "bool" else operand.number)
         return [cast(value, kind)[()] for value in found]
 

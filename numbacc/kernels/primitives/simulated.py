@@ -49,7 +49,7 @@ class Allocations(dict[int, "np.ndarray[Any, Any]"]):
             self._sorted = state, starts
         where = bisect_right(starts, address) - 1
         if where < 0:
-            raise IndexError(f"access at {address:#x} lies outside every device array")
+            raise IndexError(f"access at {address:#x} is outside every device array")
         return starts[where]
 
 
@@ -78,7 +78,7 @@ def _element(
     start = memory.before(target)
     found = memory[start][target - start : target - start + nbytes]
     if found.nbytes < nbytes:
-        raise IndexError(f"access of {nbytes} bytes at {target:#x} lies outside every device array")
+        raise IndexError(f"access of {nbytes} bytes at {target:#x} is outside every device array")
     # A complex element is aligned as its parts are.
     if target % nbytes and (count > 1 or target % (nbytes // dtype.parts)):
         raise IndexError(f"access of {nbytes} bytes at {target:#x} is misaligned")

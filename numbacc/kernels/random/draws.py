@@ -213,7 +213,7 @@ FORMULAS = {
     "few_integers": _few_integers,
     "stored": _stored,
 }
-#: The same for functions of a group's words.
+#: Name -> (dtype, words per value, type of the result) -> the function of a group's words.
 GROUP_FORMULAS = {"normal": _normal(lambda x: x), "lognormal": _normal(lambda x: exp(x))}
 
 

@@ -77,7 +77,7 @@ def dropout(spec: KernelSpec) -> Kernel:
 
     If `whole` is 0, arrays have any strides and elements are processed one by one; otherwise arrays are contiguous in C
     order. The scalars are the seed, the first group, the least word that is kept, and 1 / (1 - p). An optional second
-    input holds a single integer: the number of words (four per group) by which the sequence starts later.
+    input holds a single integer: how many words (four per group) later the sequence starts.
     """
     lanes = group_lanes(TABLE[spec.reads[0]].itemsize)
     io, pieces = operands((TABLE[spec.reads[0]],), spec.lanes, spec.width, spec.compute), spec.lanes // lanes

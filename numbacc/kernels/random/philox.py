@@ -1,8 +1,8 @@
 """Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw 2011 (doi 10.1145/2063384.2063405).
 
-It has no state that advances from number to number: four words of output are a function of four words of counter and
-two of key, and it scrambles them so thoroughly that a simple counter is enough. Thus any thread can compute any part of
-the sequence, and a kernel generates its numbers in registers, where it needs them.
+Its state does not advance from number to number: four words of output are a function of four words of counter and two
+of key, and it scrambles them so thoroughly that a simple counter is enough. Thus any thread can compute any part of the
+sequence, and a kernel generates its numbers in registers, where it needs them.
 """
 
 from __future__ import annotations

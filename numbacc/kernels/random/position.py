@@ -20,8 +20,8 @@ from .spec import NEXT, SEED, START, AdvanceSpec, DrawSpec
 def reader(spec: DrawSpec) -> Any:
     """Return the device function (words, position of the first value) -> source identifier, first group, that position.
 
-    The position refers to the first group's first value. A position on the GPU may be at any word of a group, in which
-    case the group's earlier values have positions before the result's first.
+    The position refers to the first group's first value. A position on the GPU may be at any word of a group; the
+    group's earlier values then have positions before the result's first.
     """
 
     def given(words, index):

@@ -429,7 +429,7 @@ def of_var(dy, x, mean, divisor):
 
 
 def of_std(dy, x, mean, std, divisor):
-    """Return the gradient of std, which is 0 where all elements are equal: there std has no slope."""
+    """Return the gradient of std, which is 0 where all elements are equal: there the slope of std is undefined."""
     return (0.0 if std == 0.0 else dy * ((x - mean) / (divisor * std)),)
 
 
@@ -517,10 +517,10 @@ class ReductionFunction(NamedTuple):
         rule: how the result's dtype follows from that of x. "keep": the same. "total": the same, but int64 or uint64
             for integers. "mean": the same, but float64 for integers. "bool": bool. With "total" and "mean" the function
             has an option dtype.
-        slope: the gradient; None if there is no gradient, or if `elementwise.reduction_gradients` defines it.
+        slope: the gradient; None if it does not exist, or if `elementwise.reduction_gradients` defines it.
         more: a paragraph for the docstring.
         takes_complex: whether x may be complex.
-        needs_elements: whether an empty axis has no result.
+        needs_elements: whether an empty axis raises an error.
     """
 
     name: str

@@ -115,7 +115,7 @@ def _runs(sizes: Sequence[int], width: int) -> int:
 
 
 def _whole_width(walk: ReduceWalk, steps: Sequence[Sequence[int]], inputs: Iterable[int], width: int) -> int:
-    """Return the widest access, in at most `width` elements, for which these inputs and their strides are aligned."""
+    """Return the widest access, in at most `width` elements, that these inputs and their strides are aligned for."""
     for k in inputs:
         size = walk.sizes[k]
         width = gcd(width, gcd(VECTOR_BYTES, walk.alignments[k], *(size * n for n in steps[k])) // size)
@@ -221,7 +221,7 @@ class ReduceTask(Task):
 
     @property
     def is_empty(self) -> bool:
-        """True if there are no results. If only the reduced axes are empty, kernels still write the results."""
+        """True if the result is empty. If only the reduced axes are empty, kernels still write the results."""
         return 0 in self.result_shape
 
     @cached_property
@@ -262,7 +262,7 @@ class ReduceExecutable(Passes):
         reads, writes = task.pointers[: len(task.reads)], task.pointers[len(task.reads) :]
         if splits == 1:
             return [self._order("whole", walk, launch, key, task.pointers, self._pairs())]
-        # Partial results are in scratch memory: all results of the first block along y, then those of the second, and
+        # Partial results are in scratch memory: first all results of the first block along y, then of the second, and
         # so on.
         kept, count, results = walk.kept, len(task.formula.parts), prod(walk.kept.shape)
         rows = (row_major_strides(kept.shape, 1),) * count

@@ -34,7 +34,7 @@ from ..primitives.specialize import specialize
 from ..specs import CHUNK, Kernel, words_of
 from .spec import ReduceSpec
 
-#: The least number of elements for which partial results are computed together, if a reduction supports that.
+#: From this number of elements on, partial results are computed together, if a reduction supports that.
 _FEWEST = 4
 #: The most warps of a block.
 _WARPS = MAX_THREADS // WARP

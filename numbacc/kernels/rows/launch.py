@@ -37,10 +37,10 @@ from .spec import ACROSS_THREADS, ROW_WARPS, SHARED_THREADS, RowSpec, SumsSpec, 
 _REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 96, 256
 #: The most accesses of each input that a thread has in flight.
 _RUNS = 8
-#: If only reduced values are written: the factor by which a thread keeps more bytes in registers, and the least number
-#: of threads that read consecutive accesses when a thread makes more of them: 64 bytes, half a cache line.
+#: If only reduced values are written: how many times as many bytes a thread keeps in registers, and the least number of
+#: threads that read consecutive accesses when a thread makes more of them: 64 bytes, half a cache line.
 _REDUCTION, _NEIGHBOURS = 2, 4
-#: The same limits for rows in shared memory, with more threads and fewer registers each: bytes, elements, accesses.
+#: The limits for rows in shared memory, with more threads and fewer registers each: bytes, elements, accesses.
 _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS = 2 * VECTOR_BYTES, 48, 4
 #: Threads of a block for short rows, and for the longest rows.
 _THREADS, _MOST_THREADS = MAX_THREADS, 1024
@@ -59,8 +59,9 @@ _IDLE_BLOCKS, _LONG_BYTES = 64, 262144
 _BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
 #: Blocks that sum the weights' gradients are a multiple of the first; each has at least this many rows.
 _SUM_BLOCKS, _SUM_ROWS = 132, 4
-#: The same for clusters of four and eight blocks. Each cluster stays in one part (GPC) of the GPU and leaves some of
-#: its 14 to 18 multiprocessors idle. A cluster that had to wait for another to end would double the time.
+#: With clusters of four and eight blocks, their number is a multiple of this. Each cluster stays in one part (GPC) of
+#: the GPU and leaves some of its 14 to 18 multiprocessors idle. A cluster that had to wait for another to end would
+#: double the time.
 _SUM_CLUSTERED = 120
 #: For threads of these blocks: approximate bytes of each input's row, the most elements (as their sums are held in
 #: registers), and the most elements that stay in registers from one stage to the next.
@@ -205,7 +206,7 @@ def _in_equal_shares(given: Rows, found: SumsLaunch) -> SumsLaunch | None:
 
 
 def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
-    """Return the launch of `launch_sums` with this many blocks per row; None if there is no room.
+    """Return the launch of `launch_sums` with this many blocks per row; None if it does not fit into memory.
 
     Its `groups` count groups per multiprocessor, not for the whole GPU.
     """
@@ -244,7 +245,7 @@ def launch_walk(given: Rows, weight_bytes: int, limits: Limits) -> SumsLaunch | 
     """Return the launch of long rows that blocks or clusters process one after the other.
 
     Each block keeps its weights and the next rows in shared memory. `weight_bytes` is as in `launch_sums`. Returns None
-    if there are no weights, or if rows are short, too few, or too long.
+    for operations without weights, or if rows are short, too few, or too long.
     """
     row, weights = given.columns // given.width * given.nbytes * given.kept, given.columns * weight_bytes
     if given.is_double or given.is_across or given.is_reduction or not weights:

@@ -1,15 +1,15 @@
 """The kernels that normalize rows: y[i] = function(x[i], values reduced from all x).
 
-A group of threads processes a row, or several blocks of a cluster do. Each thread keeps what it has read: short rows in
-registers, longer ones in shared memory as far as they fit; every stage reads the remainder again. Each thread copies
-its own elements to shared memory, and starts all copies before it uses the first element. Partial results are always
-merged in the same order.
+A group of threads processes a row, or several blocks of a cluster do. Each thread keeps the elements that it has read:
+short rows in registers, longer ones in shared memory as far as they fit; every stage reads the remainder again. Each
+thread copies its own elements to shared memory, and starts all copies before it uses the first element. Partial results
+are always merged in the same order.
 
 The mean of losses, one result of all rows, is computed in the kernel of the losses. Each block combines what its rows
-contribute and publishes it (see `decoupled_look_back`); it does not wait. One extra block has no rows: it adds up what
-the other blocks publish, in the order of their numbers, while they work, so that little is left to do when the last
-block ends. It resets the words to 0 for the next launch. Only that block waits, so the others can always start. It
-starts first; in Numba's simulator, which runs one block after the other, it is the last.
+contribute and publishes it (see `decoupled_look_back`); it does not wait. One extra block processes no rows: it adds up
+the results that the other blocks publish, in the order of their numbers, while they work, so that little is left to do
+when the last block ends. It resets the words to 0 for the next launch. Only that block waits, so the others can always
+start. It starts first; in Numba's simulator, which runs one block after the other, it is the last.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def exchanging(spec: RowSpec, gathering: Callable[..., Any]) -> tuple[Any, Any]:
     first_finish, first_done = first.finish, first.done
 
     def send_row(row, many, at, more):
-        # If the block has no elements, any value will do.
+        # If the block's part of the row is empty, any value will do.
         known = first_finish(first_done, find_first(row, at, more), max(many, 1), more)
         found = ((real(many),), known) + find_second(row, at, known + more)
         send(parts_of(own_parts, found, more), at[3], at[-1])
@@ -190,7 +190,7 @@ def _of_group(spec: RowSpec, gathering: Callable[..., Any], number: int) -> tupl
 _WRITE_NUMBERS = 32
 #: Accesses that a thread starts to copy to shared memory before it checks the loop's end again.
 _BRING_RUNS = 4
-#: The least number of elements for which partial results are computed together, if a reduction supports that.
+#: From this number of elements on, partial results are computed together, if a reduction supports that.
 _FEWEST = 4
 
 
@@ -306,7 +306,7 @@ def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
 
 
 def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
-    """Return the counterpart of `_in_registers` for rows of which a thread keeps `held` accesses in shared memory."""
+    """Return the counterpart of `_in_registers` for rows with `held` accesses per thread in shared memory."""
 
     def make(number: int) -> Any:
         stage = stage_of(spec, number)
@@ -620,8 +620,8 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
 def _placing(spec: RowSpec, block: Any) -> Any:
     """Return the device function (blocks) -> where a thread is.
 
-    Its result is (the thread's row, its number among the row's threads, its number among those of its block, how many
-    these are, how far apart they are).
+    Its result is (the thread's row, its number among the row's threads, its number among the row's threads in its
+    block, how many these are, how far apart they are).
     """
     if spec.form == "across":
 
@@ -665,7 +665,7 @@ def _all(more):
 
 
 def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
-    """Return the device functions that load a row's index and the element that it selects; () if there is no index.
+    """Return the device functions that load a row's index and the element that it selects; () without an index.
 
     (ins, here, steps, is_first) -> a tuple of the row's index, for the row's first thread; it starts the load before
     the row is read. (index, ins, here, columns, steps) -> the element that it selects, and the index; the element is

@@ -10,7 +10,7 @@ from ...functions.reduction_formula import ReductionFormula, RowFormula
 from ...runtime.launch_order import WARP, Spec
 from ..specs import HEAD_BYTES, ROW_BOUNDS, words_told
 
-#: Threads of a block in which adjacent threads process adjacent rows.
+#: Threads of a block if adjacent threads process adjacent rows.
 ACROSS_THREADS = 256
 #: The numbers of warps that can process a row together; the last is the largest block.
 ROW_WARPS = (8, 16, ROW_BOUNDS[0] // WARP)
@@ -146,9 +146,9 @@ class SumsSpec(_SumsFields, Spec):
     def is_ahead(self) -> bool:
         """True if blocks that share a row exchange the results of both stages in one message.
 
-        They send the next row's results while the last row is finished: the next row's elements are in shared
-        memory as well, and a third row is being copied. A thread that keeps its row in registers has no registers for
-        the next row; there, two exchanges are faster than one.
+        They send the next row's results while the last row is finished: the next row's elements are in shared memory as
+        well, and a third row is being copied. If a thread keeps its row in registers, none are left for the next row;
+        there, two exchanges are faster than one.
         """
         return self.is_cluster and self.rows.formula.shared is not None and self.depth > 2 and not self.held
 

@@ -144,7 +144,7 @@ def _access(walk: Walk, k: int, width: int) -> int:
 
 
 def _row_starts_alike(walk: Walk, k: int, access: int) -> bool:
-    """Return True if operand k's accesses begin at the same elements as those of the first operand, in all rows."""
+    """Return True if operand k's accesses and the first operand's begin at the same elements, in all rows."""
     starts = [walk.alignments[j] // walk.sizes[j] for j in (0, k)]
     pairs = [starts, *zip(walk.outer.strides[0], walk.outer.strides[k], strict=True)]
     return all((one - other) % access == 0 for one, other in pairs)
@@ -326,14 +326,14 @@ class ScanExecutable(Passes):
             return [self._order("chained", launch, inner.shape, ins, [*outs, words], (*key, 0), pointers, ())]
         if pieces == 1:
             return [self._order("whole", launch, inner.shape, ins, outs, key, pointers, self._pairs(), reverse)]
-        # Partial results are in scratch memory: for rows, those of a row are adjacent; for columns, those of a piece
-        # are.
+        # Partial results are in scratch memory. For rows, the results of one row are adjacent; for columns, the results
+        # of one piece are.
         rows = prod(outer.shape)
         near, apart = (pieces, 1) if launch.algorithm == "scan_rows" else (1, rows)
         lie = [(tuple(near * n for n in row_major_strides(outer.shape, 1)), (0,) * len(inner.shape), apart)] * count
         scratch = [(many + k, 0) for k in range(count)]
         moved_targets = [(count + array, offset) for array, offset in targets]
-        # The last piece has no successor and needs no entry.
+        # The last piece is not followed by another and needs no entry.
         own = Walk(
             Merged((rows,), ((near,),) * (2 * count)),
             Merged((pieces - 1,), ((apart,),) * (2 * count)),
@@ -442,7 +442,7 @@ def _walk(task: ScanTask) -> tuple[Walk, list[int]]:
     sizes, steps = task.sizes, task.steps
     others = [d for d in range(len(task.shape)) if d not in task.axes]
     lengths, rest = ([task.shape[d] for d in axes] for axes in (task.axes, others))
-    # The last operand, the output, defines the order in which they are scanned.
+    # The last operand, the output, defines the order of the scan.
     inner = merge_dimensions(lengths, [tuple(step[d] for d in task.axes) for step in steps], 1, leader=len(steps) - 1)
     outer = merge_dimensions(rest, [tuple(step[d] for d in others) for step in steps], 1, leader=0)
     offsets = [offset for _, offset in task.pointers]

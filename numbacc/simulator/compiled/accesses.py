@@ -1,7 +1,7 @@
 """The traced mode: checked mode that counts accesses instead of stopping at races.
 
-Each expression that reads or writes an element also tells a `meter` where. Elements of the kernel's arrays and of
-shared memory count, and fields of records in them. Variables, local arrays and constant arrays do not.
+Each expression that reads or writes an element also reports its address to a `meter`. Elements of the kernel's arrays,
+of shared memory, and fields of their records count. Variables, local arrays and constant arrays do not.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ __all__ = ["Accesses"]
 def _touches(
     context: Any, builder: Any, pointer: Any, meter_at: Any, given: list[Any], where: list[Any], error: Any
 ) -> None:
-    """Note accesses to the memory at a pointer. `given`: place and offset of each."""
+    """Emit code that records accesses to the memory at a pointer. `given`: place and offset of each."""
     word = context.get_value_type(types.int64)
     start = builder.ptrtoint(pointer, word)
     for place, offset in zip(given[::2], given[1::2], strict=True):
         at = builder.add(start, offset)
         found = meter.call(builder, meter.TOUCH, [meter_at, place, where[2], at])
         with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
-            # The element is found by its address, later.
+            # the meter finds the element by its address later
             _compiled(context, builder, _note, [error, *where, found, place, at, *[word(0)] * 5])
 
 
 @intrinsic
 def element(typingctx: Any, array: Any, index: Any, error: Any, where: Any, numbers: Any, places: Any) -> Any:
-    """Return the index of an array's element, or zeros where it is out of bounds, and note accesses.
+    """Return the index of an array's element, or zeros if it is out of bounds, and record accesses.
 
     Args:
         where: place in the source, number of the array, thread, block.
-        numbers: of the meter.
+        numbers: the meter's.
         places: place and offset of each access.
     """
     result = types.UniTuple(types.int64, len(index)) if len(index) else types.Tuple(())
@@ -83,7 +83,7 @@ def element(typingctx: Any, array: Any, index: Any, error: Any, where: Any, numb
 
 @intrinsic
 def field(typingctx: Any, record: Any, error: Any, where: Any, numbers: Any, places: Any) -> Any:
-    """Return a record, and note accesses to its fields."""
+    """Return a record, and record accesses to its fields."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
@@ -121,7 +121,7 @@ def first(typingctx: Any, array: Any, index: Any) -> Any:
 
 @register_jitable
 def unraveled(shape, k):  # type: ignore[no-untyped-def]
-    """Return the index of an array's element k, row after row; an index out of bounds if there is no such element."""
+    """Return the index of an array's element k, in C order; an index out of bounds if the array has fewer elements."""
     size = 1
     for n in shape:
         size *= n
@@ -149,7 +149,7 @@ def _with(typingctx: Any, index: Any, axis: Any, value: Any) -> Any:
 
 
 def _calls(number: int, count: int) -> Any:
-    """Return an intrinsic that calls a function of `meter.FUNCTIONS` with the meter and so many integers."""
+    """Return an intrinsic that calls a function of `meter.FUNCTIONS` with the meter and `count` integers."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         held = _address(context, builder, signature.args[0], args[0])
@@ -185,11 +185,11 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 class Accesses(Checks):
-    """The statements that count what a kernel does, for given types of arguments.
+    """The statements that count what a kernel does, for one combination of argument types.
 
     Attributes:
-        places: of the accesses in the source, in the order of their numbers.
-        memory: the names of the arrays that are counted, by their numbers; of parameters, those that they have.
+        places: the accesses in the source, in the order of their numbers.
+        memory: the names of the counted arrays, by their numbers.
     """
 
     def __init__(self, source: Source, normal: Normalize, facts: Facts, body: list[ast.stmt], arrays: list[str]):
@@ -265,7 +265,7 @@ class Accesses(Checks):
     # ------------------------------------------------------------ places
 
     def place(self, node: ast.AST, which: str, array: int, kind: int, nbytes: int, aligned: bool, reads: bool) -> int:
-        """Return the number of an access by a node. Copies of a node share it."""
+        """Return the number of an access by a node. Copies of a node share the number."""
         key = getattr(node, "nb_access", id(node)), which
         if key not in self._numbers:
             self._numbers[key] = len(self.places)
@@ -289,13 +289,13 @@ class Accesses(Checks):
         if not name.startswith("_nb_"):
             return name
         given = [view for view, root in self.sites.bases.items() if root == name and not view.startswith("_nb_")]
-        own = re.fullmatch(r"_nb_\w+?_\d+_(\w+)", name)  # a variable of a function that is inlined
+        own = re.fullmatch(r"_nb_\w+?_\d+_(\w+)", name)  # a variable of an inlined function
         return given[0] if given else own[1] if own else f"shared {number - self.given}"
 
     # ------------------------------------------------------------ a launch
 
     def meter(self, given: list[Memory], block: Any, dynamic_bytes: int, keep: int) -> Meter:
-        """Return the numbers for a launch, given the memory of the arguments."""
+        """Return the meter of a launch, given the memory of the arguments."""
         arrays, end = [*given], 0
         for k in range(self.given, len(self.memory)):
             shape, dtype = self.normal.shared[self.memory[k]]
@@ -316,7 +316,7 @@ class Accesses(Checks):
             error[6] = found.places[int(error[6])].nbytes
 
     def unwritten(self, found: Meter, block: Any, grid: Any) -> list[KernelError]:
-        """Return an error for each place where shared memory was read that no thread had written."""
+        """Return an error for each place that reads shared memory before any thread has written it."""
         out = []
         for place, (seen, thread, number, at) in zip(found.places, found.unwritten.tolist(), strict=False):
             if seen:
@@ -343,7 +343,7 @@ def _array_names(name: str, kind: Any) -> list[str]:
 
 
 class _Count(ast.NodeTransformer):
-    """Expressions that tell the meter, in the statements of one phase."""
+    """Add calls of the meter to the expressions of one phase."""
 
     def __init__(self, accesses: Accesses, emit: Any):
         self.accesses, self.emit, self.kinds = accesses, emit, emit.kinds
@@ -352,7 +352,7 @@ class _Count(ast.NodeTransformer):
     # ------------------------------------------------------------ types
 
     def kind(self, node: ast.expr) -> Any:
-        """Return the type of an array, a record or a tuple; None for others."""
+        """Return the type of an array, a record or a tuple; None for other expressions."""
         if isinstance(node, ast.Name):
             return self.kinds.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -407,7 +407,7 @@ class _Count(ast.NodeTransformer):
         return inner
 
     def axes(self, part: ast.expr) -> int | None:
-        """Return how many axes an index takes away; None if a kernel cannot use it."""
+        """Return how many axes an index removes; None if kernels do not support the index."""
         if isinstance(part, ast.Slice):
             return 0
         if isinstance(part, ast.Tuple):
@@ -501,7 +501,7 @@ class _Count(ast.NodeTransformer):
         return [*before, s, *after]
 
     def whole(self, node: ast.expr, kind: Any, mode: int, s: ast.stmt) -> list[ast.stmt]:
-        """Return statements that note all elements of a view, as a loop touches them."""
+        """Return statements that record accesses to all elements of a view, as a loop makes them."""
         name, quiet = self.emit.fresh("whole", ""), self.quiet
         self.quiet = True
         view = self.visit(copy.deepcopy(node))
@@ -543,7 +543,7 @@ class _Count(ast.NodeTransformer):
         root = array_of(node.args[0])
         parts = [self.visit(p) for p in parts]
         noted = self.noted(node, node.args[0], root, kind, parts, [ATOMIC], "_exch_" not in name)
-        if first:  # it takes no index: the array is looked at in front of it
+        if first:  # atomics without an index use the first element
             part = expression("_nb_first(A, I)", node.lineno, A=self.visit(node.args[0]), I=noted)
             node.args = [part, *(self.visit(a) for a in node.args[1:])]
         else:
@@ -551,7 +551,7 @@ class _Count(ast.NodeTransformer):
         return node
 
     def access(self, node: Any, modes: list[int]) -> Any:
-        """Return an expression that notes its access to memory, if it is one."""
+        """Return the expression, with its access to memory recorded if it makes one."""
         if isinstance(node, ast.Attribute):
             return self.of_record(node, node.attr, modes)
         if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
@@ -590,12 +590,12 @@ class _Count(ast.NodeTransformer):
         array = node.value
         node.value = self.visit(array) if not isinstance(array, ast.Name) else array
         if isinstance(kind.dtype, (types.Record, types.NestedArray)) and WRITE not in modes:
-            modes = []  # its fields are read, not the whole
+            modes = []  # the access reads its fields only
         node.slice = self.noted(node, array, root, kind, parts, modes, READ in modes)
         return node
 
     def partial(self, node: Any, array: ast.expr, kind: Any, parts: list[ast.expr]) -> Any:
-        """A view by the first indices."""
+        """Return a view that the first indices select."""
         node.value = self.visit(array)
         node.slice = self.noted(node, array, array_of(array), kind, [self.visit(p) for p in parts], [], False)
         return node
@@ -603,7 +603,7 @@ class _Count(ast.NodeTransformer):
     def noted(
         self, node: Any, array: ast.expr, root: str, kind: Any, parts: list[ast.expr], modes: list[int], reads: bool
     ) -> Any:
-        """Return an index that is checked and noted."""
+        """Return an index that is checked and recorded."""
         line = node.lineno
         if self.quiet or root in self.accesses.normal.local:
             modes = []
@@ -627,7 +627,7 @@ class _Count(ast.NodeTransformer):
         )
 
     def copied(self, array: ast.expr) -> ast.expr:
-        """Return a second expression of an array, which notes nothing."""
+        """Return a copy of an array's expression that records no access."""
         quiet, self.quiet = self.quiet, True
         made: ast.expr = self.visit(copy.deepcopy(array))
         self.quiet = quiet
@@ -636,7 +636,7 @@ class _Count(ast.NodeTransformer):
     def parts(
         self, node: Any, root: str, modes: list[tuple[int, Any, int]], aligned: bool, reads: bool = True
     ) -> dict[str, ast.expr]:
-        """Return the arguments of `element` and `field`: where, and the places with their offsets."""
+        """Return the arguments of `element` and `field`: where the access is, and the places with their offsets."""
         accesses, line = self.accesses, node.lineno
         number = accesses.number_of(root)
         name = accesses.shown(number) if number >= 0 else root or "an array"
@@ -664,7 +664,7 @@ class _Count(ast.NodeTransformer):
         return node
 
     def record(self, value: ast.expr, kind: Any, modes: list[tuple[int, Any, int]], node: Any) -> Any:
-        """Return a record's expression that notes accesses to its fields."""
+        """Return a record's expression that records accesses to its fields."""
         made = self.visit(value)
         if self.quiet:
             return made
@@ -678,6 +678,6 @@ def _parts(node: ast.Subscript) -> list[ast.expr]:
 
 
 def _size(kind: Any) -> tuple[int, int]:
-    """Return the bytes of one access to an element, and how many accesses it is: of a complex number, two."""
+    """Return the bytes of one access to an element, and how many accesses it takes: two for a complex number."""
     nbytes = int(as_dtype(kind).itemsize)
     return (nbytes // 2, 2) if isinstance(kind, types.Complex) else (nbytes, 1)

@@ -1,4 +1,4 @@
-"""Accesses through views of another dtype, whose addresses a GPU may refuse: `x[1:].view(float64)[i]`."""
+"""Check accesses through views of another dtype, which a GPU needs aligned: `x[1:].view(float64)[i]`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numba.extending import intrinsic
 from .sites import array_of
 from .syntax import walk
 
-#: The number of this error. Each error of a kernel has a number of its own.
+#: The code of this error, different from those of `checks`.
 MISALIGNED = 6
 
 
 @intrinsic
 def aligned(typingctx: Any, array: Any, index: Any, whole: Any, error: Any, where: Any) -> Any:
-    """Return an index that is inside, and note an error where a GPU could not access the element there.
+    """Return an index, and report an error if a GPU could not access the element because it is misaligned.
 
     Args:
-        whole: the array that the view is made of. A GPU's begins at a multiple of 256 bytes.
+        whole: the array that the view is made of. A GPU array begins at a multiple of 256 bytes.
         where: place in the source, number of the array, thread, block.
     """
 

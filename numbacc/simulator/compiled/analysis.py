@@ -1,6 +1,6 @@
-"""Find what is known of a kernel's variables: step 3 of the compiled simulator.
+"""Find which of a kernel's variables differ between threads: step 3 of the compiled simulator.
 
-A variable is uniform (one value for the block), recomputed in each phase (`i = cuda.grid(1)`), or kept for each thread.
+A variable is uniform (one value for the block), recomputed in each phase (`i = cuda.grid(1)`), or stored per thread.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Facts:
     Attributes:
         kinds: the type of each variable.
         assigned: the variables.
-        divergent: those that may differ between the threads of a block.
-        again: variable -> expression, of those that are cheap to compute at the start of every phase.
+        divergent: the variables that may differ between the threads of a block.
+        again: variable -> expression, for variables that are cheap to recompute at the start of every phase.
     """
 
     def __init__(self, normal: Normalize, body: list[ast.stmt], kinds: dict[str, types.Type]):
@@ -71,7 +71,7 @@ class Facts:
         return self._of_module(n.func)
 
     def _of_module(self, node: ast.AST) -> bool:
-        """Whether an expression is `math.x` or NumPy's `np.x`."""
+        """Return whether an expression is `math.x` or NumPy's `np.x`."""
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
             return False
         owner = self.normal.space.get(node.value.id)
@@ -104,7 +104,7 @@ class Facts:
         )
 
     def uniform(self, node: Any) -> bool:
-        """Return whether an expression surely has one value in all threads of a block."""
+        """Return whether an expression is certain to have one value in all threads of a block."""
         return self.pure(node) and not named(node) & (self.threads | self.divergent)
 
     # ------------------------------------------------------------ variables
@@ -137,7 +137,7 @@ class Facts:
                 self.divergent |= stored(s) & self.assigned
 
     def _same(self, s: ast.Assign | ast.AugAssign) -> bool:
-        """Whether an assignment gives all threads of a block one value."""
+        """Return whether an assignment gives all threads of a block one value."""
         if isinstance(s, ast.Assign) and called(s.value) == EXCHANGE:
             kind = s.value.args[0].value  # type: ignore[attr-defined]
             return kind in BLOCK_VOTES and not self.normal.grid

@@ -1,4 +1,4 @@
-"""Pass a launch's arguments to the compiled simulator, in host memory, and copy results back to where they came from.
+"""Pass a launch's arguments to the compiled simulator in host memory, and copy results back.
 
 NumPy arrays, portable arrays and arrays of Numba's simulator are in host memory: kernels work on them in place. Arrays
 on a GPU are copied to the host and back. Arrays that share memory on the GPU share it on the host, too.
@@ -20,12 +20,12 @@ from ...errors import DTypeError, shown
 
 __all__ = ["cast", "on_host"]
 
-#: A kernel's arguments of these types are numbers, to be passed as they are.
+#: Arguments of these types are passed unchanged.
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def cast(given: Sequence[Any], signature: Sequence[Any] | None) -> Sequence[Any]:
-    """Return arguments with numbers of the types that a kernel's only signature declares, as a GPU gets them."""
+    """Return the arguments, with scalars converted to the types of the only declared signature, as on a GPU."""
     if signature is None or len(signature) != len(given):
         return given
     return [_number(each, str(kind)) for each, kind in zip(given, signature, strict=True)]
@@ -35,17 +35,17 @@ def _number(value: Any, kind: str) -> Any:
     if not isinstance(value, _NUMBERS) or isinstance(value, np.void):
         return value
     try:
-        return np.asarray(value).astype(kind)[()]  # an integer beyond the type's range loses its upper bits
-    except TypeError:  # not the name of a number's type
+        return np.asarray(value).astype(kind)[()]  # too large integers lose their upper bits
+    except TypeError:  # not the name of a scalar type
         return value
 
 
 @contextmanager
 def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> Iterator[tuple[Any, ...]]:
-    """Give a kernel's arguments in host memory. Afterwards, unless an error was raised, results are copied back.
+    """Yield a kernel's arguments in host memory. Afterwards, copy results back unless an error was raised.
 
     Raises:
-        DTypeError: an argument is nothing that a kernel takes.
+        DTypeError: kernels do not support an argument of this type.
     """
     after: list[Any] = []
     prepared = [_prepared(each, list(extensions), after) for each in given]
@@ -60,7 +60,7 @@ def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> Iterator[tu
 
 
 def _prepared(value: Any, extensions: Sequence[Any], after: list[Any]) -> Any:
-    """An argument as the user's extensions prepare it, in Numba's order."""
+    """Return an argument as the user's extensions prepare it, in Numba's order."""
     kind = None
     for extension in reversed(extensions):
         kind, value = extension.prepare_args(kind, value, stream=0, retr=after)
@@ -68,7 +68,7 @@ def _prepared(value: Any, extensions: Sequence[Any], after: list[Any]) -> Any:
 
 
 def _converted(value: Any, name: str, gpu: _GPUArrays, after: list[Any]) -> Any:
-    """One argument in host memory; `after` gets what copies results back."""
+    """Return one argument in host memory. Functions added to `after` copy results back."""
     if isinstance(value, (np.ndarray, *_NUMBERS)) or value is None:
         return value
     if isinstance(value, tuple):
@@ -80,7 +80,7 @@ def _converted(value: Any, name: str, gpu: _GPUArrays, after: list[Any]) -> Any:
         return _hinted(value.value, hint, name, gpu, after)
     if id(value) in gpu:
         return gpu.host(value)
-    own = getattr(value, "_ary", None)  # of Numba's simulator
+    own = getattr(value, "_ary", None)  # set by Numba's simulator
     if isinstance(own, (np.ndarray, np.void)):
         return own
     if hasattr(value, "__array_interface__"):
@@ -89,14 +89,14 @@ def _converted(value: Any, name: str, gpu: _GPUArrays, after: list[Any]) -> Any:
         return np.from_dlpack(value)
     if isinstance(value, (str, bytes, list, dict, set)) or callable(value):
         raise DTypeError(
-            f"{name} is {shown(value)}, a {type(value).__name__}; a kernel takes arrays, numbers, records and tuples "
+            f"{name} is {shown(value)}, a {type(value).__name__}; a kernel accepts arrays, numbers, records and tuples "
             "of these: np.array(...) makes an array"
         )
-    return value  # Numba knows it, or raises an error
+    return value  # Numba knows its type, or raises an error
 
 
 def _hint(value: Any) -> str | None:
-    """ "In", "Out" or "InOut", for what `cuda.In(x)` and the like return."""
+    """Return "In", "Out" or "InOut" for the results of `cuda.In(x)` and the like."""
     name = type(value).__name__
     return name if name in ("In", "Out", "InOut") and hasattr(value, "value") else None
 
@@ -104,10 +104,10 @@ def _hint(value: Any) -> str | None:
 def _hinted(value: Any, hint: str, name: str, gpu: _GPUArrays, after: list[Any]) -> Any:
     host = _converted(value, name, gpu, after)
     if hint == "InOut" or host is not value or not isinstance(host, np.ndarray):
-        return host  # in device memory, a hint changes nothing
+        return host  # a hint changes nothing for device arrays
     if hint == "In":
         return host.copy("K")
-    # The GPU's memory is uninitialized, too: bytes of 255 are NaN and -1.
+    # On a GPU this memory is uninitialized. Bytes of 255 read as NaN and -1, so that a mistake shows.
     made = np.empty_like(host)
     made.reshape(-1, order="A").view(np.uint8)[...] = 255
     after.append(lambda: np.copyto(host, made))
@@ -115,7 +115,7 @@ def _hinted(value: Any, hint: str, name: str, gpu: _GPUArrays, after: list[Any])
 
 
 class _Span:
-    """Bytes of a GPU's memory, and their copy on the host."""
+    """A span of a GPU's memory, and its copy on the host."""
 
     def __init__(self, begin: int, end: int):
         self.begin, self.end = begin, end
@@ -134,7 +134,7 @@ class _Span:
 
 
 class _Placement(NamedTuple):
-    """Where an array's elements are."""
+    """The address, shape and strides of an array's elements."""
 
     address: int
     shape: tuple[int, ...]
@@ -143,7 +143,7 @@ class _Placement(NamedTuple):
     readonly: bool
 
     def extent(self) -> tuple[int, int]:
-        """The first byte, and the one after the last."""
+        """Return the address of the first byte, and the one after the last."""
         if 0 in self.shape:
             return self.address, self.address
         reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
@@ -154,7 +154,7 @@ class _Placement(NamedTuple):
 def _memory_of(value: Any) -> _Placement:
     try:
         array = operands.as_array(value, "an argument", 0)
-    except DTypeError:  # records, and other dtypes that numbacc does not compute with
+    except DTypeError:  # a record, or a dtype that numbacc does not support
         return _of_interface(value)
     return _Placement(array._address, array.shape, array.strides, array.dtype, array._readonly)
 
@@ -167,7 +167,7 @@ def _of_interface(value: Any) -> _Placement:
 
 
 class _GPUArrays:
-    """The arguments that are arrays on a GPU, and copies of their memory."""
+    """The arguments that are arrays on a GPU, and host copies of their memory."""
 
     def __init__(self) -> None:
         self._arrays: dict[int, _Placement] = {}
@@ -177,7 +177,7 @@ class _GPUArrays:
         return key in self._arrays
 
     def find(self, value: Any) -> None:
-        """Note an argument, or the parts of one."""
+        """Add an argument, or the parts of one."""
         if isinstance(value, tuple):
             for each in value:
                 self.find(each)
@@ -187,7 +187,7 @@ class _GPUArrays:
             self._arrays[id(value)] = _memory_of(value)
 
     def copy_to_host(self) -> None:
-        # No two GPUs have the same addresses.
+        # Addresses of different GPUs differ, so that they can be sorted together.
         for begin, end in sorted(each.extent() for each in self._arrays.values()):
             if self._spans and begin < self._spans[-1].end:
                 self._spans[-1].end = max(self._spans[-1].end, end)
@@ -201,9 +201,9 @@ class _GPUArrays:
             span.copy_back()
 
     def host(self, value: Any) -> np.ndarray[Any, Any]:
-        """The copy of an argument's memory, with its shape and strides."""
+        """Return the host copy of an argument, with its shape and strides."""
         own = self._arrays[id(value)]
-        made: np.ndarray[Any, Any] = np.empty(own.shape, own.dtype)  # without elements
+        made: np.ndarray[Any, Any] = np.empty(own.shape, own.dtype)  # the array has no elements
         for span in self._spans:
             if span.begin <= own.address < span.end and made.size:
                 made = np.ndarray(own.shape, own.dtype, span.host.data, own.address - span.begin, own.strides)
@@ -212,12 +212,12 @@ class _GPUArrays:
 
 
 def _is_on_gpu(value: Any) -> bool:
-    """Whether an argument is an array on a GPU, of any library."""
+    """Return whether an argument is an array on a GPU, of any library."""
     if isinstance(value, (np.ndarray, PortableArray, *_NUMBERS)) or hasattr(value, "_ary"):
         return False
     try:
         if hasattr(value, "__cuda_array_interface__"):
             return True
         return hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (2, 13)
-    except Exception:  # another library's error, for what it cannot export
+    except Exception:  # other libraries raise various errors here
         return False

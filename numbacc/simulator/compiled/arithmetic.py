@@ -1,8 +1,8 @@
-"""Operators that give other results on a GPU than in Numba's code for a CPU.
+"""Operators that give other results on a GPU than in Numba's CPU code.
 
-* `max` and `min` of two floats return the operand that is not NaN, and 0.0 counts as more than -0.0.
-* A float that is converted to an integer becomes the nearest integer in range. NaN becomes 0, or the lowest integer.
-* A shift by more than the bits of its operand gives 0, or the sign of a signed operand.
+* `max` and `min` of two floats return the operand that is not NaN, and 0.0 counts as larger than -0.0.
+* A float converted to an integer becomes the nearest integer in range. NaN becomes 0, or the lowest integer.
+* A shift by more than the operand's bits gives 0, or all sign bits for a signed operand.
 
 `NAMES` replaces the functions in the names of generated code. `Compiler` compiles it: the class changes the
 instructions that Numba makes, because a kernel converts floats in many places, such as assignments to elements.
@@ -46,7 +46,7 @@ def whole(value):  # type: ignore[no-untyped-def]
 
 
 def _numbers(args: Any, allowed: tuple[Any, ...]) -> list[Any]:
-    """Return the types of arguments without literals; an empty list if one is of no allowed class."""
+    """Return the types of arguments without literals; an empty list if one has another class than `allowed`."""
     kinds = [types.unliteral(a) for a in args]
     return kinds if all(isinstance(k, allowed) for k in kinds) else []
 
@@ -66,7 +66,7 @@ def _register_extreme(function: Any, builtin: Any, compare: Any, symbol: str) ->
         word = ir.IntType(32 if isinstance(a.type, ir.FloatType) else 64)
         takes = builder.or_(builder.fcmp_ordered(symbol, b, a), builder.fcmp_unordered("uno", a, a))
         bits = [builder.bitcast(v, word) for v in (a, b)]
-        joined = builder.and_(*bits) if symbol == ">" else builder.or_(*bits)  # of zeros; others that are equal stay
+        joined = builder.and_(*bits) if symbol == ">" else builder.or_(*bits)  # combines zeros of either sign
         equal = builder.fcmp_ordered("==", a, b)
         return builder.select(equal, builder.bitcast(joined, a.type), builder.select(takes, b, a))
 
@@ -77,7 +77,7 @@ def _register_extreme(function: Any, builtin: Any, compare: Any, symbol: str) ->
             a, b = context.cast(builder, found, kind, both), context.cast(builder, value, other, both)
             if len(args) == 2 and all(isinstance(k, types.Float) for k in sig.args):
                 return of_floats(builder, a, b)
-            # Numba compares all others as Python does, also on a GPU.
+            # Numba compares all others as Python does, on a GPU, too.
             takes = context.get_function(compare, signature(types.boolean, both, both))(builder, (b, a))
             kind, found = both, builder.select(takes, b, a)
         return context.cast(builder, found, kind, sig.return_type)
@@ -119,13 +119,13 @@ def _of_others(value: Any) -> Any:
 
 @intrinsic
 def predicate(typingctx: Any, value: Any) -> Any:
-    """Return the predicate of a block's vote as int32: only for the types of variables."""
+    """Return the predicate of a block's vote as int32. It serves only to find the types of variables."""
     if not isinstance(value, types.Integer):
         raise TypingError(f"cuda.syncthreads_count, _and and _or need an integer, and {value} was given: int(...)")
     return types.int32(value), lambda context, builder, sig, args: context.get_constant(types.int32, 0)
 
 
-#: Names of kernels with another meaning than in Python, and of helpers.
+#: Names that mean something else in kernels than in Python, and names of helpers.
 NAMES: dict[str, Any] = {"max": largest, "min": smallest, "int": whole, "_nb_predicate": predicate}
 
 
@@ -141,10 +141,10 @@ def _convert(instruction: Any) -> None:
     name = f"llvm.{instruction.opname}.sat.i{wide.width}.{'f32' if isinstance(value.type, ir.FloatType) else 'f64'}"
     function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(wide, [value.type]), name)
     result = builder.call(function, [value])
-    if isinstance(value.type, ir.DoubleType) or wide.width == 64:  # for others, NaN becomes 0
+    if isinstance(value.type, ir.DoubleType) or wide.width == 64:  # for other types, NaN becomes 0
         missing = builder.fcmp_unordered("uno", value, value)
         result = builder.select(missing, ir.Constant(wide, 1 << (wide.width - 1)), result)
-    # Other instructions refer to this one, so that it stays.
+    # Other instructions refer to this one, so it must stay.
     instruction.opname = "trunc" if wide.width > target.width else "bitcast"
     instruction.operands = [result]
 
@@ -157,7 +157,7 @@ def _shift(instruction: Any) -> None:
         return
     builder = ir.IRBuilder(instruction.parent)
     builder.position_before(instruction)
-    if width == 64:  # the instruction's distance has 32 bits
+    if width == 64:  # the GPU's shift distance has 32 bits
         distance = builder.and_(distance, ir.Constant(distance.type, 0xFFFFFFFF))
     fits = builder.icmp_unsigned("<", distance, ir.Constant(distance.type, width))
     most = ir.Constant(distance.type, width - 1)
@@ -169,7 +169,7 @@ def _shift(instruction: Any) -> None:
 
 
 class _GPULower(Lower):  # type: ignore[misc]
-    """Makes LLVM code of a function."""
+    """Generate LLVM code for a function."""
 
     def lower_normal_function(self, fndesc: Any) -> None:
         super().lower_normal_function(fndesc)
@@ -192,7 +192,7 @@ class _GPUResults(NativeLowering):  # type: ignore[misc]
 
 
 def _needed(passes: list[Any], code: CodeType) -> list[Any]:
-    """Return Numba's passes without those that do nothing here: for expressions of whole arrays, and for closures."""
+    """Return Numba's passes without those for whole-array expressions and closures, which do nothing here."""
     left_out = {NopythonRewrites}
     if not any(isinstance(constant, CodeType) for constant in code.co_consts):
         left_out.add(InlineClosureLikes)
@@ -203,7 +203,7 @@ class Compiler(CompilerBase):  # type: ignore[misc]
     """Compiles kernels for the CPU."""
 
     def define_pipelines(self) -> list[Any]:
-        """Return the passes that are needed, with another one that makes LLVM code."""
+        """Return the needed passes, with another one to generate LLVM code."""
         made = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes = _needed(made.passes, self.state.func_id.code)
         made.passes = [(_GPUResults, text) if each is NativeLowering else (each, text) for each, text in passes]

@@ -1,9 +1,9 @@
 """Atomic operations of kernels on the CPU.
 
 `GLOBAL` holds real atomics, for arrays that several workers share. `SHARED` holds plain operations, for arrays that
-belong to one block, whose threads run one after the other. Both have the names of `cuda.atomic`. Each function takes
-(array, index, value ...) and returns the old value. An index is an integer or a tuple; a negative one counts from the
-end.
+belong to one block, because its threads run one after the other. Both use the names of `cuda.atomic`. Each function is
+called with (array, index, value ...) and returns the old value. An index is an integer or a tuple; a negative one
+counts from the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-#: From the operands' types and values to the new value: (builder, type of the elements, old value, value) -> value.
+#: Computes the new value: (builder, type of the elements, old value, value) -> new value.
 _Combine = Callable[[Any, Any, Any, Any], Any]
 
 _INTEGERS = (types.int32, types.int64, types.uint32, types.uint64)
@@ -35,7 +35,7 @@ def _pointer(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
 
 
 def _check(name: str, array: Any, index: Any, values: tuple[Any, ...], allowed: tuple[Any, ...]) -> None:
-    """Raise TypingError for operands that a GPU does not accept either."""
+    """Raise TypingError for operands that are not supported on a GPU either."""
     if not isinstance(array, types.Array) or array.dtype not in allowed:
         what = array.dtype if isinstance(array, types.Array) else array
         names = ", ".join(map(str, allowed))
@@ -49,7 +49,7 @@ def _check(name: str, array: Any, index: Any, values: tuple[Any, ...], allowed: 
     if not all(isinstance(value, (types.Number, types.Boolean)) for value in values):
         raise TypingError(f"cuda.atomic.{name} needs numbers as values; {values} were given")
     if not array.mutable:
-        raise TypingError(f"cuda.atomic.{name} cannot write to an array that is read-only")
+        raise TypingError(f"cuda.atomic.{name} needs a writable array; this one is read-only")
 
 
 def _bits(builder: Any, kind: Any, value: Any) -> Any:
@@ -58,7 +58,7 @@ def _bits(builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _by_comparing(builder: Any, kind: Any, pointer: Any, value: Any, combine: _Combine) -> Any:
-    """Replace an element in a loop of compare-and-swap, without an instruction for it; return the old value."""
+    """Replace an element in a compare-and-swap loop, where LLVM lacks an instruction. Return the old value."""
     word = ir.IntType(kind.bitwidth)
     numbers = isinstance(kind, types.Float)
     address = builder.bitcast(pointer, word.as_pointer())
@@ -91,8 +91,8 @@ def _operation(
 
     Args:
         name: its name in cuda.atomic.
-        combine: how the new value is computed.
-        allowed: the types of elements.
+        combine: computes the new value.
+        allowed: the supported element types.
         instruction: LLVM's name of an atomic instruction for a type of elements; "" if LLVM lacks one.
         shared: whether the array belongs to one block.
     """

@@ -1,8 +1,8 @@
-"""The checked mode: index expressions check themselves, and errors say where.
+"""The checked mode: index expressions check themselves, and errors name the line and thread.
 
-Each element of an array that the kernel writes has two stamps, of who wrote it last and of who read it last. A stamp
-holds an era, which grows at each barrier and with each block, the number of the access in the kernel, and the thread.
-`sites` finds phases that need no checks.
+Each element of an array that the kernel writes has two stamps: its last writer and its last reader. A stamp holds an
+era (which grows at each barrier and with each block), the number of the access in the kernel, and the thread. `sites`
+finds phases that need no checks.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .syntax import BARRIER, assignment, called, expression, named, statements
 from .variables import load as _load
 from .variables import store as _store
 
-#: Kinds of errors, in the first element of the array of errors.
+#: Codes of errors, stored in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
-#: How an access uses an element; an atomic operation whose result is used can tell what other blocks have done.
+#: How an access uses an element. An atomic operation whose result is used can observe other blocks' work.
 READ, WRITE, BOTH, ATOMIC, EXCHANGE, ACQUIRE = 1, 2, 3, 4, 5, 6
 # The bits of a stamp: thread, flag, flag, access, era.
 _THREAD, _WARP, _MANY, _BLOCKS, _SITE, _ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
@@ -40,7 +40,7 @@ _ATOMIC = _MANY
 
 
 def _era_bits(blocks: int) -> int:
-    """Return the number of bits that an era has for the barriers of a block."""
+    """Return how many bits an era needs for the barriers of a block."""
     return 43 - (blocks + 1).bit_length()
 
 
@@ -48,9 +48,9 @@ def _era_bits(blocks: int) -> int:
 
 
 def _note(error, line, name, t, b, code, other, stamp, count, i0, i1, i2, i3):  # type: ignore[no-untyped-def]
-    """Note an error."""
+    """Record an error."""
     old = _load(error)
-    if old == 0 or (old == UNINITIALIZED and code != UNINITIALIZED):  # a race explains the other
+    if old == 0 or (old == UNINITIALIZED and code != UNINITIALIZED):  # a race explains an uninitialized read
         _store(error, code)
         _store(error + 8, line)
         _store(error + 16, name)
@@ -67,7 +67,7 @@ def _note(error, line, name, t, b, code, other, stamp, count, i0, i1, i2, i3):  
 
 
 def _is_race_of_blocks(stamp, mode, did):  # type: ignore[no-untyped-def]
-    """Whether an access of another block is a race: no atomic operation tells that this one comes after it."""
+    """Return whether an access of another block is a race: no atomic operation orders it before this one."""
     if did == 2 or (mode >= ATOMIC and stamp & _ATOMIC):
         return False
     return not (did == 1 and stamp & _ATOMIC)
@@ -77,15 +77,15 @@ _is_race_of_blocks = register_jitable(_is_race_of_blocks)
 
 
 def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  # type: ignore[no-untyped-def]
-    """Note an access in the stamps of its element, at `wrote` and `read`.
+    """Record an access in the stamps of its element, at `wrote` and `read`.
 
     Args:
-        state: the address of what the block did: atomic operations on global arrays (2: used a result); elements
-            written, for a shared array. Behind it, the stamp that a race was found by.
+        state: the address of the block's state: atomic operations on global arrays (2: used a result), or for a shared
+            array the elements written. The next word is the stamp that revealed a race.
         era: since the last barrier; since: since the last barrier of the block; start: of this block; end: of the next.
 
     Returns:
-        The code of an error, and 16 times what explain() needs; 0 where there is none.
+        The code of an error, and 16 times the other access for explain(); 0 if there is no error.
     """
     me = era | (site << _SITE) | t
     w = _load(wrote)
@@ -119,7 +119,7 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
                 _store(state + 8, r)
         _store(wrote, me | _ATOMIC if mode >= ATOMIC else me)
     if not shared and mode == READ and _load(state) != 0:
-        stamps = _load(state) == 1 and w & _ATOMIC == 0  # what comes after an atomic operation is no race
+        stamps = _load(state) == 1 and w & _ATOMIC == 0  # atomic operations order later accesses
     if mode in (READ, BOTH) and stamps:
         r = _load(read)
         flags = 0
@@ -136,7 +136,7 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
 
 
 def _compiled(context: Any, builder: Any, function: Any, args: list[Any]) -> Any:
-    """Call a function of this module in generated code; it is not inlined, which would take long to compile."""
+    """Call a function of this module from generated code. It is not inlined, to keep compilation fast."""
     signature = types.int64(*[types.int64] * len(args))
     made = context.compile_subroutine(builder, function, signature)
     callee = context.declare_function(builder.module, made.fndesc)
@@ -155,7 +155,7 @@ def _address(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _check(context: Any, builder: Any, kinds: Any, args: Any, where: list[Any], inner: Any) -> Any:
-    """Return an index, or zeros where it is out of bounds; `inner(index)` checks more where it is not.
+    """Return an index, or zeros if it is out of bounds. `inner(index)` adds checks for an index in bounds.
 
     Args:
         kinds, args: the types and values of (shape, index, error).
@@ -190,7 +190,7 @@ def _check(context: Any, builder: Any, kinds: Any, args: Any, where: list[Any], 
 
 @intrinsic
 def inside(typingctx: Any, shape: Any, index: Any, error: Any, where: Any) -> Any:
-    """Return the index, or zeros where it is out of bounds. `where`: line, number of the array, thread, block."""
+    """Return the index, or zeros if it is out of bounds. `where`: line, number of the array, thread, block."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         numbers = _integers(context, builder, signature.args[3], args[3])
@@ -203,7 +203,7 @@ def inside(typingctx: Any, shape: Any, index: Any, error: Any, where: Any) -> An
 def access(
     typingctx: Any, shape: Any, index: Any, error: Any, where: Any, wrote: Any, read: Any, state: Any, how: Any
 ) -> Any:
-    """Return the index, or zeros where it is out of bounds; also look for races and uninitialized elements.
+    """Return the index, or zeros if it is out of bounds. Also look for races and uninitialized elements.
 
     `how`: the last arguments of `_touch`, from `mode` to `site`.
     """
@@ -235,7 +235,7 @@ def access(
 
 
 def _is_injective(c0, c1, c2, c3, c4, c5, c6, c7, e0, e1, e2, e3, e4, e5, e6, e7):  # type: ignore[no-untyped-def]
-    """Whether a sum of coefficients times counters has another value for each choice of the counters."""
+    """Return whether a sum of coefficients times counters differs for all choices of the counters."""
     coefficients, extents = (c0, c1, c2, c3, c4, c5, c6, c7), (e0, e1, e2, e3, e4, e5, e6, e7)
     reach, last = 0, 0
     for _ in range(8):
@@ -260,7 +260,7 @@ def _is_injective(c0, c1, c2, c3, c4, c5, c6, c7, e0, e1, e2, e3, e4, e5, e6, e7
 
 @intrinsic
 def injective(typingctx: Any, coefficients: Any, extents: Any) -> Any:
-    """Whether a sum of coefficients times counters has another value for each choice of the counters."""
+    """Return whether a sum of coefficients times counters differs for all choices of the counters."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         given = [v for k in (0, 1) for v in _integers(context, builder, signature.args[k], args[k])]
@@ -270,10 +270,10 @@ def injective(typingctx: Any, coefficients: Any, extents: Any) -> Any:
 
 
 class Checks:
-    """The checks of one kernel for given types of arguments.
+    """The checks of one kernel for one combination of argument types.
 
     Attributes:
-        arrays: names of arrays, by the number that an error has.
+        arrays: the names of arrays, by the numbers that errors store.
         tracked: the parameters that the kernel writes, which have stamps.
     """
 
@@ -297,12 +297,12 @@ class Checks:
 
     @staticmethod
     def kinds(arrays: list[Any]) -> list[types.Type]:
-        """Return the types of `parameters`, given those of the kernel's arrays."""
+        """Return the types of `parameters` from the types of the kernel's arrays."""
         return [types.int64, *(types.Array(types.int64, a.ndim, "C") for a in arrays for _ in range(2))]
 
     @staticmethod
     def arguments(arrays: list[Any], blocks: int) -> list[Any]:
-        """Return the arguments for `parameters`, given the kernel's arrays. Untouched memory costs nothing."""
+        """Return the arguments for `parameters` from the kernel's arrays. Untouched memory costs nothing."""
         return [_era_bits(blocks), *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2))]
 
     def head(self, line: int) -> list[ast.stmt]:
@@ -366,13 +366,13 @@ class Checks:
         for v, value in reversed(again.items()):
             if v in mentioned:
                 mentioned |= named(value)
-        for v, value in again.items():  # views that are made again in each phase
+        for v, value in again.items():  # views that each phase makes again
             if v in mentioned and isinstance(self.facts.kinds.get(v), types.Array):
                 out += check.shadows(v, value, emit.line)
         return [*out, *check.block(body)]
 
     def clean(self, body: list[ast.stmt], emit: Any) -> tuple[list[ast.stmt], ast.expr] | None:
-        """Return statements and a condition: where it holds, a phase needs no checks; None where it never does."""
+        """Return statements and a condition under which a phase needs no checks; None if it always needs them."""
         return None if self.normal.grid else self.sites.clean(body, emit, self.tracked)
 
     def number(self, array: str) -> int:
@@ -389,7 +389,7 @@ class Checks:
 
 
 class _Check(ast.NodeTransformer):
-    """Index expressions that check themselves, in the statements of one phase."""
+    """Make the index expressions of one phase check themselves."""
 
     def __init__(self, checks: Checks, emit: Any):
         self.checks, self.emit = checks, emit
@@ -495,7 +495,7 @@ class _Check(ast.NodeTransformer):
         return node
 
     def of_view(self, node: ast.Subscript, parts: list[ast.expr]) -> Any:
-        """An element of a view of another dtype, `x.view(dtype)[i]`."""
+        """Check an element of a view of another dtype, `x.view(dtype)[i]`."""
         func: Any = node.value.func  # type: ignore[attr-defined]
         if not isinstance(func.value, (ast.Name, ast.Subscript)):
             return self.generic_visit(node)
@@ -514,7 +514,7 @@ class _Check(ast.NodeTransformer):
         return node
 
     def whole_number(self, node: ast.expr) -> bool:
-        """Whether an index is a number: not a tuple in a variable, nor a record's field."""
+        """Return whether an index is a number, not a tuple in a variable nor a record's field."""
         if isinstance(node, ast.Constant):
             return isinstance(node.value, int)
         if isinstance(node, ast.Name):
@@ -523,7 +523,7 @@ class _Check(ast.NodeTransformer):
 
 
 class _Rooted(ast.NodeTransformer):
-    """Put another array in the place of the one that a view is made of."""
+    """Replace the array that a view is made of by another one."""
 
     def __init__(self, root: str, name: str):
         self.root, self.name = root, name
@@ -578,7 +578,7 @@ def explain(
     if kind == DIVERGENT:
         text = (
             f"{where}: only {t} of {count} threads of block {at} reach this barrier: the branch or loop in line "
-            f"{other} parts them"
+            f"{other} separates them"
         )
         return {"message": text, "file": file, "line": line, "block": at, "thread": None}
     if kind == OUT:
@@ -588,7 +588,7 @@ def explain(
     elif kind == MISALIGNED:
         text = (
             f"{where}: an access to {other} bytes at element {element} of {array}, in {thread}, starts at an address "
-            f"that is no multiple of {other}: a GPU stops there. Let the view begin at such an address"
+            f"that is not a multiple of {other}: a GPU raises an error there. Make the view begin at such a multiple"
         )
     else:
         text = f"{where}: a race on element {element} of {array}: {thread} {_VERBS[other & 7]} it, and "
@@ -604,9 +604,9 @@ def explain(
         elif writer != b:
             text += f"thread {first} of block {place(writer, grid)} {verb} it {there}; blocks run in any order"
         elif other & 8 and stamp & _MANY and first == place(t, block):
-            text += f"another thread {verb} it {there}; no barrier is between them"
+            text += f"another thread {verb} it {there}; there is no barrier between them"
         else:
-            text += f"thread {first} {verb} it {there}; no barrier is between them"
+            text += f"thread {first} {verb} it {there}; there is no barrier between them"
     return {"message": text, "file": file, "line": line, "block": at, "thread": place(t, block)}
 
 

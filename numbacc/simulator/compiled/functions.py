@@ -1,8 +1,8 @@
-"""Scalar functions that kernels call by names of CUDA, for the CPU.
+"""Scalar functions that kernels call by CUDA names, for the CPU.
 
-`FUNCTIONS` maps a path such as "cuda.popc" or "cuda.libdevice.rsqrtf" to a function that compiled code may call. A
-function is made when it is first looked up, and Numba compiles it when a kernel uses it. Arguments are converted to the
-types that the function has on a GPU, and results have the GPU's types.
+`FUNCTIONS` maps a path such as "cuda.popc" or "cuda.libdevice.rsqrtf" to a function for compiled code. The first lookup
+makes the function, and Numba compiles it when a kernel uses it. Arguments are converted to the types that the function
+has on a GPU, and results have the GPU's types.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def _selp(typingctx: Any, test: Any, a: Any, b: Any) -> Any:
-    """Return a where the test holds, else b; both are computed."""
+    """Return a if the test is true, else b. Both are computed."""
     kind = typingctx.unify_types(types.unliteral(a), types.unliteral(b))
     if kind is None:
         raise TypingError(f"cuda.selp needs two values of one type; {a} and {b} were given")
@@ -125,7 +125,7 @@ def _rounding(name: str) -> Any:
 
 @intrinsic
 def _fmod(typingctx: Any, x: Any, y: Any) -> Any:
-    """Return the rest of a division that truncates, as C's fmod."""
+    """Return the remainder of a truncating division, as C's fmod does."""
     return x(x, y), lambda context, builder, signature, args: builder.frem(*args)
 
 
@@ -159,7 +159,7 @@ def _high_product(unsigned: bool) -> Any:
 
 
 def _library(name: str) -> Any:
-    """Return the intrinsic that calls a function of the C library, of a float64 or of an int32 and a float64."""
+    """Return the intrinsic that calls a C library function of a float64, or of an int32 and a float64."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = [types.float64] if len(args) == 1 else [types.int32, types.float64]
@@ -179,7 +179,7 @@ def _library(name: str) -> Any:
 
 
 def _in_library(name: str) -> bool:
-    """Make a function of the C library known to LLVM; return whether there is one."""
+    """Make a function of the C library known to LLVM. Return whether the library has it."""
     for library, prefix in ((None, ""), ("libm.so.6", ""), ("ucrtbase", "_")):
         try:
             address = ctypes.cast(getattr(ctypes.CDLL(library), prefix + name), ctypes.c_void_p).value
@@ -248,7 +248,7 @@ def _directed_float(r, error, mode):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _beyond(r):  # type: ignore[no-untyped-def]
-    """Return the error of a result of finite operands that overflowed."""
+    """Return the error of a finite computation that overflowed."""
     return -1.0 if r > 0.0 else 1.0
 
 
@@ -361,7 +361,7 @@ def _of_long(high, low, mode):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _quarter(x):  # type: ignore[no-untyped-def]
-    """Return the quarter of the circle that is nearest to pi x, 0 to 3, and the angle from there; of a finite x."""
+    """Return the quarter of the circle that is nearest to pi x, 0 to 3, and the angle from there, for a finite x."""
     r = x - 2.0 * _rint(x / 2.0)
     n = _rint(2.0 * r)
     return types.int64(n) & 3, math.pi * (r - n / 2.0)
@@ -411,7 +411,7 @@ def _erfcx(x):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _erfc_inverse(y):  # type: ignore[no-untyped-def]
-    """Return x with erfc(x) = y: an estimate, and steps of Halley's method."""
+    """Return x with erfc(x) = y, by an estimate and steps of Halley's method."""
     if not 0.0 <= y <= 2.0:
         return math.nan
     if y == 0.0 or y == 2.0:
@@ -464,7 +464,7 @@ def _ilogb(x):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _power(x, n):  # type: ignore[no-untyped-def]
-    """Return x ** n of an integer n."""
+    """Return x ** n for an integer n."""
     return math.pow(x, types.float64(n))
 
 
@@ -492,7 +492,7 @@ def _remainder(x, y):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _permuted(x, y, selector):  # type: ignore[no-untyped-def]
-    """Return four of eight bytes. Each four bits of the selector name one; their highest bit repeats the sign."""
+    """Return four of eight bytes. Each 4 bits of the selector name one byte; the highest of them repeats its sign."""
     source = types.uint64(x) | (types.uint64(y) << types.uint64(32))
     result = types.uint64(0)
     for k in range(4):
@@ -506,7 +506,7 @@ def _permuted(x, y, selector):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _to_integer(x, lowest, highest, missing):  # type: ignore[no-untyped-def]
-    """Return a rounded float as an integer; a value out of range becomes the nearest bound, NaN `missing`."""
+    """Return a rounded float as an integer: the nearest bound if out of range, and `missing` for NaN."""
     if math.isnan(x):
         return missing
     if x <= types.float64(lowest):
@@ -534,12 +534,12 @@ _CASTS = {
 }  # fmt: skip
 _RESULTS = {**_CASTS, "U": "int32({})", "L": "int64({})", "": "{}"}
 
-#: Functions of one float that `math` has by the same name.
+#: Functions of one float with the same name in `math`.
 _SAME_AS_MATH = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "fabs", "lgamma",
     "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh",
 )  # fmt: skip
-#: Functions of floats that exist as `name` in float64 and `namef` in float32: arguments, and the expression.
+#: Functions of floats that exist as `name` for float64 and `namef` for float32: parameters and expression.
 _PAIRS: dict[str, tuple[str, str]] = {
     **{
         n: ("x", f"math.{n}(x)")
@@ -564,7 +564,7 @@ _PAIRS: dict[str, tuple[str, str]] = {
     "remainder": ("xy", "_remainder(float64(x), float64(y))[0]"),
 }  # fmt: skip
 
-#: Functions with other arguments: result's type, arguments' types, and the expression. {f} is the type of floats.
+#: Functions with other types: result type, argument types, and expression. {f} is the float type.
 _MIXED: dict[str, tuple[str, str, str]] = {
     "ilogb": ("i", "x", "_ilogb(float64(x))"), "powi": ("x", "xi", "_power(float64(x), y)"),
     "ldexp": ("x", "xi", "math.ldexp(float64(x), y)"), "scalbn": ("x", "xi", "math.ldexp(float64(x), y)"),
@@ -578,7 +578,7 @@ _MIXED: dict[str, tuple[str, str, str]] = {
     "frexp": ("", "x", "_frexp(x)"), "remquo": ("", "xy", "_remquo_{f}(x, y)"),
 }  # fmt: skip
 
-#: Functions by name: result's type, arguments' types, and the expression of x, y and z.
+#: Functions by name: result type, argument types, and the expression of x, y and z.
 _OTHERS: dict[str, tuple[str, str, str]] = {
     "abs": ("i", "i", "-x if x < 0 else x"), "llabs": ("l", "l", "-x if x < 0 else x"),
     "max": ("i", "ii", "x if x > y else y"), "min": ("i", "ii", "x if x < y else y"),
@@ -624,7 +624,7 @@ _ROUND = {"rn": "_rint", "rd": "_floor", "ru": "_ceil", "rz": "_trunc"}
 
 
 def _rounded() -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Return the functions whose names end with a direction of rounding."""
+    """Yield the functions whose names end with a rounding direction."""
     for end, m in _MODES.items():
         yield f"dadd_{end}", ("d", "dd", f"_sum(x, y, {m})")
         yield f"dmul_{end}", ("d", "dd", f"_product(x, y, {m})")
@@ -661,7 +661,7 @@ def _rounded() -> Iterator[tuple[str, tuple[str, str, str]]]:
 
 
 def _specifications() -> dict[str, tuple[str, str, str]]:
-    """Return the functions of libdevice: result's type, arguments' types and expression by name."""
+    """Return the functions of libdevice by name: result type, argument types and expression."""
     out = dict(_OTHERS)
     for ending, letter, kind in (("", "d", "float64"), ("f", "f", "float32")):
         for name, (arguments, expression) in _PAIRS.items():
@@ -740,13 +740,13 @@ def _made(name: str) -> Any:
 
 @overload_method(types.Integer, "bit_count")
 def _bit_count_of(x):  # type: ignore[no-untyped-def]
-    """int.bit_count, which numba-cuda has and Numba for the CPU has not."""
+    """Do what int.bit_count does; Numba for the CPU lacks it."""
     return lambda x: _popc(x)
 
 
 @overload(math.fmod)
 def _math_fmod(x, y):  # type: ignore[no-untyped-def]
-    """math.fmod, which numba-cuda has and Numba for the CPU has not."""
+    """Do what math.fmod does; Numba for the CPU lacks it."""
     if all(isinstance(types.unliteral(k), (types.Float, types.Integer)) for k in (x, y)):
         if x == y == types.float32:
             return lambda x, y: _fmod(x, y)
@@ -756,7 +756,7 @@ def _math_fmod(x, y):  # type: ignore[no-untyped-def]
 
 @overload(math.remainder)
 def _math_remainder(x, y):  # type: ignore[no-untyped-def]
-    """math.remainder, which numba-cuda has and Numba for the CPU has not."""
+    """Do what math.remainder does; Numba for the CPU lacks it."""
     if all(isinstance(types.unliteral(k), (types.Float, types.Integer)) for k in (x, y)):
         if x == y == types.float32:
             return lambda x, y: types.float32(_remainder(types.float64(x), types.float64(y))[0])
@@ -766,7 +766,7 @@ def _math_remainder(x, y):  # type: ignore[no-untyped-def]
 
 @overload(math.modf)
 def _math_modf(x):  # type: ignore[no-untyped-def]
-    """math.modf, which numba-cuda has and Numba for the CPU has not."""
+    """Do what math.modf does; Numba for the CPU lacks it."""
     if isinstance(x, types.Float):
         name = "libdevice.modff" if x == types.float32 else "libdevice.modf"
         function = FUNCTIONS[f"cuda.{name}"]
@@ -790,7 +790,7 @@ def _vector(element: str, count: int) -> Any:
     space = {"made": made, "kind": getattr(types, element)}
 
     def vector(a, b=None, c=None, d=None):  # type: ignore[no-untyped-def]
-        raise NotImplementedError  # compiled code has the overload
+        raise NotImplementedError  # compiled code uses the overload
 
     vector.__name__ = name
 
@@ -811,7 +811,7 @@ def _vector(element: str, count: int) -> Any:
 
 
 def _vectors() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Return the names of vector types, each with the maker of its function."""
+    """Yield the names of vector types, each with a function that makes its constructor."""
     for element, aliases in _ALIASES.items():
         for count in range(1, 5):
             make = functools.cache(functools.partial(_vector, element, count))

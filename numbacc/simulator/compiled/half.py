@@ -2,7 +2,7 @@
 
 Numba's CPU target has neither. Here both are Numba types, stored as 16-bit integers. An operation converts its operands
 to float32, computes, and rounds the result to the nearest value, half to even, as a GPU does. Mixed operands promote as
-in numba-cuda: with float32 or float64 to that type, with an integer of more than 16 bits to float64.
+in numba-cuda: to float32 or float64 with one of these, and to float64 with an integer of more than 16 bits.
 
 `argument` prepares an array or scalar of NumPy or ml_dtypes for a call of compiled code. `as_dtype` gives the
 dtype that `np.empty` accepts there.
@@ -41,7 +41,7 @@ _F32, _F64 = ir.FloatType(), ir.DoubleType()
 
 
 class SmallFloat(types.Number):  # type: ignore[misc]
-    """float16 or bfloat16 as a type of Numba's."""
+    """float16 or bfloat16 as a Numba type."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"numbacc_{name}")
@@ -75,7 +75,7 @@ register_model(SmallFloat)(
 
 
 def promoted(a: Any, b: Any) -> Any:
-    """Return the type that an operation of two types computes in; None if they have none in common."""
+    """Return the type that an operation of two types computes in; None if they cannot be combined."""
     a, b = types.unliteral(a), types.unliteral(b)
     if not isinstance(a, SmallFloat):
         a, b = b, a
@@ -89,7 +89,7 @@ def promoted(a: Any, b: Any) -> Any:
 
 
 def fits_float32(kind: Any) -> bool:
-    """Return whether float32 holds all values of a type of floats."""
+    """Return whether float32 holds all values of a float type."""
     return isinstance(kind, SmallFloat) or kind == types.float32
 
 
@@ -157,7 +157,7 @@ def kind_of(dtype: Any) -> SmallFloat | None:
 
 
 def as_dtype(kind: Any) -> Any:
-    """Return what `np.empty` takes in compiled code for a type of Numba's or a dtype."""
+    """Return the dtype for `np.empty` in compiled code, from a Numba type or a dtype."""
     small = kind_of(kind)
     if small is not None:
         return _DTYPES[small]
@@ -165,10 +165,10 @@ def as_dtype(kind: Any) -> Any:
 
 
 def argument(value: Any) -> Any:
-    """Return an array or scalar as compiled code takes it: of float16 and bfloat16 the bits, all others unchanged.
+    """Return an array or scalar for a call of compiled code: float16 and bfloat16 as their bits, others unchanged.
 
-    `numba.typeof` gives the type of the result. Call the function that `dispatcher.compile(types)` returns: the
-    dispatcher itself would take the array for one of uint16.
+    `numba.typeof` gives the type of the result. Call the function that `dispatcher.compile(types)` returns, because the
+    dispatcher itself would treat the array as uint16.
     """
     dtype = getattr(value, "dtype", None)
     if not isinstance(dtype, np.dtype) or dtype.itemsize != 2 or (kind := kind_of(dtype)) is None:
@@ -179,7 +179,7 @@ def argument(value: Any) -> Any:
 
 
 def constructor(value: Any) -> Any:
-    """Return the function that converts to the float16 or bfloat16 that a class or type means; None for others."""
+    """Return the function that converts to a float16 or bfloat16 class or type; None for other classes and types."""
     kind = kind_of(value) if isinstance(value, (type, types.Type, SmallFloat)) else None
     return None if kind is None else {FLOAT16: to_float16, BFLOAT16: to_bfloat16}[kind]
 
@@ -224,7 +224,7 @@ def _unbox(kind: Any, value: Any, c: Any) -> Any:
 
 
 def _widened(builder: Any, kind: Any, bits: Any) -> Any:
-    """Return the float32 of 16 bits."""
+    """Return 16 bits as the float32 of the same value."""
     x = builder.zext(bits, _I32)
     if kind == BFLOAT16:
         return builder.bitcast(builder.shl(x, _I32(16)), _F32)
@@ -239,7 +239,7 @@ def _widened(builder: Any, kind: Any, bits: Any) -> Any:
 
 
 def _rounded(builder: Any, kind: Any, value: Any) -> Any:
-    """Return the 16 bits of a float32, rounded to the nearest, half to even; NaN becomes 0x7fff, as on a GPU."""
+    """Return a float32 rounded to 16 bits, half to even. NaN becomes 0x7fff, as on a GPU."""
     x = builder.bitcast(value, _I32)
     if kind == BFLOAT16:
         odd = builder.and_(builder.lshr(x, _I32(16)), _I32(1))
@@ -262,7 +262,7 @@ def _rounded(builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _odd(builder: Any, value: Any) -> Any:
-    """Return a float64 as float32, rounded to odd, so that a second rounding does no harm."""
+    """Return a float64 as float32, rounded to odd, so that a second rounding stays correct."""
     near = builder.fptrunc(value, _F32)
     back = builder.fpext(near, _F64)
     inexact = builder.fcmp_ordered("!=", back, value)
@@ -314,8 +314,8 @@ def _typed(function: Any, result: Callable[[Any], Any], computes: Callable[[Any]
 
     Args:
         function: the operator or function.
-        result: from the type it computes in to the type it returns.
-        computes: from the promoted type of the operands to the type it computes in.
+        result: maps the type that the operation computes in to the type of its result.
+        computes: maps the promoted operand type to the type that the operation computes in.
     """
 
     class Template(AbstractTemplate):  # type: ignore[misc]
@@ -358,7 +358,7 @@ def _comparison(function: Any, symbol: str) -> None:
 
 
 def _extreme(function: Any, symbol: str) -> None:
-    """`max` or `min` of two: a number wins over NaN, as on a GPU; of two zeros the positive one is the larger."""
+    """Register `max` or `min` of two: a number wins over NaN, as on a GPU, and 0.0 is larger than -0.0."""
 
     def lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, b = (_widened(builder, k, v) for k, v in zip(sig.args, args, strict=True))
@@ -458,7 +458,7 @@ def _mathematical(name: str) -> None:
 for _name in _MATH:
     _mathematical(_name)
 
-# ---- what kernels call
+# ---- functions that kernels call
 
 
 def _conversion(kind: SmallFloat) -> Any:
@@ -490,13 +490,13 @@ def _of_bits(kind: Any, bits: Any) -> Any:
 def bits_of(typingctx: Any, x: Any) -> Any:
     """Return the bits of a float16 or bfloat16 as int16."""
     if not isinstance(x, SmallFloat):
-        raise TypingError(f"needs float16 or bfloat16; {x} was given")
+        raise TypingError(f"bits_of needs float16 or bfloat16; {x} was given")
     return types.int16(x), lambda context, builder, sig, args: args[0]
 
 
 @intrinsic
 def like(typingctx: Any, x: Any, other: Any) -> Any:
-    """Return x in the type of another value."""
+    """Return x converted to the type of another value."""
     kind = types.unliteral(other)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -507,7 +507,7 @@ def like(typingctx: Any, x: Any, other: Any) -> Any:
 
 @intrinsic
 def as_float_of(typingctx: Any, y: Any, x: Any) -> Any:
-    """Return y as float32 where float32 holds x, else as float64."""
+    """Return y as float32 if float32 holds x, else as float64."""
     kind = types.float32 if fits_float32(types.unliteral(x)) else types.float64
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -518,7 +518,7 @@ def as_float_of(typingctx: Any, y: Any, x: Any) -> Any:
 
 @intrinsic
 def odd_sum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the sum of two float64, rounded to odd, so that a second rounding does no harm."""
+    """Return the sum of two float64 values, rounded to odd, so that a second rounding stays correct."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, b = args
@@ -540,7 +540,7 @@ float16_of_bits, bfloat16_of_bits = _of_bits(FLOAT16, types.uint16), _of_bits(BF
 
 @register_jitable
 def float32_of_bits(x):  # type: ignore[no-untyped-def]
-    """Return the float32 of the bits of a float16."""
+    """Return the float32 value of a float16's bits."""
     return types.float32(float16_of_bits(x))
 
 

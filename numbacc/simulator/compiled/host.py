@@ -1,8 +1,7 @@
-"""numba.cuda's functions for memory, streams, events and devices, on a machine without a GPU.
+"""Provide numba.cuda's functions for memory, streams, events and devices on a machine without a GPU.
 
 The device is the CPU. Arrays "on the device" are portable arrays: they hold host memory, and have the methods and
-errors of device arrays. All work is done when a call returns, so streams and events only keep the order that exists
-anyway.
+errors of device arrays. A call returns when its work is done, so streams and events have nothing to order.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ...errors import DeviceError, UnsupportedError, shown
 
 __all__ = ["FUNCTIONS"]
 
-#: What `from numbacc import cuda` gives without a GPU, in the place of numba.cuda's: name -> function, class or object.
+#: The names of `from numbacc import cuda` without a GPU, which replace numba.cuda's: name -> function, class or object.
 FUNCTIONS: dict[str, Any] = {}
 
 _Thing = TypeVar("_Thing")
@@ -47,7 +46,7 @@ def cores() -> int:
 
 @_public
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> Any:
-    """Copy an array to the device, which is the CPU; an array on the device is returned as it is."""
+    """Copy an array to the device, which is the CPU. Return an array on the device unchanged."""
     if to is not None:
         to.copy_to_device(obj)
         return to
@@ -72,7 +71,7 @@ def device_array(
 
 @_public
 def device_array_like(ary: Any, stream: Any = 0) -> PortableArray:
-    """Return an uninitialized array on the device, of an array's shape, dtype and order."""
+    """Return an uninitialized array on the device with the shape, dtype and order of another array."""
     return of_host(np.empty_like(ary.host if isinstance(ary, PortableArray) else ary))
 
 
@@ -84,7 +83,7 @@ def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 @_public
 def pinned_array_like(ary: Any) -> np.ndarray[Any, Any]:
-    """Return an uninitialized NumPy array, of an array's shape, dtype and order."""
+    """Return an uninitialized NumPy array with the shape, dtype and order of another array."""
     return device_array_like(ary).host
 
 
@@ -93,13 +92,13 @@ def mapped_array(
     shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0,
     portable: bool = False, wc: bool = False,
 ) -> np.ndarray[Any, Any]:  # fmt: skip
-    """Return an uninitialized NumPy array, which host and device share."""
+    """Return an uninitialized NumPy array. Host and device share it."""
     return device_array(shape, dtype, strides, order).host
 
 
 @_public
 def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> np.ndarray[Any, Any]:
-    """Return an uninitialized NumPy array, of an array's shape, dtype and order, which host and device share."""
+    """Return an uninitialized NumPy array with another array's shape, dtype and order. Host and device share it."""
     return device_array_like(ary).host
 
 
@@ -108,21 +107,21 @@ def managed_array(
     shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0,
     attach_global: bool = True,
 ) -> np.ndarray[Any, Any]:  # fmt: skip
-    """Return an uninitialized NumPy array, which host and device share."""
+    """Return an uninitialized NumPy array. Host and device share it."""
     return device_array(shape, dtype, strides, order).host
 
 
 @_public
 @contextmanager
 def pinned(*arrays: Any) -> Iterator[None]:
-    """Do nothing: only a GPU's copies need pinned memory."""
+    """Do nothing, because only a GPU's copies need pinned memory."""
     yield
 
 
 @_public
 @contextmanager
 def mapped(*arrays: Any, **options: Any) -> Iterator[Any]:
-    """Give the arrays as they are: host and device share all memory."""
+    """Yield the arrays unchanged: host and device share all memory."""
     yield arrays[0] if len(arrays) == 1 else arrays
 
 
@@ -134,14 +133,14 @@ def is_cuda_array(obj: Any) -> bool:
 
 @_public
 def as_cuda_array(obj: Any, sync: bool = True) -> PortableArray:
-    """Return an array on the device as it is."""
+    """Return an array on the device unchanged."""
     if not isinstance(obj, PortableArray):
         raise TypeError(f"{shown(obj)} is not an array on the device: cuda.to_device(...) makes one")
     return obj
 
 
 class _Hint:
-    """An argument of a kernel, and which way its array is copied."""
+    """An argument of a kernel, with the directions that its array is copied."""
 
     def __init__(self, value: Any):
         self.value = value
@@ -149,12 +148,12 @@ class _Hint:
 
 @_public
 class In(_Hint):
-    """An array that a kernel reads: what the kernel writes to it is lost."""
+    """An array that a kernel only reads. Changes that the kernel makes are discarded."""
 
 
 @_public
 class Out(_Hint):
-    """An array that a kernel writes: the kernel does not see the values from before."""
+    """An array that a kernel only writes. The kernel does not see its old values."""
 
 
 @_public
@@ -166,7 +165,7 @@ class InOut(_Hint):
 
 
 class HostStream:
-    """A queue of work, all of which is done when a call returns."""
+    """A queue of work. On the CPU, each call returns when its work is done."""
 
     handle = 0
 
@@ -199,12 +198,12 @@ for _name in ("stream", "default_stream", "legacy_default_stream", "per_thread_d
 
 @_public
 def external_stream(ptr: int) -> HostStream:
-    """Raise an error: other libraries' streams are a GPU's.
+    """Raise an error, because other libraries' streams exist only on a GPU.
 
     Raises:
         DeviceError: always.
     """
-    raise DeviceError(f"external_stream({shown(ptr)}): there is no GPU, so there are no streams of other libraries")
+    raise DeviceError(f"external_stream({shown(ptr)}): there is no GPU, so no other streams: use cuda.stream()")
 
 
 class HostEvent:
@@ -226,7 +225,7 @@ class HostEvent:
         """Return at once."""
 
     def elapsed_time(self, evtend: HostEvent) -> float:
-        """Return the milliseconds to another event, of the CPU."""
+        """Return the milliseconds from this event to another one, measured on the CPU."""
         return (evtend._seconds - self._seconds) * 1000
 
 
@@ -235,20 +234,20 @@ FUNCTIONS["event"] = HostEvent
 
 @_public
 def event_elapsed_time(evtstart: HostEvent, evtend: HostEvent) -> float:
-    """Return the milliseconds between two events, of the CPU."""
+    """Return the milliseconds between two events, measured on the CPU."""
     return evtstart.elapsed_time(evtend)
 
 
 @_public
 def synchronize() -> None:
-    """Return at once: all work is done when a call returns."""
+    """Return at once, because all work is done when a call returns."""
 
 
 # ---------------------------------------------------------------- devices
 
 
 class Device:
-    """The CPU as a device, with the limits that a kernel's launch has on every GPU."""
+    """The CPU as a device, with the launch limits that all GPUs share."""
 
     id = 0
     name = (platform.processor() or platform.machine() or "CPU").encode()
@@ -277,16 +276,16 @@ class Context:
     id = 0
 
     def get_memory_info(self) -> tuple[int, int]:
-        """Return the free and all bytes of memory.
+        """Return the free and the total bytes of memory.
 
         Raises:
-            UnsupportedError: the system does not tell.
+            UnsupportedError: the system does not report its memory.
         """
         try:
             page = os.sysconf("SC_PAGE_SIZE")
             return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
         except (AttributeError, ValueError, OSError):
-            raise UnsupportedError("this system does not tell how much memory it has") from None
+            raise UnsupportedError("this system does not report how much memory it has") from None
 
     def synchronize(self) -> None:
         """Return at once."""
@@ -322,13 +321,13 @@ FUNCTIONS["gpus"] = gpus = _Devices([_context.device])
 
 @_public
 def list_devices() -> _Devices:
-    """Return the devices: the CPU."""
+    """Return the list of devices. It has one device, the CPU."""
     return gpus
 
 
 @_public
 def get_current_device() -> Device:
-    """Return the device: the CPU."""
+    """Return the current device, the CPU."""
     return _context.device
 
 
@@ -343,10 +342,10 @@ def select_device(device_id: int) -> Context:
     """Select the only device, 0.
 
     Raises:
-        DeviceError: another one.
+        DeviceError: `device_id` is not 0.
     """
     if device_id != 0:
-        raise DeviceError(f"select_device({shown(device_id)}): there is no GPU, and device 0 is the CPU")
+        raise DeviceError(f"select_device({shown(device_id)}): this machine has no GPU: use device 0, the CPU")
     return _context
 
 
@@ -387,14 +386,14 @@ def close() -> None:
 
 @_public
 def detect() -> bool:
-    """Print which devices there are."""
+    """Print the available devices."""
     print(f"Found 1 CUDA device, which numbacc simulates on the CPU:\nid 0    {Device.name.decode()}")
     return True
 
 
 @_public
 def is_available() -> bool:
-    """Return True, as Numba's simulator does: kernels can be launched. `numbacc.has_gpu()` tells of real GPUs."""
+    """Return True, as Numba's simulator does: kernels can be launched. `numbacc.has_gpu()` reports real GPUs."""
     return True
 
 
@@ -406,7 +405,7 @@ def is_supported_version() -> bool:
 
 @_public
 def cuda_error() -> None:
-    """Return None: no driver has failed."""
+    """Return None, because there is no driver that could fail."""
 
 
 @_public
@@ -432,7 +431,7 @@ class Reduce:
     """A reduction of a 1-D array by a function of two numbers.
 
     Args:
-        functor: the function; a kernel's function if it is made by `cuda.jit(device=True)`.
+        functor: the function, plain or decorated with `cuda.jit(device=True)`.
     """
 
     def __init__(self, functor: Any):
@@ -441,7 +440,7 @@ class Reduce:
     def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
         host = arr.host if isinstance(arr, PortableArray) else np.asarray(arr)
         if host.ndim != 1:
-            raise TypeError(f"arr has {host.ndim} axes; it must have one")
+            raise TypeError(f"arr has {host.ndim} axes; it must have 1")
         found = functools.reduce(self._functor, host[: len(host) if size is None else size], host.dtype.type(init))
         if res is None:
             return found
@@ -453,5 +452,5 @@ FUNCTIONS["reduce"] = Reduce
 
 
 def names(*more: Sequence[str]) -> list[str]:
-    """Return all names, with others, sorted."""
+    """Return all names of this module and others, sorted."""
     return sorted({*FUNCTIONS, *(name for each in more for name in each)})

@@ -16,7 +16,7 @@ from .syntax import CONTEXT, EXCHANGE, RAISE, called, expression, function, meet
 
 
 class _Alone(ast.NodeTransformer):
-    """A kernel as one thread alone would run it: without barriers, and a shuffle gives the thread's own value."""
+    """Rewrite a kernel as if one thread ran it alone: no barriers, and a shuffle returns the thread's value."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         return ast.copy_location(ast.Pass(), node) if meets(node) or called(node.value) == RAISE else node
@@ -32,7 +32,7 @@ class _Alone(ast.NodeTransformer):
 
 
 def _vote(kind: str, node: ast.stmt) -> ast.expr:
-    """Return an expression of the type that a vote or match has on a GPU."""
+    """Return an expression with the type that a vote or match has on a GPU."""
     mask, line = "_nb_np.int32(1)", node.lineno
     texts = {
         "any": "True",

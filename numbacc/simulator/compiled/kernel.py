@@ -1,4 +1,4 @@
-"""Compile a kernel for the CPU, and run it over a pool of threads."""
+"""Compile a kernel for the CPU, and run it on a pool of threads."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ from .syntax import SHAPE, assignment, expression, function, meets, named, prune
 
 #: Launches of fewer threads than this run on the calling thread, unless they may never end and must be stoppable.
 _SMALL = 1 << 14
-#: Pieces that a launch is divided into, for each worker.
+#: How many pieces a launch is divided into for each worker.
 _PIECES = 8
 
 
 @dataclass
 class _Compiled:
-    """A kernel for given types of arguments.
+    """A kernel compiled for one combination of argument types.
 
     Attributes:
         run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, shadows ..., arguments ...)
         dispatcher: keeps the machine code alive.
-        checks: returns what errors name by numbers.
+        checks: translates the numbers in errors into names.
         serial: whether one call must run all blocks.
         waits: whether it has a `while`, so that it may never end.
         shadowed: the arguments that have shadows in checked mode.
@@ -114,8 +114,8 @@ class Kernel:
             block: the number of threads of a block along x, y and z.
             dynamic_bytes: the bytes of dynamic shared memory.
             arguments: NumPy arrays, scalars, records and tuples of these.
-            workers: the number of threads of the CPU; all cores by default.
-            observe: returns what a traced kernel counts in, given its accesses.
+            workers: the number of CPU threads; by default one for each core.
+            observe: returns the meter of a traced launch, given the kernel's accesses.
 
         Raises:
             KernelError: the kernel made a mistake.
@@ -170,7 +170,7 @@ class Kernel:
     # ------------------------------------------------------------ compilation
 
     def _specialized(self, arguments: tuple[Any, ...]) -> Kernel:
-        """Return the kernel for arguments that are None, or whose dtypes decide the types of shared or local arrays."""
+        """Return the kernel specialized for None arguments, and for dtypes that shared or local arrays use."""
         given = dict(zip(self.source.parameters, arguments, strict=False))
         dtypes = {n: getattr(given.get(n), "dtype", None) for n in self._typed}
         missing = tuple(n for n, value in given.items() if value is None)
@@ -198,12 +198,13 @@ class Kernel:
             return self._compiled[key]
 
     def text(self, kinds: tuple[types.Type, ...]) -> str:
-        """Return the Python code that a kernel becomes, for reading."""
+        """Return the Python code that the kernel is translated to, for reading."""
         return ast.unparse(self._tree(kinds, 3)[0])
 
     def _function(self, tree: ast.Module, name: str, space: dict[str, Any], source: Source) -> Any:
-        """Return the function of a tree. It has the line numbers of the kernel, so that errors name them."""
-        # Numba imports the module of a cached function by name; a generated function has no module, so name this one.
+        """Return a tree's function. It keeps the kernel's line numbers, so that errors name the right lines."""
+        # Numba imports the module of a cached function by name. A generated function belongs to no module, so use this
+        # one.
         names = {**arithmetic.NAMES, "_nb_np": np, **space, "__name__": __name__}
         exec(compile(tree, source.file, "exec"), names)
         return names[name]
@@ -226,7 +227,7 @@ class Kernel:
 
     def _build(self, kinds: tuple[types.Type, ...], axes: int) -> _Compiled:
         if len(kinds) != len(self.source.parameters):
-            raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments; {len(kinds)} were given")
+            raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments, but {len(kinds)} were given")
         normal = self._normalized()
         shadowed = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
         shadows = self._checks.kinds([kinds[k] for k in shadowed]) if self.checked else []
@@ -241,15 +242,15 @@ class Kernel:
         return _Compiled(*self._run(kinds, axes, signature), checks, normal.grid, waits, shadowed)
 
     def _run(self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
-        """Return the function that runs blocks, from the disk cache if it has an entry.
+        """Return the function that runs blocks, loaded from the disk cache if possible.
 
-        Its name holds a digest of all that decides its machine code: Numba's own key has neither constants nor globals,
-        and the machine code of several kernels is linked together. The cache is asked for a function without a body,
-        since types need not be inferred for that.
+        Its name holds a digest of everything that its machine code depends on. Numba's own key lacks constants and
+        globals, and the machine code of several kernels is linked together. The cache lookup uses a function without a
+        body, because it needs no type inference.
         """
         normal = self._normalized()
         parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
-        if self.checked:  # errors have the lines of accesses
+        if self.checked:  # errors contain the lines of accesses
             parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
         how = self.checked, self.traced, self._options
         parts += [*normal.texts, repr((kinds, axes, normal.shared, normal.local, *how))]
@@ -274,7 +275,7 @@ class Kernel:
         return dispatcher.compile(signature), dispatcher
 
     def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
-        """Return the tree of the function that runs blocks, for types of arguments."""
+        """Return the tree of the function that runs blocks, for one combination of argument types."""
         normal, source = self._normalized(), self.source
         found = infer(normal, source.parameters, self._body, kinds, self._function)
         facts = Facts(normal, self._body, found)
@@ -301,7 +302,7 @@ class Kernel:
         return function("_nb_run", names, whole), checks
 
     def _whole(self, emit: Phases, body: list[ast.stmt], carried: set[str], checks: Checks | None) -> list[ast.stmt]:
-        """Return the body of the function that runs blocks, given that of a block."""
+        """Return the body of the function that runs blocks, from the body of one block."""
         normal, facts, line = emit.normal, emit.facts, emit.line
         head = list(emit.heads)
         for name in sorted(carried):
@@ -340,7 +341,7 @@ class Kernel:
             _nb_dynamic = _nb_np.empty({dynamic}, _nb_np.uint8)
             HEAD
             """
-        if normal.grid:  # one turn for all blocks
+        if normal.grid:  # one iteration for all blocks
             frame += """
             for _nb_once in range(1):
                 START
@@ -364,7 +365,7 @@ class Kernel:
 
 
 def raised(error: Any, exceptions: list[Any], block: tuple[int, ...], grid: tuple[int, ...]) -> KernelError:
-    """Return the error for an exception that a thread of a kernel raised: a KernelError, and of the exception's class.
+    """Return the error for an exception that a thread raised: a KernelError that also has the exception's class.
 
     Args:
         error: the array of errors.
@@ -383,14 +384,14 @@ def raised(error: Any, exceptions: list[Any], block: tuple[int, ...], grid: tupl
         made: KernelError = both(text, file=file, line=line, thread=thread, block=at)
         if str(made) == text:
             return made
-    except TypeError:  # a class that cannot be mixed
+    except TypeError:  # this class cannot be combined
         pass
     return KernelError(text, file=file, line=line, thread=thread, block=at)
 
 
 @functools.cache
 def _versions() -> str:
-    """Return a digest of the simulator's own sources, of Python, Numba and NumPy."""
+    """Return a digest of the simulator's own sources and of the versions of Python, Numba and NumPy."""
     digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__} {np.__version__}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -398,7 +399,7 @@ def _versions() -> str:
 
 
 def _fingerprint(argument: Any) -> Any:
-    """Return what decides an argument's type in compiled code."""
+    """Return everything that determines an argument's type in compiled code."""
     if isinstance(argument, np.ndarray):
         flags = argument.flags
         layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
@@ -413,7 +414,7 @@ def _fingerprint(argument: Any) -> Any:
 
 
 def _share(run: Callable[..., None], blocks: int, workers: int, tail: tuple[Any, ...]) -> None:
-    """Let several threads run the pieces of a launch; the calling thread is one of them."""
+    """Run the pieces of a launch on several threads. The calling thread is one of them."""
     pieces = min(blocks, _PIECES * workers)
     bounds = [blocks * k // pieces for k in range(pieces + 1)]
     todo = itertools.count()

@@ -1,7 +1,7 @@
-"""Send the launches of users' kernels to the compiled simulator: inside of `numbacc.simulate()`, and without a GPU.
+"""Send launches of users' kernels to the compiled simulator: inside `numbacc.simulate()`, and without a GPU.
 
-A kernel is any object that a library's `cuda.jit` makes. Their classes are changed at their first launch
-(`base.numba_hooks`), and with a GPU only once `simulate` is used. Nothing here imports `numba.cuda`.
+A kernel is any object that a library's `cuda.jit` returns. Its class is patched at its first launch
+(`base.numba_hooks`); on a machine with a GPU, only after `simulate` is used. This module never imports `numba.cuda`.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from . import arguments
 
 __all__ = ["Configured", "Simulation", "check_arguments", "current", "launch", "simulate"]
 
-#: The block size of `forall`. On a GPU, Numba asks the driver, which mostly returns more.
+#: The block size of `forall`. On a GPU, Numba asks the driver, which usually returns more.
 THREADS_FOR_ALL = 128
-#: The largest block along x, y and z, and the most blocks of a grid, on every GPU.
+#: The largest block along x, y and z, and the largest grid, on every GPU.
 _LARGEST_BLOCK, _LARGEST_GRID = (1024, 1024, 64), (2**31 - 1, 65_535, 65_535)
 _MOST_THREADS = 1024
 
 
-# ---------------------------------------------------------------- what simulates
+# ---------------------------------------------------------------- which launches to simulate
 
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """How kernels are simulated: see `simulate`."""
+    """The options of `simulate`."""
 
     checked: bool | None = None
     workers: int | None = None
     contract: bool = True
-    #: A tracer's: (function, arguments as given, in host memory, blocks, threads, bytes) -> `observe` of `Kernel`.
+    #: Set by a tracer: (function, arguments as given, in host memory, blocks, threads, bytes) -> `observe` of `Kernel`.
     tracer: Callable[..., Any] | None = None
 
     def checks(self) -> bool:
         return in_notebook() if self.checked is None else self.checked
 
 
-#: The `with` statements that this thread is inside of.
+#: The `with numbacc.simulate()` blocks that this thread is inside.
 _entered: ContextVar[tuple[SimulationOptions, ...]] = ContextVar("_entered", default=())
 _DEFAULT = SimulationOptions()
 
@@ -65,26 +65,26 @@ def in_notebook() -> bool:
 
 
 def entered() -> SimulationOptions | None:
-    """Return the options of the innermost `with numbacc.simulate()` of this thread; None outside."""
+    """Return the options of this thread's innermost `with numbacc.simulate()`; None outside."""
     found = _entered.get()
     return found[-1] if found else None
 
 
 @lru_cache(maxsize=8)
 def _runs_on_gpu(package: str) -> bool:
-    """Return whether kernels of a package, such as "numba.cuda", have a GPU to run on."""
+    """Return whether kernels of a package, such as "numba.cuda", can run on a GPU."""
     driver = getattr(sys.modules.get(f"{package}.cudadrv.driver"), "driver", None)
     try:
         return bool(getattr(driver, "is_available", False)) or (not dispatch.simulated() and dispatch.has_gpu())
-    except Exception:  # no driver, or an older one than the package needs
+    except Exception:  # no driver, or one too old for the package
         return False
 
 
 def current(package: str = "") -> SimulationOptions | None:
-    """Return how the compiled simulator runs the next launch of this thread; None where a GPU runs it.
+    """Return the options to simulate this thread's next launch with; None if a GPU runs it.
 
     Args:
-        package: the package that made the kernel; "" for numbacc's own `cuda` without Numba's, which has no GPU.
+        package: the package that made the kernel; "" for numbacc's own `cuda` module when numba.cuda is not installed.
     """
     found = entered()
     if found is None and not (package and _runs_on_gpu(package)):
@@ -93,12 +93,12 @@ def current(package: str = "") -> SimulationOptions | None:
 
 
 def runs_on_host(has_numbas: bool) -> bool:
-    """Return whether `numbacc.cuda` stands for the CPU: there is no GPU, or no numba.cuda."""
+    """Return whether `numbacc.cuda` runs on the CPU, because the GPU or numba.cuda is missing."""
     return not (has_numbas and _runs_on_gpu("numba.cuda"))
 
 
 class Simulation:
-    """The object that `numbacc.simulate` returns, to be used in a `with`."""
+    """A context manager, as `numbacc.simulate` returns it."""
 
     def __init__(self, options: SimulationOptions):
         self._options = options
@@ -120,21 +120,22 @@ class Simulation:
 
 
 def simulate(*, checked: bool | None = None, workers: int | None = None, contract: bool = True) -> Simulation:
-    """Run the kernels that are launched inside of a `with` on the CPU, compiled.
+    """Run the kernels launched inside a `with` block on the CPU, compiled.
 
-    Any `@cuda.jit` kernel of Numba, without a change, on NumPy arrays, numbacc's arrays or arrays on a GPU, which are
-    copied to the host and back. Without a GPU, kernels run so by default. Blocks run in parallel on the CPU's cores.
-    The `with` counts for launches of the same thread of Python. See docs/simulator.md.
+    Works with any unchanged `@cuda.jit` kernel of Numba. Arguments can be NumPy arrays, numbacc's arrays, or arrays on
+    a GPU, which are copied to the host and back. On a machine without a GPU, kernels run this way by default. Blocks
+    run in parallel on the CPU's cores. The `with` block affects only launches of the same Python thread. More:
+    docs/simulator.md.
 
     Args:
-        checked: find mistakes: indices out of bounds, races, reads of shared memory that nothing has written, barriers
-            that only some threads reach. Slower. None: in notebooks, not elsewhere.
+        checked: find mistakes: indices out of bounds, races, reads of shared memory before a write, and barriers that
+            only some threads reach. This is slower. None: on in notebooks, off in scripts.
         workers: how many blocks run at the same time, at most. None: one on each core.
         contract: round `a * b + c` once, as a GPU does. False: round the product first, as NumPy does.
 
     Raises:
         KernelError: at the launch, for a mistake in the kernel.
-        UnsupportedError: at the launch, where the simulator cannot compile the kernel.
+        UnsupportedError: at the launch, if the simulator cannot compile the kernel.
 
     Example:
         >>> numbacc.simulate(checked=True, workers=2)        # with ...: kernel[blocks, threads](x, y)
@@ -185,7 +186,7 @@ def dimensions(sizes: Any, name: str, largest: Sequence[int]) -> tuple[int, int,
     """Return a grid's or a block's size along x, y and z.
 
     Raises:
-        OptionError: it is none, or no GPU could launch it.
+        OptionError: it is not a size, or no GPU could launch it.
     """
     given = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
     if not 1 <= len(given) <= 3 or not all(isinstance(n, (int, np.integer)) for n in given):
@@ -198,7 +199,7 @@ def dimensions(sizes: Any, name: str, largest: Sequence[int]) -> tuple[int, int,
 
 
 def check_arguments(kernel: Callable[..., Any], args: Sequence[Any]) -> None:
-    """Raise ArgumentsError unless a kernel takes as many arguments as it was given."""
+    """Raise ArgumentsError unless a kernel was given as many arguments as it has parameters."""
     code = kernel.__code__
     if len(args) == code.co_argcount and not code.co_kwonlyargcount:
         return
@@ -222,17 +223,17 @@ def launch(
     options: SimulationOptions,
     extensions: Iterable[Any] = (),
 ) -> None:
-    """Run a kernel on the CPU, and return when all of its threads have ended.
+    """Run a kernel on the CPU. Returns when all of its threads have ended.
 
     Args:
         function: the kernel's Python function.
         given: its arguments, as the caller passed them.
-        extensions: objects that prepare arguments, as `cuda.jit(extensions=...)` takes them.
+        extensions: objects that prepare arguments, as in `cuda.jit(extensions=...)`.
     """
     blocks = dimensions(grid, "the grid", _LARGEST_GRID)
     threads = dimensions(block, "the block", _LARGEST_BLOCK)
     if (count := threads[0] * threads[1] * threads[2]) > _MOST_THREADS:
-        raise OptionError(f"the block {shown(block)} has {count:,} threads; a GPU's has at most {_MOST_THREADS:,}")
+        raise OptionError(f"the block {shown(block)} has {count:,} threads; a GPU allows at most {_MOST_THREADS:,}")
     check_arguments(function, given)
     kernel = _compiled(function, options)
     with arguments.on_host(given, extensions) as args:
@@ -250,7 +251,7 @@ def launch(
 
 
 def _not_compiled(function: Callable[..., Any], error: Exception) -> UnsupportedError:
-    """Return the error for a kernel that Numba could not compile, with the line that Numba names."""
+    """Return the error for a kernel that Numba could not compile, naming Numba's line."""
     code, text = function.__code__, str(error)
     line = re.search(rf"{re.escape(os.path.basename(code.co_filename))}.{{0,8}}line (\d+)", text)
     place = f"{os.path.basename(code.co_filename)}:{line[1] if line else code.co_firstlineno}"
@@ -262,12 +263,12 @@ def _not_compiled(function: Callable[..., Any], error: Exception) -> Unsupported
 
 
 class Configured:
-    """A kernel with a grid and a block, which decides at each call where it runs.
+    """A kernel with a grid and a block. Each call decides where it runs.
 
     Args:
         kernel: the object that `cuda.jit` made; `py_func` is its Python function.
-        package: as in `current`.
-        otherwise: returns what launches the kernel on a GPU.
+        package: the same as for `current`.
+        otherwise: returns the object that launches the kernel on a GPU.
     """
 
     def __init__(
@@ -295,18 +296,18 @@ class Configured:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # pickle and copy ask before there are attributes
             raise AttributeError(name)
-        return getattr(self._otherwise(), name)  # of the library's own
+        return getattr(self._otherwise(), name)  # an attribute of the library's own object
 
 
 class ConfiguredForAll(Configured):
-    """A kernel with one thread for each of `ntasks` tasks, and up to a block more."""
+    """A kernel with at least one thread for each of `ntasks` tasks."""
 
     def __call__(self, *args: Any) -> Any:
         return super().__call__(*args) if self.griddim else None
 
 
 def for_all(kernel: Any, package: str, otherwise: Callable[[], Any], ntasks: int, tpb: int, *rest: Any) -> Configured:
-    """Return a kernel with blocks for `ntasks` threads, as the method `forall` of Numba's kernels.
+    """Return a kernel with blocks for `ntasks` threads, like the method `forall` of Numba's kernels.
 
     Raises:
         ValueError: ntasks is negative.
@@ -318,7 +319,7 @@ def for_all(kernel: Any, package: str, otherwise: Callable[[], Any], ntasks: int
 
 
 def signature_of(kernel: Any) -> tuple[Any, ...] | None:
-    """Return the types of the only signature that a kernel was declared with; None of others."""
+    """Return the types of the only signature that a kernel was declared with; None if it has no single signature."""
     found = vars(kernel).get("_numbacc_signatures", ())
     if not found and getattr(kernel, "_specialized", False):
         found = list(getattr(kernel, "overloads", ()))
@@ -331,7 +332,7 @@ def extensions_of(kernel: Any) -> Iterable[Any]:
 
 # ---------------------------------------------------------------- kernels of Numba
 
-#: Functions to call when `simulate` is first used: they change the classes of a package that has a GPU.
+#: Functions to call when `simulate` is first used. They patch the classes of a package that has a GPU.
 _waiting: list[Callable[[], None]] = []
 
 
@@ -342,7 +343,7 @@ def _follow_waiting() -> None:
 
 
 def follow(module: ModuleType, before: dict[tuple[str, str], Any]) -> None:
-    """Let kernels whose class a module defines run here, inside of `simulate` and without a GPU.
+    """Patch the kernel class that a module defines: run kernels here inside `simulate` and without a GPU.
 
     Args:
         module: `numba.cuda.dispatcher`, or `numba_cuda_mlir.descriptor`.
@@ -383,7 +384,7 @@ def _forall(package: str, own: Any) -> Any:
 
 
 def _called(package: str, own: Any) -> Any:
-    """A configuration that was made outside of `simulate`."""
+    """Return the method that calls a kernel configured outside of `simulate`."""
 
     @wraps(own)
     def call(made: Any, *args: Any) -> Any:
@@ -398,7 +399,7 @@ def _called(package: str, own: Any) -> Any:
 
 
 def _called_marshaller(package: str, own: Any) -> Any:
-    """A configuration of Numba's successor, which keeps them for later launches."""
+    """Return the method that calls a kernel of numba_cuda_mlir, which keeps configurations for later launches."""
 
     @wraps(own)
     def call(made: Any, *args: Any) -> Any:
@@ -423,14 +424,14 @@ def _called_for_all(package: str, own: Any) -> Any:
 
 
 def _compile(package: str, own: Any) -> Any:
-    """The compilation for a given signature: without a GPU it waits for the first launch."""
+    """Return the method that compiles for a given signature. Without a GPU, it waits for the first launch."""
 
     @wraps(own)
     def compile_signature(kernel: Any, signature: Any, *rest: Any) -> Any:
         try:
             return own(kernel, signature, *rest)
         except Exception as error:
-            # Device functions that a kernel calls are compiled without the type of their result.
+            # Device functions are compiled without the type of their result.
             is_called = own.__name__ == "compile_device" and not rest
             if type(error).__name__ != "CudaSupportError" or is_called or _runs_on_gpu(package):
                 raise
@@ -471,19 +472,19 @@ _REPLACED = {
 
 
 def follow_interpreter(kernels: Any, call: Any, interprets: Callable[[], bool]) -> None:
-    """Let kernels of Numba's simulator run here, inside of `simulate`.
+    """Patch the kernel class of Numba's simulator: run kernels here inside `simulate`.
 
     Args:
         kernels: their class, `FakeCUDAKernel`.
         call: its method `__call__`.
-        interprets: whether the interpreter must run the next launch, as for a tracer.
+        interprets: returns whether the interpreter must run the next launch, as for a tracer.
     """
 
     @wraps(call)
     def compiled_call(kernel: Any, *args: Any) -> Any:
         options = entered()
         is_launch = options is not None and kernel.grid_dim is not None and not kernel._device
-        # numbacc's own kernels have parts that only the interpreter knows.
+        # numbacc's own kernels have parts that only the interpreter supports.
         if options is None or not is_launch or interprets() or kernel.fn.__module__.partition(".")[0] == "numbacc":
             return call(kernel, *args)
         launch(kernel.fn, kernel.grid_dim, kernel.block_dim, kernel.dynshared_size, args, options, kernel.extensions)

@@ -1,4 +1,4 @@
-"""Change the loops of the finished function, so that they compile in finite time and can be stopped."""
+"""Change the loops of the finished function so that they compile quickly and can be stopped."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .syntax import called, expression, stored, walk
 
 __all__ = ["STOP", "STOPPED", "goes_on", "hide_trips", "interruptible", "make_stoppable"]
 
-#: The place in the array of errors that tells loops to end, and the code of the error of a launch that was stopped.
+#: The index in the array of errors that makes loops end, and the error code of a stopped launch.
 STOP, STOPPED = 15, 7
-#: LLVM unrolls loops of fewer rounds without harm.
+#: LLVM unrolls loops of fewer iterations without problems.
 _FEW = 16
 
 
 def hide_trips(body: list[ast.stmt], space: dict[str, Any]) -> None:
-    """Let no loop with a comparison have a number of rounds that LLVM knows.
+    """Hide the iteration counts of loops with a comparison from LLVM.
 
     Args:
         space: the values of global names.
 
-    All threads may compute the same `for i in range(64): largest = max(largest, s[i])`. If LLVM unrolls that loop in
-    the loop over threads, its vectorizer takes twice as long for each further round, and never ends.
+    All threads may compute the same `for i in range(64): largest = max(largest, s[i])`. If LLVM unrolls that loop
+    inside the loop over threads, its vectorizer takes twice as long for each further iteration, and never ends.
     """
     assigned = stored(body)
     for loop in walk(body):
@@ -52,7 +52,7 @@ def _compares(loop: ast.For) -> bool:
 
 @intrinsic
 def goes_on(typingctx: Any, error: Any, line: Any, block: Any) -> Any:
-    """Return whether nobody has stopped the launch; where somebody has, note the line and the block."""
+    """Return True unless somebody has stopped the launch; in that case, record the line and the block."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = context.get_value_type(types.int64)
@@ -61,7 +61,7 @@ def goes_on(typingctx: Any, error: Any, line: Any, block: Any) -> Any:
         def at(k: int) -> Any:
             return builder.gep(data, [word(k)])
 
-        # An atomic load is made anew in each round.
+        # An atomic load is repeated in each iteration.
         stops = builder.icmp_signed("!=", builder.load_atomic(at(STOP), "monotonic", 8), word(0))
         with builder.if_then(stops, likely=False):
             is_first = builder.icmp_signed("==", builder.load(at(0)), word(0))
@@ -74,7 +74,7 @@ def goes_on(typingctx: Any, error: Any, line: Any, block: Any) -> Any:
 
 
 def make_stoppable(body: list[ast.stmt], block: str) -> None:
-    """Let each `while` end where somebody has stopped the launch. Loops over a range end by themselves.
+    """Make each `while` end when somebody has stopped the launch. Loops over a range end without this.
 
     Args:
         block: the number of the block, as an expression.
@@ -88,7 +88,7 @@ def make_stoppable(body: list[ast.stmt], block: str) -> None:
 def interruptible(run: Callable[[], None], error: Any) -> None:
     """Run a launch on another thread, so that Ctrl-C and the stop button of notebooks end its loops."""
     failed: list[BaseException] = []
-    ended = threading.Event()  # a join that Ctrl-C interrupts may take a running thread for an ended one
+    ended = threading.Event()  # after Ctrl-C, a join may report a running thread as ended
 
     def work() -> None:
         try:
@@ -106,7 +106,7 @@ def interruptible(run: Callable[[], None], error: Any) -> None:
             pass
     except BaseException:
         error[STOP] = 1
-        if thread.ident is not None:  # otherwise it does not run, or it will see STOP before it runs the launch
+        if thread.ident is not None:  # without one it does not run, or will see STOP first
             ended.wait()
         raise
     if failed:

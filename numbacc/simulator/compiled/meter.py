@@ -1,14 +1,14 @@
-"""Count what a traced kernel does to memory, in machine code: requests of warps, sectors, bank conflicts and races.
+"""Count a traced kernel's memory accesses in machine code: requests of warps, sectors, bank conflicts and races.
 
-`touch` notes one access. A **place** is an access in the source. The accesses of a warp's threads at one place make a
-request, and a **slot** keeps their addresses. A place has a chain of slots, one for each time that a thread comes there
+`touch` records one access. A **place** is an access in the source. The accesses of a warp's threads at one place form a
+request, and a **slot** keeps their addresses. A place has a chain of slots, one for each time that a thread reaches it
 between two barriers. At a barrier, `_digest` counts the requests and empties the slots.
 
 Each **cell** of memory looks for races at three levels: among the threads of a warp between the warp's barriers, among
-the warps of a block between the block's barriers, and among the blocks of a launch. At each level, a cell keeps which
-kinds of access there were, whether they had several owners, and the set of their places.
+the warps of a block between the block's barriers, and among the blocks of a launch. At each level, a cell stores the
+kinds of access so far, whether they had several owners, and the set of their places.
 
-The functions take the address of a `Meter`'s numbers. They are compiled once and kept on disk. A kernel finds their
+The functions get the address of a `Meter`'s numbers. They are compiled once and kept on disk. A kernel finds their
 addresses among the numbers, so it compiles without them.
 """
 
@@ -103,7 +103,7 @@ def _put(base, k, value):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _level(cell, state, places, words, tag, owner, kind, word, bit):  # type: ignore[no-untyped-def]
-    """Note an access to a cell in one level's group, and return whether the group's accesses race."""
+    """Record an access to a cell in one level's group. Return whether the group's accesses race."""
     old = _get(cell, state)
     if old >> _TAG_AT != tag:
         old = tag << _TAG_AT | owner << 4
@@ -116,14 +116,14 @@ def _level(cell, state, places, words, tag, owner, kind, word, bit):  # type: ig
     _put(cell, places + word, _get(cell, places + word) | bit)
     if old & 8 == 0 or not (old & (1 << WRITE) or old & 5 == 5):
         return 0
-    for w in range(words):  # several owners, and a write, or reads and atomic operations
+    for w in range(words):  # races: several owners, and a write or mixed kinds
         _put(cell, _SETS + w, _get(cell, _SETS + w) | _get(cell, places + w))
     return 1
 
 
 @register_jitable
 def _follow(m, row, site, t, address, nbytes, kind, reads):  # type: ignore[no-untyped-def]
-    """Note an access in the cells of its memory."""
+    """Record an access in the cells of its memory."""
     words = _get(m, WORDS)
     size = 8 * (_SETS + 5 * words)
     shift, shared = _get(row, SHIFT), _get(row, SHARED)
@@ -158,7 +158,7 @@ def _follow(m, row, site, t, address, nbytes, kind, reads):  # type: ignore[no-u
 
 
 def touch(m, site, t, address):  # type: ignore[no-untyped-def]
-    """Note an access by a thread, and return the code of an error, or 0."""
+    """Record an access by a thread. Return an error code, or 0."""
     if _get(m, FULL):
         return 0
     table = _get(m, TABLE) + 8 * _PLACE * site
@@ -257,7 +257,7 @@ def _addresses(base, found):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _turns(base):  # type: ignore[no-untyped-def]
-    """Return how many threads use the same address, at most."""
+    """Return the largest number of threads that use the same address."""
     most, mask = 0, _get(base, _MASK)
     for lane in range(WARP):
         if mask >> lane & 1:
@@ -271,10 +271,10 @@ def _turns(base):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _passes(base, found, nbytes, kind):  # type: ignore[no-untyped-def]
-    """Return the passes through shared memory beyond those that the bytes need.
+    """Return the extra shared-memory passes beyond those that the bytes need.
 
     Half a warp is served at once where threads access 8 bytes, and a quarter for 16 bytes. Threads that read or write
-    the same word are served together. Atomic operations take turns.
+    the same word are served together. Atomic operations are serialized.
     """
     banks, words = found, found + 8 * _BANKS
     count, most, part, extra, mask = 0, 0, -1, 0, _get(base, _MASK)
@@ -331,7 +331,7 @@ def _digest(m):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _new_groups(m):  # type: ignore[no-untyped-def]
-    """Let a phase of the block begin, and one of each warp."""
+    """Begin a new phase of the block, and a new one for each warp."""
     warps = (_get(m, THREADS) + WARP - 1) // WARP
     tag = _get(m, TAG)
     for warp in range(warps):
@@ -342,7 +342,7 @@ def _new_groups(m):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _look_for_unwritten(m):  # type: ignore[no-untyped-def]
-    """Note, once for each place, shared memory that was read since the last barrier, and that no other thread wrote."""
+    """Record shared memory read since the last barrier that no other thread wrote, once for each place."""
     for k in range(_get(m, UNWRITTEN_COUNT)):
         entry = _get(m, UNWRITTEN) + 32 * k
         site, t, writer = _get(entry, 1), _get(entry, 2), _get(_get(entry, 0), _WRITER)
@@ -356,7 +356,7 @@ def _look_for_unwritten(m):  # type: ignore[no-untyped-def]
 
 
 def at_barrier(m):  # type: ignore[no-untyped-def]
-    """A barrier of the block."""
+    """End a phase at a barrier of the block."""
     _digest(m)
     _look_for_unwritten(m)
     _put(m, PHASE, _get(m, PHASE) + 1)
@@ -365,13 +365,13 @@ def at_barrier(m):  # type: ignore[no-untyped-def]
 
 
 def before_warps(m):  # type: ignore[no-untyped-def]
-    """A barrier of warps, before the threads that come to it."""
+    """Prepare a barrier of warps, before any thread reaches it."""
     _put(m, BARRIERS, _get(m, BARRIERS) + 1)
     return 0
 
 
 def at_warp(m, t):  # type: ignore[no-untyped-def]
-    """A thread that comes to a barrier of warps: the first one lets its warp begin anew."""
+    """Record that a thread reaches a barrier of warps. The first one begins a new phase for its warp."""
     warp, places = t >> 5, _get(m, PLACES)
     state = _get(m, WARPS) + 8 * _WARP * warp
     if _get(state, 2) != _get(m, BARRIERS):
@@ -410,7 +410,7 @@ def _count_races(m, row):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _end_block(m):  # type: ignore[no-untyped-def]
-    """The end of a block."""
+    """Count the races of a block that ends."""
     _digest(m)
     _look_for_unwritten(m)
     words = _get(m, WORDS)
@@ -431,7 +431,7 @@ def _end_block(m):  # type: ignore[no-untyped-def]
 
 
 def begin_block(m, block):  # type: ignore[no-untyped-def]
-    """The start of a block."""
+    """Prepare a block that starts."""
     if _get(m, BLOCKS):
         _end_block(m)
     _put(m, BLOCK, block)
@@ -444,7 +444,7 @@ def begin_block(m, block):  # type: ignore[no-untyped-def]
 
 
 def place_array(m, number, address):  # type: ignore[no-untyped-def]
-    """Note where shared memory lies."""
+    """Record where an array in shared memory begins."""
     row = _get(m, ARRAYS) + 8 * _ARRAY * number
     start = _get(row, DELTA)  # the address in a GPU's shared memory, until here
     _put(row, LOW, address)
@@ -455,7 +455,7 @@ def place_array(m, number, address):  # type: ignore[no-untyped-def]
 
 
 def end_launch(m):  # type: ignore[no-untyped-def]
-    """The end of a launch."""
+    """Count what remains at the end of a launch."""
     _end_block(m)
     if _get(m, GLOBAL_RACED):
         for k in range(_get(m, ARRAY_COUNT)):
@@ -467,7 +467,7 @@ def end_launch(m):  # type: ignore[no-untyped-def]
 
 # ---------------------------------------------------------------- machine code
 
-#: The functions that kernels call, by the number that has their address.
+#: The functions that kernels call, by the numbers that hold their addresses.
 FUNCTIONS: dict[int, Any] = {
     TOUCH: touch,
     AT_BARRIER: at_barrier,
@@ -481,7 +481,7 @@ FUNCTIONS: dict[int, Any] = {
 
 @functools.cache
 def machine_code() -> dict[int, CFunc]:
-    """Return the functions as machine code, from the disk cache if it has them."""
+    """Return the functions as machine code, from the disk cache if possible."""
     digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__} {MISALIGNED}".encode())
     for file in (__file__, variables.__file__):
         digest.update(Path(file).read_bytes())
@@ -514,12 +514,12 @@ class AccessPlace(NamedTuple):
     """An access in the source of a kernel.
 
     Attributes:
-        array: the number of its array; -1 where only its address tells.
-        nbytes: of one access; of a complex number, of one part.
+        array: the number of its array; -1 if only the address identifies it.
+        nbytes: the bytes of one access; for a complex number, of one part.
         alignment: a number that divides its address.
-        reads: whether it must not come to shared memory that is unwritten.
-        line: its number among the kernel's lines.
-        source_line: the line in its file.
+        reads: whether the access must not reach unwritten shared memory.
+        line: the number of its line among the kernel's lines.
+        source_line: the line in the file.
     """
 
     array: int
@@ -553,7 +553,7 @@ class Memory:
     unit: int
 
     def index_of(self, offset: int) -> tuple[int, ...]:
-        """Return the index of the element that a number of bytes from the first lies in."""
+        """Return the index of the element at a distance in bytes from the first."""
         index = []
         for stride in self.strides:
             place, offset = divmod(offset, stride) if stride else (0, offset)
@@ -562,21 +562,21 @@ class Memory:
 
 
 class Meter:
-    """The numbers that a traced launch counts in.
+    """The counters of a traced launch.
 
     Args:
-        keep: how many accesses are kept one by one.
+        keep: how many single accesses to keep.
 
     Attributes:
-        header: the numbers, as the kernel gets them.
+        header: the numbers that are passed to the kernel.
         places: the places of the kernel, and for places with an unknown array one for each array.
-        unwritten: of each place, (1, thread, block, address) of a read of shared memory that no thread wrote.
-        counts: of each place: accesses, requests, bytes, sectors, used bytes, conflicts.
+        unwritten: for each place, (1, thread, block, address) of a read of shared memory that no thread wrote.
+        counts: for each place, accesses, requests, bytes, sectors, used bytes and conflicts.
     """
 
     def __init__(self, places: Sequence[AccessPlace], arrays: Sequence[Memory], threads: int, keep: int):
         self.arrays, self._room = [*arrays], keep
-        #: The array of errors of the launch: a meter that is full stops it.
+        #: The launch's array of errors: a full meter stops the launch.
         self.error: Any = None
         self.places, firsts = [*places], []
         for each in places:
@@ -618,13 +618,13 @@ class Meter:
             self.header[globals()[name]] = value
 
     def _hold(self, place: int, array: Any) -> Any:
-        """Put an array's address into the header."""
+        """Store an array's address in the header."""
         self._held[place] = array
         self.header[place] = array.ctypes.data
         return array
 
     def _called(self, which: int) -> None:
-        """Make room for slots (0) or records (1), when machine code asks for it."""
+        """Allocate slots (0) or records (1), when machine code asks for more."""
         try:
             if which:
                 self._logs.append(self._log[: self.header[LOG_END]])
@@ -653,7 +653,7 @@ class Meter:
         self.header[LOG_AT], self.header[LOG_END] = 0, min(_RECORDS, self._room)
 
     def _follow_memory(self, words: int) -> None:
-        """Make the cells of the memory that a kernel writes."""
+        """Make the cells for memory that a kernel writes."""
         rows = np.zeros((max(len(self.arrays), 1), _ARRAY), np.int64)
         written = {each.array for each in self.places if each.kind != READ}
         size = _SETS + 5 * words
@@ -688,7 +688,7 @@ class Meter:
         self._hold(ARRAYS, rows)
 
     def _classify(self, words: int) -> None:
-        """Make the classes of places whose races are counted together: of each line, and of all lines."""
+        """Make the classes of places whose races are counted together: one for each line, and one for all lines."""
         self._classes: dict[tuple[int, int, int], int] = {}
         members: list[list[int]] = []
         for k, each in enumerate(self.places):
@@ -707,7 +707,7 @@ class Meter:
         self.header[CLASS_COUNT] = len(members)
 
     def array_at(self, address: int) -> tuple[int, int]:
-        """Return the array that lies at an address of the host, and the address on a GPU."""
+        """Return the array at a host address, and the address on a GPU."""
         for k, (low, high, delta) in enumerate(self._held[ARRAYS][:, [LOW, HIGH, DELTA]].tolist()):
             if low <= address < high:
                 return k, address - delta
@@ -715,7 +715,7 @@ class Meter:
 
     @property
     def full(self) -> bool:
-        """Whether there was no room for the accesses between two barriers."""
+        """Whether there were too many accesses between two barriers."""
         return bool(self.header[FULL])
 
     @property
@@ -724,10 +724,10 @@ class Meter:
         return int(self.counts[:, ACCESSES].sum()) == len(self.records())
 
     def races(self, array: int, kind: int, source_line: int = 0) -> int:
-        """Return how many elements race, of an array, a kind of access, and a line where it is not 0."""
+        """Return how many elements race, for an array, a kind of access, and a line unless it is 0."""
         return int(self._class_table[self._classes[array, kind, source_line], 1])
 
     def records(self) -> Any:
-        """Return the accesses that were kept, in order: see `RECORD`."""
+        """Return the accesses that were kept, in order; `RECORD` explains their columns."""
         last = [self._log[: self.header[LOG_AT]]] if self.header[LOG] else []
         return np.concatenate([np.empty((0, RECORD), np.int64), *self._logs, *last])

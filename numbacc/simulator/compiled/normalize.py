@@ -1,7 +1,7 @@
 """Simplify a kernel's syntax: step 1 of the compiled simulator.
 
-Names of CUDA become generated names and calls of helpers. A device function with barriers
-or shuffles is inlined; another becomes a CPU function that gets the thread's indices. Each barrier, shuffle or vote
+Names of CUDA become generated names and calls of helpers. A device function with barriers or shuffles is inlined. Other
+device functions become CPU functions with the thread's indices as extra arguments. Each barrier, shuffle or vote
 becomes a separate statement.
 """
 
@@ -46,7 +46,7 @@ BLOCK_VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
 _MEETING = {*BLOCK_VOTES, "syncthreads", "syncwarp", "sync"}
 _INDICES = {"threadIdx": "t", "blockIdx": "b", "blockDim": "D", "gridDim": "G"}
 _IGNORED = ("threadfence", "threadfence_block", "threadfence_system", "nanosleep")
-#: Loads and stores that name a cache.
+#: Loads and stores with a cache hint.
 _LOADS = {f"cuda.{name}" for name in ("ldca", "ldcg", "ldcs", "ldlu", "ldcv")}
 _STORES = {f"cuda.{name}" for name in ("stcg", "stcs", "stwb", "stwt")}
 
@@ -74,7 +74,7 @@ class Normalize(ast.NodeTransformer):
         space: the values of names that the result uses.
         shared, local: shape and dtype of arrays by name; a shape with a zero is dynamic shared memory.
         pure: names of functions that read no memory.
-        texts: the text of device functions, for the key of the disk cache.
+        texts: the text of device functions, part of the disk cache's key.
         raised: the exceptions that the kernel raises: the class, its arguments, the file and the line.
         grid: whether the kernel synchronizes the grid.
         inlines: whether all device functions are inlined, so that their accesses can be checked.
@@ -161,7 +161,7 @@ class Normalize(ast.NodeTransformer):
         return [s]
 
     def raising(self, s: ast.Raise) -> list[ast.stmt]:
-        """`raise`: the thread notes which exception it raises, and ends."""
+        """Rewrite `raise`: the thread records its exception and ends."""
         call = s.exc.func if isinstance(s.exc, ast.Call) else s.exc
         kind = self.source.value(call) if call is not None else None
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
@@ -186,7 +186,7 @@ class Normalize(ast.NodeTransformer):
         s.body, s.orelse = self.block(s.body), self.block(s.orelse)
         if isinstance(s, (ast.While, ast.For)) and s.orelse and meets(s):
             raise self.source.unsupported(s.lineno, "`else` after a loop with a barrier", "use a flag")
-        if hoisted and isinstance(s, ast.While):  # threads meet in the condition: test it in the body
+        if hoisted and isinstance(s, ast.While):  # threads meet in the condition, so test it in the body
             s.body = [*hoisted, *statements("if not TEST: break", s.lineno, TEST=s.test), *s.body]
             hoisted, s.test = [], ast.copy_location(ast.Constant(True), s)
         self.hoisted = hoisted
@@ -198,7 +198,7 @@ class Normalize(ast.NodeTransformer):
         return [s]
 
     def chained(self, s: ast.Assign) -> list[ast.stmt]:
-        """`a = b = value`."""
+        """Split `a = b = value`."""
         name = self.fresh("value")
         out: list[ast.stmt] = [assignment(name, s.value)]
         for target in s.targets:
@@ -231,7 +231,7 @@ class Normalize(ast.NodeTransformer):
         return [ast.copy_location(ast.Assign([t], p), s) for t, p in zip(targets, parts, strict=True)]
 
     def array(self, name: str, call: ast.Call, path: str) -> None:
-        """Note a shared or local array."""
+        """Record a shared or local array."""
         given = dict(zip(("shape", "dtype"), call.args, strict=False)) | {k.arg or "": k.value for k in call.keywords}
         if not {"shape", "dtype"} <= given.keys():
             raise self.source.unsupported(call.lineno, f"`{ast.unparse(call)}`", "give its shape and dtype")
@@ -252,7 +252,7 @@ class Normalize(ast.NodeTransformer):
     # ------------------------------------------------------------ expressions
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        """`a and b`; as statements where threads meet in a part that may be skipped."""
+        """Rewrite `a and b`; as statements if threads meet in a part that may be skipped."""
         parts = []
         for k, each in enumerate(node.values):
             outer, self.hoisted = self.hoisted, []
@@ -276,7 +276,7 @@ class Normalize(ast.NodeTransformer):
         return expression(name, line)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        """`a if c else b`; as statements where threads meet in a or b."""
+        """Rewrite `a if c else b`; as statements if threads meet in a or b."""
         node.test = self.visit(node.test)
         sides = []
         for part in (node.body, node.orelse):
@@ -295,7 +295,7 @@ class Normalize(ast.NodeTransformer):
         return expression(name, line)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
-        """`(n := value)`: an assignment in front."""
+        """Rewrite `(n := value)`: put an assignment first."""
         self.hoisted.append(assignment(node.target.id, self.visit(node.value), node.lineno))
         return expression(node.target.id, node.lineno)
 
@@ -372,7 +372,7 @@ class Normalize(ast.NodeTransformer):
         return node
 
     def other_call(self, node: ast.Call) -> Any:
-        """A call of something that is not CUDA's."""
+        """Rewrite a call of a function that is not CUDA's."""
         func, line = node.func, node.lineno
         if is_device(target := self.known(func)):
             return self.device(node, target)
@@ -394,7 +394,7 @@ class Normalize(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def known(self, node: ast.expr) -> Any:
-        """The value of a global name, or of an attribute of a module; None for others."""
+        """Return the value of a global name, or of an attribute of a module; None for other expressions."""
         if isinstance(node, ast.Name):
             return self.source.names.get(node.id)
         if isinstance(node, ast.Attribute) and inspect.ismodule(owner := self.known(node.value)):
@@ -402,7 +402,7 @@ class Normalize(ast.NodeTransformer):
         return None
 
     def constant(self, node: ast.Call) -> Any:
-        """`cuda.const.array_like(array)`: the array as a constant."""
+        """Rewrite `cuda.const.array_like(array)`: return the array as a constant."""
         value = np.asanyarray(self.source.value(node.args[0]), order="C")
         return expression(self.global_(value, "constant"), node.lineno)
 
@@ -419,7 +419,7 @@ class Normalize(ast.NodeTransformer):
     # ------------------------------------------------------------ device functions
 
     def bound(self, node: ast.Call, inner: Source) -> list[ast.expr]:
-        """The arguments of a call in the order of the function's parameters."""
+        """Return a call's arguments in the order of the function's parameters."""
         try:
             given = inspect.signature(inner.function).bind(
                 *node.args, **{k.arg or "**": k.value for k in node.keywords}
@@ -448,7 +448,7 @@ class Normalize(ast.NodeTransformer):
         return ast.fix_missing_locations(call)
 
     def must_inline(self, inner: Source, stack: list[Any]) -> bool:
-        """Whether threads meet in a device function, or it has arrays of its block or thread."""
+        """Return whether threads meet in a device function, or it has shared or local arrays."""
         for n in walk(inner.body):
             if isinstance(n, (ast.Assert, ast.Raise)) or (isinstance(n, ast.Attribute) and n.attr == "sync"):
                 return True
@@ -468,7 +468,7 @@ class Normalize(ast.NodeTransformer):
         return False
 
     def device_function(self, inner: Source) -> tuple[str, list[str]]:
-        """A device function as a function for the CPU: its name, and the generated names that it takes as well."""
+        """Return the name of a device function compiled for the CPU, and the names of its extra arguments."""
         if id(inner.function) not in self._devices:
             normal = Normalize(inner, self.compile)
             normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts
@@ -481,7 +481,7 @@ class Normalize(ast.NodeTransformer):
             tree = function("_nb_device", [*inner.parameters, *context], body)
             text = ast.unparse(tree) + constants(used, normal.space)
             self.texts.append(text)
-            # The name is unique, because the machine code of several kernels is linked together.
+            # Its name is unique, because the machine code of several kernels is linked together.
             name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
             tree.body[0].name = name  # type: ignore[attr-defined]
             self.space.update({n: v for n, v in normal.space.items() if n.startswith("_nb_")})
@@ -495,7 +495,7 @@ class Normalize(ast.NodeTransformer):
         return self._devices[id(inner.function)]
 
     def inline(self, node: ast.Call, inner: Source) -> Any:
-        """Put the statements of a device function in front of the statement that calls it."""
+        """Put the statements of a device function before the statement that calls it."""
         suffix = self.fresh(inner.name)
         assigned = stored(inner.body)
         local = {n: f"{suffix}_{n}" for n in {*inner.parameters, *assigned}}
@@ -546,7 +546,7 @@ def constants(names: set[str], space: dict[str, Any]) -> str:
 
 
 class _Inlined(Source):
-    """A device function's source while it is inlined: some of its globals have other names."""
+    """The source of a device function to be inlined; some of its globals have other names."""
 
     def __init__(self, inner: Source):
         self.__dict__.update(inner.__dict__)
@@ -567,7 +567,7 @@ class _Rename(ast.NodeTransformer):
 
 
 class _Returns:
-    """Turn `return value` into an assignment of the result, and a jump to the end where others follow."""
+    """Replace `return value` by an assignment of the result, and a jump to the end if statements follow."""
 
     def __init__(self, normal: Normalize, result: str):
         self.normal, self.result = normal, result

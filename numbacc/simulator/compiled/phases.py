@@ -1,8 +1,8 @@
 """Emit a kernel as phases: step 4 of the compiled simulator.
 
-A phase is a loop over the threads of a block, between two places where threads meet. A branch or loop that contains
-a barrier stays outside of these loops if its condition is uniform. Else it becomes masks: for each thread, a byte that
-says whether it takes part.
+A phase is a loop over the threads of a block, between two points where threads meet. A branch or loop that contains a
+barrier stays outside of these loops if its condition is uniform. Otherwise it becomes masks: for each thread, a byte
+that says whether it takes part.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .syntax import (
 )
 from .variables import Carried
 
-#: The kind of error, in the first element of the array of errors, that a thread raised itself.
+#: The error code of an exception that a thread raised itself.
 RAISED = 5
 
 
@@ -55,15 +55,15 @@ class Checker(Protocol):
         """Return the statements where a phase ends."""
 
     def clean(self, body: list[ast.stmt], emit: Phases) -> tuple[list[ast.stmt], ast.expr] | None:
-        """Return statements and a condition: where it holds, a phase needs no checks."""
+        """Return statements and a condition under which a phase needs no checks."""
 
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks of a statement: of the innermost loop that has one, and of the innermost branch in it.
+    """The masks of a statement: those of the innermost loop with masks, and of the innermost branch inside it.
 
     Attributes:
-        line: the line of the branch or loop that parted the threads.
+        line: the line of the branch or loop that separated the threads.
     """
 
     loop: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Masks:
 
 @dataclass
 class _Loop:
-    """A loop around the statement at hand: masks, or none where it is a plain loop of the block."""
+    """A loop around the current statement, with masks unless it is a plain loop of the block."""
 
     runs: str = ""
     turn: str = ""
@@ -85,17 +85,16 @@ class _Loop:
 
 @dataclass
 class Phases:
-    """Emit blocks of statements for all threads. The first pass (`carried` is None) only finds the
-    variables that are carried.
+    """Emit blocks of statements for all threads. The first pass (`carried` is None) only finds the carried variables.
 
     Attributes:
-        returning: whether threads that returned must be known in later phases.
-        carried: the variables that live from one phase to another.
+        returning: whether later phases must know which threads returned.
+        carried: the variables that live across phases.
         several: whether there are several phases.
-        axes: how many axes a block has: 1 where it is one thread long along y and z.
-        peels: whether what is uniform is computed outside of phases.
-        needed, runs, dead: found: the values for the next pass.
-        at: the masks of the barrier at hand.
+        axes: how many axes a block has; 1 if it is one thread long along y and z.
+        peels: whether uniform values are computed outside of phases.
+        needed, runs, dead: found by this pass: the values for the next one.
+        at: the masks of the current barrier.
     """
 
     normal: Normalize
@@ -124,7 +123,7 @@ class Phases:
         return statements(text, self.line, **parts)
 
     def fresh(self, stem: str, dtype: str = "_nb_np.uint8") -> str:
-        """Return the name of a new array with an element for each thread; of a scalar where `dtype` is empty."""
+        """Return the name of a new array with an element for each thread; of a new scalar if `dtype` is empty."""
         self.count += 1
         name = f"_nb_{stem}_{self.count}"
         if dtype:
@@ -133,7 +132,7 @@ class Phases:
 
     @property
     def slot(self) -> str:
-        """The name of a thread's place in arrays by thread."""
+        """The index of a thread in per-thread arrays."""
         return "_nb_slot" if self.normal.grid else "_nb_t"
 
     def variable(self, name: str) -> Carried:
@@ -173,7 +172,7 @@ class Phases:
         return out + flush()
 
     def peeled(self, body: list[ast.stmt], masks: Masks) -> list[ast.stmt]:
-        """Return a phase without the uniform assignments at its start and its end, which come before and after it."""
+        """Return a phase without the uniform assignments at its start and end, which are moved before and after it."""
         first, last = 0, len(body)
         if self.peels and not masks.names:
             while first < last and self.same(body[first]):
@@ -186,7 +185,7 @@ class Phases:
         return out + [each for s in body[last:] for each in self.at_once(s)]
 
     def same(self, s: ast.stmt) -> bool:
-        """Whether a statement gives one variable one value for all threads."""
+        """Return whether a statement gives one variable one value for all threads."""
         if not isinstance(s, (ast.Assign, ast.AugAssign)):
             return False
         target = s.targets[0] if isinstance(s, ast.Assign) else s.target
@@ -199,7 +198,7 @@ class Phases:
         )
 
     def at_once(self, s: ast.stmt) -> list[ast.stmt]:
-        """Return a statement of which `same` holds, done once for all threads."""
+        """Return a statement for which `same` is true, executed once for all threads."""
         assert isinstance(s, (ast.Assign, ast.AugAssign))
         target = s.targets[0] if isinstance(s, ast.Assign) else s.target
         assert isinstance(target, ast.Name)
@@ -215,7 +214,7 @@ class Phases:
         return [ast.fix_missing_locations(ast.copy_location(made, s))]
 
     def splits(self, s: ast.stmt) -> bool:
-        """Whether a statement cannot be inside a loop over threads."""
+        """Return whether a statement cannot be inside a loop over threads."""
         return meets(s) or (bool(self.loops) and any(jumps(s))) or self.strided(s)
 
     def split(self, s: ast.stmt, masks: Masks) -> list[ast.stmt]:
@@ -303,13 +302,13 @@ class Phases:
 
     @property
     def out_of_here(self) -> str:
-        """The jump out of the innermost loop of the block, or to the next block."""
+        """The jump out of the block's innermost loop, or to the next block."""
         return "break" if self.loops or self.normal.grid else "continue"
 
     def limited(self, body: list[ast.stmt]) -> tuple[ast.expr | None, list[ast.stmt]]:
-        """Return how many threads along x have something to do, and their statements; None where all have.
+        """Return how many threads along x have work to do, and their statements; None if all threads have.
 
-        `if i < n: ...` alone becomes a loop over the threads for which it holds: without the test, it is vectorized.
+        A lone `if i < n: ...` becomes a loop over the threads with `i < n`. Without the test, LLVM vectorizes it.
         """
         if len(body) != 1 or not isinstance(body[0], ast.If) or body[0].orelse or self.normal.grid:
             return None, body
@@ -327,7 +326,7 @@ class Phases:
         return None, body
 
     def limit(self, test: ast.expr) -> ast.expr | None:
-        """Return the n for which `_nb_tx < n` means the same as a test; None where there is none."""
+        """Return n such that `_nb_tx < n` is equivalent to a test; None if no n is."""
         if not isinstance(test, ast.Compare) or len(test.ops) != 1:
             return None
         left, right, op = test.left, test.comparators[0], test.ops[0]
@@ -355,7 +354,7 @@ class Phases:
         return made
 
     def signed(self, node: ast.expr) -> bool:
-        """Whether an expression is made of signed integers and arrays' sizes by simple arithmetic."""
+        """Return whether an expression consists of signed integers and array sizes, combined by simple arithmetic."""
         if isinstance(node, ast.Constant):
             return type(node.value) is int
         if isinstance(node, ast.BinOp):
@@ -384,8 +383,7 @@ class Phases:
         return self.blocks(loops) if self.normal.grid else loops
 
     def threads_one_by_one(self, inner: list[ast.stmt]) -> list[ast.stmt]:
-        """Return one loop over all threads of a block: slower than `threads` where there are no checks, but compiled
-        faster."""
+        """Return one loop over all threads. It compiles faster than `threads`, but runs slower without checks."""
         used = named(inner)
         places = [f"_nb_t{a} = _nb_places_{a}[_nb_t]" for a in "xyz"[: self.axes] if f"_nb_t{a}" in used]
         text = "_nb_tx = _nb_t" if self.axes == 1 else "\n".join(places) or "pass"
@@ -408,7 +406,7 @@ class Phases:
         return isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and s.targets[0].id in self.facts.again
 
     def returned(self, body: list[ast.stmt], depth: int) -> list[ast.stmt]:
-        """Return statements without `return`: a thread that returns goes to the end of the phase, and is dead."""
+        """Return statements without `return`: a thread that returns jumps to the end of the phase, and is dead."""
         out: list[ast.stmt] = []
         for s in body:
             if isinstance(s, ast.Return):
@@ -432,7 +430,7 @@ class Phases:
     # ------------------------------------------------------------ where threads meet
 
     def barrier(self, masks: Masks, kind: str) -> list[ast.stmt]:
-        """Return the statements at a barrier: with masks, count the threads that come."""
+        """Return the statements of a barrier. With masks, they count the threads that reach it."""
         self.at = masks
         step = self.checker.barrier(self, kind) if self.checker else []
         if kind in (WARP_BARRIER, EXCHANGE) or not masks.names:
@@ -464,7 +462,7 @@ class Phases:
         result = s.targets[0].id
         board, came = f"_nb_board{result}", f"_nb_came{result}"
         guards = [*(["_nb_alive"] if self.returning else []), *masks.names]
-        whole, own = not guards, len(guards) > 1  # all threads come; several masks are combined on a board
+        whole, own = not guards, len(guards) > 1  # all threads reach it; several masks are combined on a board
         if len(guards) == 1:
             came = guards[0]
         value = given[0] if kind in BLOCK_VOTES else given[1] if len(given) > 1 else None
@@ -508,7 +506,7 @@ class Phases:
     def vote(
         self, kind: str, result: str, board: str, came: str, first: list[ast.stmt], before: list[ast.stmt]
     ) -> _Exchange:
-        """A vote of the whole block: its result is uniform, but where the grid is one."""
+        """Return the statements of a vote of the whole block. Its result is uniform unless the grid synchronizes."""
         total = {
             "syncthreads_count": "_nb_total",
             "syncthreads_and": "1 if _nb_total == _nb_voters else 0",
@@ -623,7 +621,7 @@ class Phases:
         return enter + statements(text, line, BEGIN=start, BODY=body)
 
     def leave(self, s: ast.Break | ast.Continue, masks: Masks) -> list[ast.stmt]:
-        """`break` or `continue` of a loop around phases."""
+        """Return the statements of a `break` or `continue` of a loop around phases."""
         loop = self.loops[-1]
         if not loop.runs:
             return [s]
@@ -633,8 +631,8 @@ class Phases:
     # ------------------------------------------------------------ loops in step
 
     def strided(self, s: ast.stmt) -> bool:
-        """Whether threads stride through memory together: one iteration of all threads after the other is faster, as
-        neighbouring threads touch neighbouring elements."""
+        """Return whether threads stride through memory together. Then running iteration after iteration for all threads
+        is faster, because neighbouring threads access neighbouring elements."""
         if not (isinstance(s, ast.For) and called(s.iter) == "range" and isinstance(s.target, ast.Name)) or meets(s):
             return False
         given: list[ast.expr] = s.iter.args  # type: ignore[attr-defined]
@@ -657,7 +655,7 @@ class Phases:
         assert isinstance(s.target, ast.Name)
         trips, trip, i = self.fresh("trips", ""), self.fresh("trip", ""), s.target.id
         parts = {"START": start, "STOP": stop, "STEP": step}
-        if origin := self.origin(start):  # the first thread has most to do
+        if origin := self.origin(start):  # the first thread has most iterations
             parts_of_block = {"START": origin, "STOP": self.at_block(stop), "STEP": self.at_block(step)}
             turns = self.make(f"{trips} = (STOP - START + STEP - 1) // STEP", **parts_of_block)
         else:
@@ -670,7 +668,7 @@ class Phases:
         return statements(f"{trips} = 0\nCOUNT\nfor {trip} in range({trips}):\n BODY", s.lineno, COUNT=turns, BODY=body)
 
     def origin(self, node: ast.expr) -> ast.expr | None:
-        """Return the least value of an expression in all threads: that of the first. None where this is unknown."""
+        """Return an expression's smallest value, which is the first thread's; None if it is unknown."""
         zero: dict[str, ast.expr] = {n: ast.Constant(0) for n in (*THREAD, *(BLOCK if self.normal.grid else ()))}
         while names := named(node) & self.facts.again.keys():
             node = _Whole({n: self.facts.again[n] for n in names}).visit(copy.deepcopy(node))
@@ -684,7 +682,7 @@ class Phases:
 
 
 class _Raise(ast.NodeTransformer):
-    """Note the first exception that a thread raises in the array of errors."""
+    """Store the first exception that a thread raises in the array of errors."""
 
     def __init__(self, make: Any):
         self.make = make
@@ -713,7 +711,7 @@ class _Whole(ast.NodeTransformer):
 
 @dataclass
 class _Exchange:
-    """The statements of a shuffle or vote: before the masks, of a thread before and after, and of the block between."""
+    """The statements of a shuffle or vote: before the masks, per thread before and after, and in between."""
 
     first: list[ast.stmt]
     before: list[ast.stmt]

@@ -1,8 +1,9 @@
-"""Find phases in which nothing can go wrong, from the accesses of a kernel.
+"""Find phases that cannot go wrong, from the accesses of a kernel.
 
-For each access, `Sites` notes its indices, the tests that guard it and the loops around it. From these come statements
-that compute, once for each block and phase, the least and the greatest index: where all are inside of their arrays, all
-of shared memory has been written, and no two threads share an element that one writes, a phase runs without checks.
+For each access, `Sites` records its indices, the tests that guard it and the loops around it. From these it makes
+statements that compute the smallest and the largest index, once for each block and phase. A phase runs without checks
+if all indices are in bounds, all of shared memory has been written, and no two threads share an element that one of
+them writes.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from .syntax import (
 _THREADS = {"_nb_tx": "_nb_Dx", "_nb_ty": "_nb_Dy", "_nb_tz": "_nb_Dz"}
 _BLOCKS = {"_nb_bx": "_nb_Gx", "_nb_by": "_nb_Gy", "_nb_bz": "_nb_Gz"}
 _NEGATED = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
-#: Counters that `injective` takes at most: one signature serves all kernels.
+#: The largest number of counters for `injective`: one signature serves all kernels.
 _COUNTERS = 8
 
 
 def array_of(node: ast.AST) -> str:
-    """Return the name of the array that a view is made of; "" for what is no view, or not one that is followed."""
+    """Return the name of the array that a view is made of; "" if it is not a view, or not one that can be followed."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Subscript):
@@ -56,7 +57,7 @@ def array_of(node: ast.AST) -> str:
 
 
 def indices(node: ast.Subscript) -> tuple[str, list[ast.expr]]:
-    """Return the array and the indices of `a[i, j]` or `a[i][j]`; "" where it is no array in a variable."""
+    """Return the array and the indices of `a[i, j]` or `a[i][j]`; "" if it is not an array in a variable."""
     parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     if isinstance(node.value, ast.Name):
         return node.value.id, parts
@@ -69,11 +70,11 @@ def indices(node: ast.Subscript) -> tuple[str, list[ast.expr]]:
 
 @dataclass
 class AccessSite:
-    """An access.
+    """An access in the kernel.
 
     Attributes:
-        parts: its indices, with variables that are computed again in each phase written out.
-        guards: comparisons (left, operator, right) that hold there.
+        parts: its indices, with recomputed variables replaced by their expressions.
+        guards: comparisons (left, operator, right) that are true there.
         loops: the arguments of the ranges around it, by the names of the loops' variables.
         near: the accesses that may happen between the same two barriers.
     """
@@ -90,7 +91,7 @@ class AccessSite:
 
     @property
     def form(self) -> str:
-        """The indices as text: threads of equal index expressions differ where these are injective."""
+        """The indices as text. If they are injective, threads access different elements."""
         used = named(self.parts)
         loops = sorted((n, *map(ast.dump, r)) for n, r in self.loops.items() if n in used)
         return f"{[ast.dump(p) for p in self.parts]} {loops}"
@@ -111,11 +112,11 @@ class Sites:
         self.bases: dict[str, str] = {}
         self.mixed: set[str] = set()
         self.written: set[str] = set()
-        self.hidden: set[str] = set()  # used in a way that is not followed
+        self.hidden: set[str] = set()  # arrays used in a way that is not followed
         self.parameters = {*parameters}
         self.constant = {*SHAPE, *normal.source.parameters} - facts.assigned
         self.edges: list[set[int]] = []
-        self.repeated: set[int] = set()  # nodes that may follow themselves without a barrier
+        self.repeated: set[int] = set()  # nodes that may repeat without a barrier
         self._views(body)
         self._walk(body, [], {})
         self._flow(body, set())
@@ -197,7 +198,7 @@ class Sites:
         return self.facts.assigned - self.facts.again.keys() - loops.keys()
 
     def _tests(self, test: ast.expr, holds: bool) -> list[Any]:
-        """Return comparisons that hold where a test does (or does not)."""
+        """Return comparisons that are true if a test is true (or false)."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._tests(test.operand, not holds)
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or):
@@ -212,7 +213,7 @@ class Sites:
         return []
 
     def _find(self, node: Any, guards: list[Any], loops: dict[str, Any]) -> None:
-        """Note the accesses of a simple statement or an expression."""
+        """Record the accesses of a simple statement or an expression."""
         if isinstance(node, ast.BoolOp):
             holds = isinstance(node.op, ast.And)
             for v in node.values:
@@ -266,7 +267,7 @@ class Sites:
         return {n.nb_site for n in walk(nodes) if hasattr(n, "nb_site")}
 
     def _flow(self, body: list[ast.stmt], before: set[int], loop: Any = None) -> set[int]:
-        """Add statements to the graph of what follows without a barrier; return the last of them."""
+        """Add statements to the graph of accesses without a barrier between them; return the last of them."""
         for s in body:
             value: Any = getattr(s, "value", None)
             if called(value) in (BARRIER, GRID_BARRIER):
@@ -307,7 +308,7 @@ class Sites:
     # ------------------------------------------------------------ one thread's elements
 
     def private(self, array: str) -> ast.expr:
-        """Return the condition that no two threads of a launch share an element of a global array."""
+        """Return the condition under which no two threads of a launch share an element of a global array."""
         mine = [s for s in self.all if self.bases.get(s.array, s.array) == array]
         simple = array not in self.hidden and all(s.array == array and not s.atomic for s in mine)
         if simple and len({s.form for s in mine}) == 1:
@@ -318,7 +319,7 @@ class Sites:
         return never
 
     def injective(self, site: AccessSite, counters: dict[str, str], uniform: bool) -> ast.expr | None:
-        """Return the condition that all values of these counters give different indices; None where that is unknown."""
+        """Return the condition under which the values of these counters give different indices; None if unknown."""
         tests: list[str] = []
         covered: set[str] = set()
         for part in site.parts:
@@ -348,7 +349,7 @@ class Sites:
     def affine(
         self, node: ast.expr, site: AccessSite, counters: dict[str, str], uniform: bool
     ) -> dict[str, str] | None:
-        """Return the coefficient of each counter in an index; None where it is no sum of these."""
+        """Return the coefficient of each counter in an index; None if the index is not a linear combination of them."""
         if self.same(node, counters, site, uniform):
             return {}
         if isinstance(node, ast.Name):
@@ -385,7 +386,7 @@ class Sites:
         return {**form, f"_nb_trip_{name}": ast.unparse(step)}
 
     def same(self, node: ast.expr, counters: dict[str, str], site: AccessSite, uniform: bool) -> bool:
-        """Whether an expression has one value for all counters."""
+        """Return whether an expression has one value for all counters."""
         names = named(node)
         if names & (counters.keys() | site.loops.keys() | _THREADS.keys()) or not self.facts.pure(node):
             return False
@@ -396,7 +397,7 @@ class Sites:
     # ------------------------------------------------------------ phases
 
     def clean(self, body: list[ast.stmt], emit: Any, tracked: list[str]) -> tuple[list[ast.stmt], ast.expr] | None:
-        """Return statements and a condition: where it holds, the statements of a phase need no checks."""
+        """Return statements and a condition under which the statements of a phase need no checks."""
         found = sorted(self.found(body))
         if not found:
             return None
@@ -443,7 +444,7 @@ class Sites:
         return str(shape[axis]) if 0 not in shape else f"{array}.shape[{axis}]"
 
     def _apart(self, array: str, sites: list[AccessSite], found: set[int], bounds: _Bounds) -> list[str] | None:
-        """Return the conditions that threads touch different elements of a shared array."""
+        """Return the conditions under which threads access different elements of a shared array."""
         near = {k for s in sites if s.array == array for k in s.near}
         near = {k for k in near if self.bases.get(self.all[k].array, self.all[k].array) == array}
         if not any(self.all[k].writes for k in near):
@@ -475,7 +476,7 @@ def _block_level(node: ast.expr, bounds: _Bounds) -> ast.expr:
 
 
 class _Bounds:
-    """Statements that compute the least and the greatest value of expressions, for the threads of a block."""
+    """Statements that compute the smallest and the largest value of expressions, for the threads of a block."""
 
     def __init__(self, sites: Sites, emit: Any, changed: set[str]):
         self.sites, self.emit, self.facts = sites, emit, sites.facts
@@ -486,7 +487,7 @@ class _Bounds:
         self.names: dict[Any, str] = {}
 
     def span(self, node: ast.expr, site: AccessSite) -> tuple[str, str] | None:
-        """Return the names of the least and the greatest value of an expression in a site; None where unknown."""
+        """Return the names of an expression's smallest and largest value at a site; None if they are unknown."""
         names = named(node)
         guards = [(ast.dump(a), type(op), ast.dump(b)) for a, op, b in site.guards if named([a, b]) & names]
         loops = [(n, *map(ast.dump, r)) for n, r in site.loops.items()]
@@ -497,7 +498,7 @@ class _Bounds:
         return self.known[key]
 
     def put(self, low: str, high: str, **parts: Any) -> tuple[str, str]:
-        """Return the texts of two values; long ones are assigned to names."""
+        """Return the texts of two values. Long ones are assigned to names."""
         return self._short(low, **parts), self._short(high, **parts)
 
     def _short(self, text: str, **parts: Any) -> str:
@@ -567,7 +568,7 @@ class _Bounds:
             return None
         a, b = self.span(node.left, site), self.span(node.right, site)
         if isinstance(node.op, (ast.Mod, ast.BitAnd)) and b and b[0] == b[1]:
-            # A remainder by a positive number; both are 0 to the number less 1, where it is positive.
+            # A remainder by a positive number: from 0 to that number less 1 if the dividend is not negative.
             top = f"{b[0]} - 1" if isinstance(node.op, ast.Mod) else b[0]
             return self.put(f"0 if {b[0]} > 0 else -(1 << 40)", top)
         if not a or not b:
@@ -589,7 +590,7 @@ class _Bounds:
         return None
 
     def _integer(self, names: Iterable[str]) -> bool:
-        """Whether all of these variables are integers, arrays (of which the shape is meant) or constants."""
+        """Return whether all of these variables are integers, arrays (through their shapes) or constants."""
         for n in names:
             kind = self.facts.kinds.get(n)
             if kind is not None and not isinstance(kind, (types.Integer, types.Array, types.BaseTuple)):
@@ -608,7 +609,7 @@ class _Bounds:
         start = self.span(given[0], outer) if len(given) > 1 else ("0", "0")
         stop = self.span(given[1] if len(given) > 1 else given[0], outer)
         step = self.span(given[2], outer) if len(given) == 3 else ("1", "1")
-        self.spans[id(outer)] = outer  # keeps it, and with it its number
+        self.spans[id(outer)] = outer  # keeps it alive, so that its id stays unique
         if not start or not stop or not step:
             return None
         falls = f"({stop[0]} + 1)"
@@ -624,7 +625,7 @@ def _folded(text: str) -> int:
     """Return the value of a text of numbers only.
 
     Raises:
-        ValueError: it has names.
+        ValueError: it contains names.
     """
     return _value(ast.parse(text, mode="eval").body)
 
@@ -651,7 +652,7 @@ def _value(node: ast.expr) -> int:
 
 
 def _holds(text: str) -> bool:
-    """Whether a comparison of numbers holds; False where it has names."""
+    """Return whether a comparison of numbers is true; False if it contains names."""
     try:
         return bool(_folded(text))
     except ValueError:
@@ -670,7 +671,7 @@ def _number(text: str) -> str:
 
 
 class _Expand(ast.NodeTransformer):
-    """Write variables out that are computed again in each phase."""
+    """Replace the variables that each phase recomputes by their expressions."""
 
     def __init__(self, again: dict[str, ast.expr]):
         self.again = again

@@ -1,4 +1,4 @@
-"""Read a kernel: its syntax tree, and the meaning of its names."""
+"""Read a kernel: its syntax tree, and what its names refer to."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _DISPATCHERS = ("CUDADispatcher", "Dispatcher", "FakeCUDAKernel", "DeviceFunctio
 
 
 def own(value: Any) -> Any:
-    """Return a value of a kernel's global name as Numba for the CPU knows it.
+    """Return the value of a kernel's global name in the form that Numba for the CPU supports.
 
-    A type of numba.cuda's or numba_cuda_mlir's own copy becomes Numba's. Numbers and arrays of float16 and bfloat16
-    become types of `half`.
+    A type from numba.cuda or numba_cuda_mlir becomes Numba's. Scalars and arrays of float16 and bfloat16 become types
+    of `half`.
     """
     if isinstance(value, (np.generic, np.ndarray)) or type(value).__module__ == "ml_dtypes":
         return half.argument(value)
@@ -83,9 +83,9 @@ class Source:
     """The syntax tree of a Python function, and the meaning of its names.
 
     Attributes:
-        file: the file's path as Python knows it; for a notebook's cell the name that IPython gave it.
+        file: the file's path as Python knows it; for a notebook cell, the name that IPython gave it.
         names: globals and closure variables by name.
-        parameters: the names of the parameters; of those that are assigned, with the prefix `GIVEN`.
+        parameters: the names of the parameters; assigned ones have the prefix `GIVEN`.
         body: the statements, without the docstring.
     """
 
@@ -118,7 +118,7 @@ class Source:
         if isinstance(self.body[0], ast.Expr) and isinstance(self.body[0].value, ast.Constant):
             self.body = self.body[1:] or [ast.copy_location(ast.Pass(), self.body[0])]
         if wrong := sorted(n for n in (*named(self.body), *self.parameters) if n.startswith(PREFIX)):
-            raise self.unsupported(self.line, f"the name {wrong[0]}", f"choose one that does not begin with {PREFIX}")
+            raise self.unsupported(self.line, f"the name {wrong[0]}", f"use a name that does not begin with {PREFIX}")
         # Threads of a block share the parameters. A parameter that is assigned becomes a variable.
         assigned = stored(self.body) & {*self.parameters}
         self.body = [assignment(n, expression(GIVEN + n), self.body[0].lineno) for n in sorted(assigned)] + self.body
@@ -126,7 +126,7 @@ class Source:
 
     @functools.cached_property
     def constants(self) -> dict[str, Any]:
-        """The variables that are assigned only once, in the function's outermost block, to constants: name -> value."""
+        """The variables that are assigned once, in the function's outermost block, to constants: name -> value."""
         counts = Counter(n.id for n in walk(self.body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         found: dict[str, Any] = {}
         for s in self.body:
@@ -151,7 +151,7 @@ class Source:
         return {n.id for n in dtypes if isinstance(n, ast.Name) and n.id in self.parameters}
 
     def is_index(self, node: ast.expr) -> bool:
-        """Return whether an expression is a thread's or block's index, or a variable that is assigned one only."""
+        """Return whether an expression is a thread's or block's index, or a variable assigned only such an index."""
         if isinstance(node, ast.Name) and node.id not in self.names:
             values = []
             for s in walk(self.body):
@@ -180,7 +180,7 @@ class Source:
         )
 
     def uncompiled(self, error: NumbaError) -> UnsupportedError:
-        """Return the error for code that Numba does not compile."""
+        """Return the error for code that Numba cannot compile."""
         text = re.sub(r"\x1b\[\d+m", "", str(error))
         found = re.findall(r'File "([^"]*)", line (\d+)', text)
         here = [int(line) for file, line in found if os.path.basename(file) == os.path.basename(self.file)]
@@ -188,7 +188,7 @@ class Source:
         line = here[-1] if here else getattr(loc, "line", None) or self.line
         text = re.sub(r"^Failed in nopython mode pipeline .*\n", "", text)
         words = re.sub(r"\s+", " ", re.split(r"There are |During: |\n\s*File ", text)[0]).strip()
-        if told := re.search(r"TypingError: (cuda\..*)", text):  # by a function of the simulator
+        if told := re.search(r"TypingError: (cuda\..*)", text):  # raised by a function of the simulator
             words = told[1]
         return UnsupportedError(
             f"{self.place(line)}: {self.name} cannot be compiled: {words[:400]}\nCorrect this line, or set "
@@ -196,7 +196,7 @@ class Source:
         )
 
     def path(self, node: ast.AST) -> str:
-        """Return "cuda.threadIdx.x" for an expression that means it; "" for others."""
+        """Return "cuda.threadIdx.x" for an expression that refers to it; "" for other expressions."""
         if isinstance(node, ast.Attribute):
             base = self.path(node.value)
             return f"{base}.{node.attr}" if base else "cuda" if self._is_module(node) else ""
@@ -221,7 +221,7 @@ class Source:
         return f"cuda.{named_so}" if named_so in DIRECT or _VECTOR.fullmatch(named_so) else ""
 
     def _is_module(self, node: ast.Attribute) -> bool:
-        """Return whether an expression is a module of CUDA's names, as `numba.cuda` after `import numba`."""
+        """Return whether an expression is a module in CUDA's namespace, such as `numba.cuda` after `import numba`."""
         found = self.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
         return isinstance(found, type(ast)) and node.attr == "cuda" and hasattr(getattr(found, "cuda", None), "jit")
 

@@ -1,6 +1,6 @@
-"""Make statements from templates, and ask questions about syntax trees.
+"""Make statements from templates, and inspect syntax trees.
 
-All names that the simulator generates begin with `_nb_`; `source` rejects kernels that use such names.
+All names that the simulator generates begin with `_nb_`; `source` rejects kernels with such names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTEXT = (*THREAD, *BLOCK, *SHAPE)
 
 #: Calls that stand for a barrier of the grid, the block or the warp, and for an exchange between threads.
 GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE = "_nb_syncgrid", "_nb_syncthreads", "_nb_syncwarp", "_nb_exchange"
-#: The call that notes an exception.
+#: The call that records an exception.
 RAISE = "_nb_raise"
 MEETINGS = (GRID_BARRIER, BARRIER, WARP_BARRIER, EXCHANGE)
 
@@ -54,7 +54,7 @@ def _parsed(text: str) -> ast.Module:
 def statements(text: str, line: int = 1, **parts: Any) -> list[ast.stmt]:
     """Return the statements of a template, all with one line number.
 
-    A name that is a keyword argument becomes the given expression; alone in a line, the given list of statements.
+    A name that is a keyword argument is replaced: by the given expression, or alone on a line by a list of statements.
     """
     tree = copy.deepcopy(_parsed(text))
     for node in ast.walk(tree):
@@ -90,12 +90,12 @@ def function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast.
 
 
 def called(node: Any) -> str:
-    """Return the name of the function that a call names; "" for anything else."""
+    """Return the name of the function that a call names; "" for other nodes."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
 def walk(nodes: Nodes) -> Iterator[ast.AST]:
-    """Return all nodes below these."""
+    """Return all nodes below these nodes."""
     for node in [nodes] if isinstance(nodes, ast.AST) else nodes:
         yield from ast.walk(node)
 
@@ -111,7 +111,7 @@ def named(nodes: Nodes) -> set[str]:
 
 
 def jumps(nodes: Nodes) -> Iterator[ast.AST]:
-    """Return the breaks and continues that belong to a loop outside of these statements."""
+    """Return the breaks and continues that belong to a loop around these statements."""
     for node in [nodes] if isinstance(nodes, ast.AST) else nodes:
         if isinstance(node, (ast.Break, ast.Continue)):
             yield node
@@ -120,7 +120,7 @@ def jumps(nodes: Nodes) -> Iterator[ast.AST]:
 
 
 class _Pruned(ast.NodeTransformer):
-    """Decide the tests `x is None` and `x is not None`, and keep the branches that run."""
+    """Evaluate the tests `x is None` and `x is not None`, and keep only the branches that run."""
 
     def __init__(self, names: set[str]):
         self.names = names
@@ -145,7 +145,7 @@ class _Pruned(ast.NodeTransformer):
         if not isinstance(first, ast.Constant):
             return node
         if bool(first.value) != isinstance(node.op, ast.And):
-            return first  # it decides
+            return first  # the first operand decides
         rest = node.values[1:]
         return rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(node.op, rest), node)
 
@@ -161,27 +161,27 @@ class _Pruned(ast.NodeTransformer):
 
 
 def pruned(body: list[ast.stmt], names: Iterable[str]) -> list[ast.stmt]:
-    """Return the statements of a function whose parameters of these names are None."""
+    """Return the statements of a function, given that these parameters are None."""
     tree = _Pruned({*names}).visit(ast.Module(copy.deepcopy(body), []))
     kept: list[ast.stmt] = tree.body
     return kept
 
 
 def returns(nodes: Nodes) -> bool:
-    """Return whether there is a `return`."""
+    """Return whether the nodes contain a `return`."""
     return any(isinstance(n, ast.Return) for n in walk(nodes))
 
 
 def meets(nodes: Nodes) -> bool:
-    """Return whether threads meet there: at a barrier, a shuffle or a vote."""
+    """Return whether threads meet in the nodes: at a barrier, a shuffle or a vote."""
     return any(called(n) in MEETINGS for n in walk(nodes))
 
 
 def exposed(body: Sequence[ast.stmt], known: set[str], found: set[str]) -> set[str] | None:
-    """Add to `found` what the statements may read before they assign it.
+    """Add to `found` the names that the statements may read before they assign them.
 
     Returns:
-        The names that they surely assign, with `known`; None if control never reaches their end.
+        The names that are certainly assigned, with `known`; None if control never reaches the end.
     """
     for s in body:
         if isinstance(s, ast.If):

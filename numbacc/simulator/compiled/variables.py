@@ -1,6 +1,6 @@
-"""Keep variables between phases: in scalars of the block, or in arrays by thread.
+"""Keep variables between phases, in scalars of the block or in per-thread arrays.
 
-A variable is stored as numbers: a tuple as its elements, an array as its address, shape and strides.
+A variable is stored as scalars: a tuple as its elements, an array as its address, shape and strides.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def address(typingctx: Any, value: Any) -> Any:
 
 @functools.cache
 def rebuilder(kind: types.Type) -> Any:
-    """Return a function that makes an array of this type from (address, shape, strides); a record from (address,)."""
+    """Return a function that makes an array of this type from (address, shape, strides), or a record."""
 
     @intrinsic
     def rebuild(typingctx: Any, parts: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            from numba.np import arrayobj  # takes long to import
+            from numba.np import arrayobj  # slow to import
 
             numbers = cgutils.unpack_tuple(builder, args[0])
             if isinstance(kind, types.Record):
@@ -85,11 +85,11 @@ def rebuilder(kind: types.Type) -> Any:
 
 @dataclass(frozen=True)
 class Carried:
-    """A variable that lives from one phase to another.
+    """A variable that lives across phases.
 
     Attributes:
         uniform: whether one value serves the whole block.
-        slot: the name of a thread's place in arrays by thread.
+        slot: the index of a thread in per-thread arrays.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Carried:
     slot: str
 
     def leaves(self) -> list[tuple[str, Any]]:
-        """Return the numbers that a variable consists of: how to read each, and its dtype."""
+        """Return the scalars that a variable consists of: how to read each, and its dtype."""
         return [*self._leaves(self.name, self.kind)]
 
     def _leaves(self, text: str, kind: types.Type) -> Iterator[tuple[str, Any]]:
@@ -120,7 +120,7 @@ class Carried:
                 ) from None
 
     def _whole(self, kind: types.Type, parts: Iterator[str]) -> str:
-        """Return the expression of the variable, made of its numbers."""
+        """Return the expression that rebuilds the variable from its scalars."""
         if isinstance(kind, types.BaseTuple):
             made = ", ".join(self._whole(inner, parts) for inner in kind)
             if isinstance(kind, types.BaseNamedTuple):
@@ -152,7 +152,7 @@ class Carried:
         return found
 
     def names(self) -> list[str]:
-        """Return the names of the scalars or arrays that hold the numbers."""
+        """Return the names of the scalars or arrays that hold the variable."""
         if self.uniform:
             several = not self.plain
             return [f"_nb_u_{self.name}" + (f"_{k}" if several else "") for k in range(len(self.leaves()))]
@@ -160,7 +160,7 @@ class Carried:
 
     @property
     def plain(self) -> bool:
-        """Whether the variable is one number."""
+        """Whether the variable is one scalar."""
         return not isinstance(self.kind, (types.BaseTuple, types.Array, types.Record))
 
     def head(self, line: int, space: dict[str, Any]) -> list[ast.stmt]:
@@ -176,20 +176,20 @@ class Carried:
         return out
 
     def whole(self, line: int = 1) -> Any:
-        """Return the expression of the variable, made of its numbers."""
+        """Return the expression that rebuilds the variable from its scalars."""
         parts = (n if self.uniform else f"{n}[{self.slot}]" for n in self.names())
         return expression(self._whole(self.kind, parts), line)
 
     def load(self, line: int) -> list[ast.stmt]:
-        """Return the statements at the start of a phase."""
+        """Return the statements for the start of a phase."""
         return [assignment(self.name, self.whole(line), line)]
 
     def before(self, line: int) -> list[ast.stmt]:
-        """Return the statements before a phase that assigns the variable."""
+        """Return the statements to run before a phase that assigns the variable."""
         return statements("\n".join(f"_nb_n{n} = {n}" for n in self.names()), line) if self.uniform else []
 
     def store(self, line: int) -> list[ast.stmt]:
-        """Return the statements at the end of such a phase."""
+        """Return the statements for the end of such a phase."""
         out = []
         for name, (text, _) in zip(self.names(), self.leaves(), strict=True):
             target = f"_nb_n{name}" if self.uniform else f"{name}[{self.slot}]"
@@ -197,5 +197,5 @@ class Carried:
         return out
 
     def after(self, line: int) -> list[ast.stmt]:
-        """Return the statements after such a phase."""
+        """Return the statements to run after such a phase."""
         return statements("\n".join(f"{n} = _nb_n{n}" for n in self.names()), line) if self.uniform else []

@@ -1,8 +1,8 @@
 """Exchanges between the threads of a warp: shuffles, votes and matches.
 
-Each thread writes its value on a board and notes that it came. Then each thread calls a function of `EXCHANGES` with
-(board, came, thread, threads of the block, mask, ...): the values of all threads of the block, who came, and the other
-arguments of the call, without the value. `came` is None where all threads of the block come. Results have the types
+Each thread writes its value on a board and records that it came. Then each thread calls a function of `EXCHANGES` with
+(board, came, thread, threads of the block, mask, ...): the values of all threads of the block, which threads came, and
+the call's other arguments without the value. `came` is None if all threads of the block come. Results have the types
 that they have on a GPU.
 
 A lane that did not come takes no part even if the mask names it. A shuffle from a lane that does not exist or did not
@@ -23,13 +23,13 @@ from .arithmetic import Compiler
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 OPTIONS["pipeline_class"] = Compiler
 
-#: Exchanges whose board holds truth values, as bytes.
+#: Exchanges with a board of booleans, stored as bytes.
 VOTES = ("ballot", "any", "all", "eq", "activemask")
 
 
 @intrinsic
 def _same_bits(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return whether two numbers of one type have the same bits: matches compare NaN and zeros so."""
+    """Return whether two numbers of one type have the same bits. Matches compare NaN and zeros this way."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(8 * context.get_abi_sizeof(args[0].type))
@@ -43,7 +43,7 @@ def _lane(board, came, t, threads, source):  # type: ignore[no-untyped-def]
     """Return the value of a lane of the thread's warp."""
     other = (t & ~31) + source
     other = other if other < threads else t
-    if came is not None:  # else all threads of the block came
+    if came is not None:  # None: all threads of the block came
         other = other if came[other] != 0 else t
     return board[other]
 
@@ -77,7 +77,7 @@ def _shfl_xor(board, came, t, threads, mask, bits, width=32):  # type: ignore[no
 
 @njit(forceinline=True, **OPTIONS)
 def _bits(board, came, t, threads, mask):  # type: ignore[no-untyped-def]
-    """Return the lanes of a mask that came and whose truth value holds."""
+    """Return the lanes of a mask that came with a true value."""
     first, bits = t & ~31, 0
     if board is None:
         return ((1 << min(32, threads - first)) - 1) & mask
