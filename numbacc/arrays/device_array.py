@@ -21,7 +21,7 @@ from ..base.layout import (
     read_only,
     row_major_strides,
 )
-from ..errors import Error
+from ..errors import Error, UnsupportedError
 from ..kernels.elementwise.copy import copy
 from ..runtime.streams import handle_of
 from . import dlpack, tensors, values
@@ -92,6 +92,10 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
         """Return the cheapest stream for this array. Inside a graph's capture this is the captured stream."""
         default = handle_of(None)
         return default if default and runtime().is_capturing(default) else self._storage.stream
+
+    def _check_values(self) -> None:
+        if runtime().is_capturing(self._usual_stream()):
+            raise UnsupportedError("inside a graph's capture nothing has been computed yet: print it after g.launch()")
 
     def _copy_to_host(self, out: np.ndarray[Any, Any] | None, handle: int, call: str) -> np.ndarray[Any, Any]:
         """Copy the values to the host. `call` is the function that the user called, for messages."""

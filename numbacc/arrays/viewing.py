@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ..base import checks, dtypes, views
-from ..base.layout import Layout, axes_of, integers_of, layout, lengths_of
+from ..base import checks, dtypes, html, views
+from ..base.layout import Layout, axes_of, integers_of, is_dense, layout, lengths_of
 from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
 from ..runtime.streams import handle_of
 from . import lookup, values
 
 #: The largest array whose repr shows its values.
 _PRINTED = 64
+#: A notebook shows this many elements at both ends of an axis.
+_AT_EDGE = 4
+#: The most bytes of a dense array that are copied together to be shown; of a larger one, elements are read one by one.
+_COPIED = 4096
 
 
 def is_given(stream: Any) -> bool:
@@ -29,6 +33,30 @@ def no_attribute(name: str) -> AttributeError:
         return AttributeError(f"a device array has no attribute {name!r}; write {instead}", name=name)
     theirs = f"numbacc.asnumpy(x).{name} is" if hasattr(np.ndarray, name) else "numbacc.asnumpy(x) gives"
     return AttributeError(f"a device array has no attribute {name!r}; {theirs} NumPy's", name=name)
+
+
+def _no_values(error: Exception) -> str:
+    """Return the text that an array's repr shows instead of values that cannot be read."""
+    return f"no values: {type(error).__name__}: {error}"
+
+
+def _edges(length: int) -> list[int | None]:
+    """Return the indices that a notebook shows of an axis, with None for those left out."""
+    if length <= 2 * _AT_EDGE:
+        return [*range(length)]
+    return [*range(_AT_EDGE), None, *range(length - _AT_EDGE, length)]
+
+
+def _text(source: Any, index: tuple[int | None, ...]) -> str:
+    """Return the text of an element, or "\u2026" for those left out."""
+    if None in index:
+        return "\u2026"
+    value = source[index]
+    if isinstance(value, (np.integer, np.bool_)):
+        return str(value)
+    digits = 6 if value.dtype.itemsize > 2 else 4
+    number = complex(value) if isinstance(value, np.complexfloating) else float(value)
+    return f"{number:.{digits}g}"
 
 
 class Views:
@@ -203,17 +231,52 @@ class Views:
 
     # ------------------------------------------------------------ repr
 
+    def _check_values(self) -> None:
+        """Raise UnsupportedError in a graph's capture. Otherwise copying the values would become part of the graph."""
+
     def __repr__(self) -> str:
         head = f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, device=cuda:{self.device})"
         if not 0 < self.size <= _PRINTED:
             return head
         own: Any = self
         try:
+            self._check_values()
             return f"{head}\n{own.copy_to_host()}"
         except UnsupportedError:
             return head  # inside a graph's capture, where there are no values yet
+        except Exception as error:  # such as that of a kernel before, after which the GPU does nothing more
+            return f"{head}\n{_no_values(error)}"
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return the array's attributes and values for a notebook: of a long axis, the first and the last elements.
+
+        This waits for the work queued on the array, except during a graph's capture: then there are no values. It
+        copies little: small arrays, or the elements that it shows. An array with more than two axes shows one matrix.
+        """
+        order = views.memory_order(self._numbacc_layout) + ", read-only" * self._readonly
+        facts = [str(self.shape), self.dtype, f"cuda:{self.device}", order, self.nbytes]
+        head = html.table(["shape", "dtype", "device", "layout", "bytes"], [facts], type(self).__name__)
+        try:
+            return f"{head}\n{self._values_html() if self.size else html.line('no elements')}"
+        except Exception as error:
+            return f"{head}\n{html.line(_no_values(error))}"
+
+    def _values_html(self) -> str:
+        """Return a table of the values at the edges of the last two axes."""
+        self._check_values()
+        own: Any = self
+        source = own.copy_to_host() if self.nbytes <= _COPIED and is_dense(self._numbacc_layout) else self
+        columns = _edges(self.shape[-1]) if self.ndim else ()
+        names = ["" if k is None else str(k) for k in columns]
+        if self.ndim < 2:
+            values = [_text(source, (k,)) for k in columns] if self.ndim else [_text(source, ())]
+            return html.table(names or ["value"], [values])
+        before, rows = (0,) * (self.ndim - 2), _edges(self.shape[-2])
+        texts = [["" if i is None else str(i), *(_text(source, (*before, i, k)) for k in columns)] for i in rows]
+        where = f"x[{'0, ' * len(before)}:, :]" if before else None
+        return html.table(["", *names], texts, where)
 
     def __len__(self) -> int:
         if not self.ndim:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import IndexRangeError, LayoutError, ShapeError, shown
-from .layout import Layout, layout, normalize_axis, row_major_strides, shadow
+from .layout import Layout, is_dense, layout, normalize_axis, row_major_strides, shadow
 
 #: The address of shadows here: it leaves room on both sides.
 _BASE = 1 << 62
@@ -201,6 +201,15 @@ def squeezed(array: Layout, axes: tuple[int, ...] | None) -> Layout:
     """Return the layout without these axes, which have length 1; without all axes of length 1 if None."""
     kept = [d for d, n in enumerate(array.shape) if (n != 1 if axes is None else d not in axes)]
     return transposed(array, tuple(kept))
+
+
+def memory_order(array: Layout) -> str:
+    """Return the memory order of an array in words, or its strides."""
+    if is_contiguous(array):
+        return "C-contiguous"
+    if is_contiguous(transposed(array)):
+        return "F-contiguous"
+    return f"{'dense, ' * is_dense(array)}strides {array.strides} bytes"
 
 
 def is_contiguous(array: Layout) -> bool:

@@ -24,7 +24,7 @@ from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.elementwise.multi_tensor_launch import Apart, ListExecutable, ListTask, Work
 from ..kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED, adamw, adamw_counted
-from ..plan.base import PlanInfo
+from ..plan.base import PlanInfo, plan_html
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from .calling import plans
@@ -352,6 +352,9 @@ class StepPlan(NotCopied):
         where = "NumPy" if self.device < 0 else f"{self.info.backend} on cuda:{self.device}"
         of = "one parameter" if self._task.alone else f"{self._task.rows} parameters"
         return f"<plan of {self.op}: {of} of {self._task.operands[0]}, {where}>"
+
+    def _repr_html_(self) -> str:
+        return plan_html(self, ())
 
 
 # ---------------------------------------------------------------- the public function

@@ -17,7 +17,7 @@ from ..base.observing import observable
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from ..kernels.elementwise.launch import MapTask
-from ..plan.base import Plan, PlanInfo, check_out
+from ..plan.base import Plan, PlanInfo, check_out, plan_html
 from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .rows import Arrangement, Row, formula_of
@@ -400,3 +400,7 @@ class SeveralPlan(NotCopied):
         results = ", ".join(f"{each.dtype} {each.shape}" for each in self.outputs)
         where = "NumPy" if self.device < 0 else f"{self.info.backend} on cuda:{self.device}"
         return f"<plan of {self.op}: {arrays} -> {results}, {where}>"
+
+    def _repr_html_(self) -> str:
+        names = ["out" if len(self.outputs) == 1 else f"out[{k}]" for k in range(len(self.outputs))]
+        return plan_html(self, [*zip((*self.names, *names), (*self.inputs, *self.outputs), strict=True)])

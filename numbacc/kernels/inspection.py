@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ..base import html
 from ..base.dispatch import has_gpu, launching_by, runtime, simulated
 from ..base.dtypes import TABLE
 from ..base.layout import Layout, layout
@@ -133,6 +134,20 @@ class Inspection:
 
     def __repr__(self) -> str:
         return f"<inspection of {self.name}: {'; '.join(map(str, self.kernels))}>"
+
+    def _repr_html_(self) -> str:
+        head = ["kernel", "bytes a thread", "registers", "local bytes", "spilled bytes"]
+        rows = [
+            [
+                k.algorithm,
+                k.bytes_per_thread,
+                *("" if n is None else n for n in (k.registers, k.local_bytes, k.spilled_bytes)),
+            ]
+            for k in self.kernels
+        ]
+        title = f"{self.name}, for compute capability {self.capability[0]}.{self.capability[1]}"
+        reasons = dict.fromkeys(k.reason for k in self.kernels if k.reason)
+        return "\n".join([html.table(head, rows, title), *map(html.line, reasons), html.code(self.source)])
 
 
 _NO_LAUNCH = CompiledKernel("no launch", 0, None, None, None, None, "the result is empty")

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
-from ..base.layout import PORTABLE, Layout, check_same_device, read_only, same_layout
+from ..base import html
+from ..base.layout import PORTABLE, Layout, check_same_device, name_of, read_only, same_layout
 from ..base.observing import observable
+from ..base.views import memory_order
 from ..errors import DeviceError, DTypeError, LayoutError, ShapeError
 from ..runtime.operation import Operation
 from ..runtime.streams import handle_of
@@ -45,6 +47,38 @@ class PlanInfo:
     math_dtype: str
     accumulator_dtype: str | None
     deterministic: bool
+
+    def _repr_html_(self) -> str:
+        return html.table((), [*self._decisions(), ("dtypes", ", ".join(self.dtypes))], self.op)
+
+    def _decisions(self) -> list[tuple[str, str]]:
+        """Return (name, text) of everything but the operation and its arrays."""
+        found = {
+            "backend": self.backend,
+            "algorithm": self.algorithm,
+            "workspace": f"{self.workspace_bytes:,} bytes",
+            "math dtype": self.math_dtype,
+            "accumulator dtype": self.accumulator_dtype or "",
+            "deterministic": "yes" if self.deterministic else "no",
+        }
+        return [(name, text) for name, text in found.items() if text]
+
+
+def plan_html(plan: Any, arrays: Sequence[tuple[str, Layout]]) -> str:
+    """Return a plan for a notebook: its decisions, and the names and layouts of its arrays, if there are any.
+
+    An error, such as that of a GPU that can no longer be used, is shown instead of the decisions.
+    """
+    where = "NumPy" if plan.device < 0 else name_of(plan.device)
+    try:
+        decisions = plan.info._decisions()
+    except Exception as error:
+        decisions = [("error", f"{type(error).__name__}: {error}")]
+    shown = html.table((), [("runs on", where), *decisions], f"plan of {plan.op}")
+    if arrays:
+        rows = [(name, each.dtype, each.shape, memory_order(each)) for name, each in arrays]
+        shown += "\n" + html.table(["array", "dtype", "shape", "layout"], rows)
+    return shown
 
 
 class Plan(Operation):
@@ -126,6 +160,9 @@ class Plan(Operation):
         where = "NumPy" if self.device < 0 else f"{(self.last or self).backend} on cuda:{self.device}"
         arrow = f"{inputs} -> " if inputs else "-> "
         return f"<plan of {self.op}: {arrow}{outputs}, {where}>"
+
+    def _repr_html_(self) -> str:
+        return plan_html(self, [*zip(self.names, (*self.inputs, *self.outputs), strict=True)])
 
     # ------------------------------------------------------------ calling it
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
+from ..base import html
 from ..base.dispatch import has_gpu, simulated
 from ..runtime.contexts import relaxed
 from .observers import ArrayArgument, OpenCall, OpenKernel, place_of
@@ -264,20 +264,9 @@ class CallTable:
 
     def _repr_html_(self) -> str:
         if not self.rows:
-            return "<p>no calls were recorded</p>"
+            return html.line("no calls were recorded")
         head, cells = self._cells()
-        numbers = {k for k, name in enumerate(head) if name not in ("function", "backend", "arrays", "algorithm")}
-
-        def row(line: list[str], tag: str) -> str:
-            return "".join(
-                f'<{tag} style="text-align: {"right" if k in numbers else "left"}">{escape(cell)}</{tag}>'
-                for k, cell in enumerate(line)
-            )
-
-        body = "".join(f"<tr>{row(line, 'td')}</tr>" for line in cells[:-1])
-        foot = f"<tfoot><tr>{row(cells[-1], 'th')}</tr></tfoot>"
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
-        return f"<table><thead><tr>{row(head, 'th')}</tr></thead><tbody>{body}</tbody>{foot}</table>{notes}"
+        return "\n".join([html.table(head, cells[:-1], total=cells[-1]), *map(html.line, self._notes())])
 
 
 def _gpu_us(calls: Sequence[RecordedCall]) -> float | None:

@@ -53,11 +53,24 @@ class Named(NamedTuple):
 
     def index_of(self, address: int) -> tuple[int, ...]:
         """The index of the element that holds an address."""
-        rest, index = address - self.address, [0] * len(self.shape)
-        for axis in sorted(range(len(self.shape)), key=lambda k: -abs(self.strides[k])):
-            if self.strides[axis]:
-                index[axis], rest = divmod(rest, self.strides[axis])
-        return tuple(index)
+        return tuple(int(k) for k in self.indices_of(np.array(address))[0])
+
+    def indices_of(self, addresses: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
+        """Return the indices of the elements at addresses, an array for each axis, and each address within its element.
+
+        Addresses that no element holds have indices outside of the shape, or lie beyond their element's bytes.
+        """
+        axes = [*zip(self.shape, self.strides, strict=True)]
+        # Along a negative stride, indices are counted from the last element, which has the lowest address.
+        rest = addresses - self.address - sum((n - 1) * step for n, step in axes if step < 0)
+        index = [np.zeros_like(rest) for _ in axes]
+        for k in sorted(range(len(axes)), key=lambda k: -abs(axes[k][1])):
+            length, step = axes[k]
+            if step and length > 1:
+                index[k], rest = np.divmod(rest, abs(step))
+                if step < 0:
+                    index[k] = length - 1 - index[k]
+        return index, rest
 
 
 class RecordedLaunch(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..base import html
 from .counting import SECTOR
 
 
@@ -65,6 +66,9 @@ def total(rows: Sequence[Counts]) -> Counts:
     return Counts(**same, **numbers)
 
 
+_NOTHING = "no kernel has accessed an array"
+
+
 class Table:
     """The rows of a trace. Printing it shows a table.
 
@@ -78,7 +82,20 @@ class Table:
 
     def __str__(self) -> str:
         if not self.rows:
-            return "no kernel has accessed an array"
+            return _NOTHING
+        return "\n".join([*_aligned(self._lines(), 4), *self.notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table and its notes for a notebook."""
+        if not self.rows:
+            return html.line(_NOTHING)
+        head, *rows = self._lines()
+        return "\n".join([html.table(head, rows), *map(html.line, self.notes)])
+
+    def _lines(self) -> list[list[str]]:
+        """Return the names of the columns, and the texts of each row."""
         by_line = any(row.line for row in self.rows)
         head = ["kernel", "array", "memory", "access", *["line"] * by_line, "requests", "bytes", "sectors", "used"]
         lines = [[*head, "conflicts", "races"]]
@@ -89,9 +106,7 @@ class Table:
             counted = in_global and row.access != "atomic"
             conflicts = "" if counted else f"{row.conflicts:,}"
             lines.append([*names, f"{row.requests:,}", f"{row.bytes:,}", *moved, conflicts, f"{row.races:,}"])
-        return "\n".join([*_aligned(lines, 4), *self.notes])
-
-    __repr__ = __str__
+        return lines
 
 
 def _aligned(lines: list[list[str]], texts: int) -> list[str]:

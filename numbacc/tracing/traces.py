@@ -104,6 +104,12 @@ class Trace:
         assert self._inside is not None
         self._inside.close()
 
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
     # ---------------------------------------------------------------- records
 
     @_of_records
@@ -328,9 +334,13 @@ class Trace:
         return chosen
 
     def plot(self, *arrays: str, launch: int = -1, threads: int | None = None) -> Figure:
-        """Draw threads against the addresses that they access, one panel for each array.
+        """Draw which elements the threads access.
 
-        Filled is what threads do the first time that they are at an instruction, so of a loop the first round.
+        An array of two dimensions has a panel for each kind of access, which shows rows and columns. The elements of
+        the first warp are coloured by thread, and the sectors that it requests are outlined: four for a coalesced
+        access, up to 32 for a strided one. In a loop, elements of later rounds are small.
+
+        Other arrays have one panel each, of threads against addresses. Elements of a loop's later rounds are hollow.
 
         Args:
             arrays: the arrays' names; without any, all arrays of the launch.

@@ -30,6 +30,14 @@ def test_stored_outputs_are_of_the_code(path):
 
 
 @each_notebook
+def test_legends_lie_outside_of_the_data(path):
+    """Where the data leave room depends on the machine's numbers."""
+    lines = [line for cell in read(path).cells if cell.cell_type == "code" for line in cell.source.splitlines()]
+    legends = [line.strip() for line in lines if ".legend(" in line]
+    assert all(line.startswith("fig.legend(") and 'loc="outside ' in line for line in legends), legends
+
+
+@each_notebook
 def test_shows_what_it_is_stored_with(path):
     exact, notebook = path.stem in EXACT, run(path)
     if not has_gpu():  # a GPU's figures are its own

@@ -228,3 +228,15 @@ def test_host_arrays_of_all_kinds_arrive(make):
     x = numbacc.asarray(host)
     np.testing.assert_array_equal(x.copy_to_host(), host)
     np.testing.assert_array_equal(numbacc.asarray(host.astype(ml_dtypes.bfloat16)).copy_to_host(), host)
+
+
+# ---------------------------------------------------------------- showing
+
+
+def test_arrays_of_another_device_are_shown(log):
+    """Element by element where they lie apart: no kernel copies them."""
+    for x, reads in ((array(device=1), 1), (array(device=1)[::2, ::2], 8)):
+        seen = recorder.Log()
+        text = x._repr_html_()
+        assert "cuda:1" in text and "no values" not in text
+        assert len(seen.named("copy out")) == reads and not seen.named("launch")

@@ -190,6 +190,18 @@ def test_what_cannot_be_captured_is_refused_in_words(log, named, call):
     numbacc.asnumpy(y)
 
 
+def test_showing_arrays_adds_nothing_to_a_capture():
+    x = array()
+    with numbacc.graph() as g:
+        y = gated.forward(x)
+        log = recorder.Log()
+        for each in (x, y, x.T[::2], x[::2, ::2]):
+            assert repr(each) == f"DeviceArray(shape={each.shape}, dtype=float32, device=cuda:0)"
+            assert "after g.launch()" in each._repr_html_()
+        assert not log.calls
+    g.launch()
+
+
 def test_results_are_not_used_outside_while_the_capture_goes_on():
     s, x = numbacc.stream(), array()
     with numbacc.graph() as g:

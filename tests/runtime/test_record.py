@@ -427,7 +427,7 @@ def test_the_html_form_is_the_table():
     head, row, total = parser.rows
     assert head[0] == "function" and row[0] == "a<b" and total[0] == "total"
     assert "a<b" not in log._repr_html_()
-    assert numbacc.record()._repr_html_() == "<p>no calls were recorded</p>"
+    assert ">no calls were recorded</p>" in numbacc.record()._repr_html_()
 
 
 def test_traces_are_in_chromes_format(log, tmp_path):

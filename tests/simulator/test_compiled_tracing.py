@@ -142,7 +142,7 @@ def test_large_launches_are_counted_without_records():
     assert (read.accesses, read.requests) == (16 * 64 * 8 * 256, 16 * 64 * 8 * 8)
     # Half a warp's rows, 64 bytes apart, lie in two banks: eight passes.
     assert t.counts("a", "write").conflicts == 64 * 8 * 8 * 7 and t.counts("z").sectors == 64 * 8 * 16
-    assert [panel.get_title() for panel in t.plot("a", threads=64).axes] == ["a (shared)"]
+    assert t.plot("a", threads=64).axes[0].get_title() == "a (shared), write\nfirst request: 32 elements, 7 conflicts"
     refused(numbacc.OptionError, "array='z'", "first 1,000 accesses", "max_accesses", run=lambda: t.plot("z"))
 
 

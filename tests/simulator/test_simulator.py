@@ -50,7 +50,7 @@ GROUPS = [
     "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py "
     "test_extreme_gradients.py",
     "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py test_casts.py test_casts_float8.py "
-    "test_specialize.py test_shown.py",
+    "test_specialize.py test_shown.py test_html.py",
     "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py "
     "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py "
     "test_keywords.py test_messages.py test_jax.py",

@@ -62,6 +62,35 @@ def copied(x, y):
 
 
 @cuda.jit
+def transposing(x, y):
+    column, row = cuda.grid(2)
+    y[column, row] = x[row, column]
+
+
+@cuda.jit
+def reading(x, y):
+    i = cuda.threadIdx.x
+    y[i] = x[0, i]
+
+
+@cuda.jit
+def down_a_tile(x, y):
+    tile = cuda.shared.array((32, 32), float32)
+    i = cuda.threadIdx.x
+    sum_ = float32(0)
+    for k in range(x.shape[1]):
+        sum_ += x[i, k]
+    tile[0, i] = sum_
+    cuda.syncthreads()
+    y[i] = tile[i, 0]
+
+
+@cuda.jit
+def racing(y):
+    y[0] += 1
+
+
+@cuda.jit
 def unguarded(x, y):
     i = cuda.grid(1)
     y[i] = x[i]
@@ -294,6 +323,7 @@ def test_plots():
     t = traced(copied, 2, 32, np.zeros(40, "f4"), np.zeros(40, "f4"))
     figure = t.plot()
     assert [panel.get_title() for panel in figure.axes] == ["x (global)", "y (global)"]
+    assert legend_is_outside(figure)
     places, threads = figure.axes[0].lines[0].get_data()
     assert places.tolist() == threads.tolist() == list(range(40))
     assert [panel.get_title() for panel in t.plot("y").axes] == ["y (global)"]
@@ -302,6 +332,108 @@ def test_plots():
     first, later = traced(kernel, 1, 32, np.zeros(96, "f4"), np.zeros(32, "f4")).plot("x").axes[0].lines[:2]
     assert first.get_xdata().tolist() == list(range(32)) and sorted(later.get_xdata()) == list(range(32, 96))
     pyplot.close("all")
+
+
+def cells(panel):
+    """The (row, column) -> thread of a panel's large elements, and the number of its sectors."""
+    (outlines,) = [each for each in panel.collections if each.get_label() == "sectors"] or [None]
+    drawn = [each for each in panel.collections if each.get_array() is not None][-1]
+    middles = [path.vertices[:4].mean(axis=0) for path in drawn.get_paths()]
+    lanes = {(round(row), round(column)): int(k) for (column, row), k in zip(middles, drawn.get_array(), strict=True)}
+    return lanes, 0 if outlines is None else len(outlines.get_paths())
+
+
+def legend_is_outside(figure):
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    return not any(each.get_legend() or box.overlaps(each.get_window_extent()) for each in figure.axes)
+
+
+def test_plots_of_rows_and_columns():
+    """A coalesced warp lies in few sectors, a strided one in as many as it has threads."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    t = traced(transposing, (2, 3), (32, 32), np.zeros((96, 64), "f4"), np.zeros((64, 96), "f4"))
+    figure = t.plot()
+    x, y, _ = figure.axes
+    assert x.get_title() == "x (global), read\nfirst request: 32 elements in 4 sectors, 100% used"
+    assert y.get_title() == "y (global), write\nfirst request: 32 elements in 32 sectors, 12% used"
+    assert cells(x) == ({(0, k): k for k in range(32)}, 4)
+    assert cells(y) == ({(k, 0): k for k in range(32)}, 32)
+    assert (x.get_xlabel(), x.get_ylabel()) == ("column", "row") and x.get_ylim()[0] > x.get_ylim()[1]
+    assert legend_is_outside(figure)
+    assert [len(cells(panel)[0]) for panel in t.plot("x", threads=8).axes[:1]] == [8]
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    "view, drawn, sectors",
+    [
+        (lambda x: x.T, {(0, k): k for k in range(32)}, 32),
+        (lambda x: x[::-1], {(0, k): k for k in range(32)}, 4),
+        (lambda x: x[:, ::-1], {(0, k): k for k in range(32)}, 4),
+        (lambda x: x[::2, ::2], {(0, k): k for k in range(32)}, 8),
+    ],
+    ids=["transposed", "rows reversed", "columns reversed", "every second"],
+)
+def test_plots_of_views(view, drawn, sectors):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    x = view(numbacc.asarray(np.zeros((64, 64), "f4")))
+    t = traced(reading, 1, 32, x, np.zeros(32, "f4"))
+    assert cells(t.plot("x").axes[0]) == (drawn, sectors)
+    assert t.elements("x") == [(0, k) for k in range(32)]
+    pyplot.close("all")
+
+
+def test_plots_of_shared_rows_and_of_loops():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    t = traced(down_a_tile, 1, 32, np.zeros((32, 40), "f4"), np.zeros(32, "f4"))
+    written, read, *_ = t.plot("tile").axes
+    assert written.get_title() == "tile (shared), write\nfirst request: 32 elements, 0 conflicts"
+    assert read.get_title() == "tile (shared), read\nfirst request: 32 elements, 31 conflicts"
+    assert cells(read) == ({(k, 0): k for k in range(32)}, 0)
+    figure = t.plot("x")
+    assert cells(figure.axes[0]) == ({(k, 0): k for k in range(32)}, 32)  # of the loop's first round
+    small = next(each for each in figure.axes[0].collections if each.get_array() is not None)
+    assert len(small.get_paths()) == 32 * 40
+    assert legend_is_outside(t.plot()) and len(t.plot().axes) == 5
+    pyplot.close("all")
+
+
+@skip_if(simulated(), "not simulated")
+def test_plots_of_overlapping_rows_show_addresses():
+    """An element of such an array is in several rows."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    x = np.lib.stride_tricks.sliding_window_view(np.zeros(95, "f4"), 32)
+    (panel,) = traced(reading, 1, 32, x, np.zeros(32, "f4")).plot("x").axes
+    assert panel.get_ylabel() == "thread"
+    pyplot.close("all")
+
+
+def test_a_trace_shows_its_table():
+    t = numbacc.trace()
+    assert repr(t) == "no kernel has accessed an array" in t._repr_html_()
+    t = traced(copied, 2, 32, np.zeros(40, "f4"), np.zeros(40, "f4"))
+    assert repr(t) == str(t.table()) and t._repr_html_() == t.table()._repr_html_()
+    assert ">copied</td>" in t._repr_html_() and ">conflicts</th>" in t._repr_html_()
+    t = traced(racing, 1, 32, np.zeros(1, "f4"))
+    assert "<p" in t._repr_html_() and "race in racing" in t._repr_html_()
 
 
 def test_plots_without_matplotlib(monkeypatch):
