@@ -24,6 +24,6 @@ pytestmark = [
 FILES = sorted(Path(__file__).parent.glob("recorded_*.py"))
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_with_a_recorded_driver(part):
-    recorder.run(*FILES[part::4])
+    recorder.run(*FILES[part::2])
