@@ -10,6 +10,7 @@ import fcntl
 import gc
 import importlib
 import os
+import sys
 import tempfile
 from collections import Counter, defaultdict
 from contextlib import contextmanager
@@ -29,6 +30,10 @@ from numbacc.plan.base import Plan
 from numbacc.runtime import workspace
 from numbacc.runtime.streams import is_portable
 
+# Tests start a hundred processes. Each would compile numbacc, and its tests, if none wrote bytecode. For those
+# processes, and for the workers, which start after this.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # JAX would take three quarters of the GPU's memory from the tests beside it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Each of the processes that tests run in has a core: threads of a product that wait for each other's turn on it take

@@ -17,10 +17,13 @@ from numbacc.base.dispatch import simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 #: Parts that all lines are run in. In the simulator, and on a GPU, which compiles kernels, one line in so many is run.
+#: In the simulator half of the parts are slow.
 PARTS, FEWER = 16, 7 if simulated() else 11
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [pytest.param(k, marks=[pytest.mark.slow] * (simulated() and k >= 8)) for k in range(PARTS)]
+)
 def test_numpys_result_or_an_error(device_place, part):
     wrong = {}
     for line in LINES[part :: PARTS * FEWER]:

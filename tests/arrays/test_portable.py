@@ -41,7 +41,7 @@ def outcome(line, put):
     return on_host(found)
 
 
-@pytest.mark.parametrize("part", range(16))
+@pytest.mark.parametrize("part", [pytest.param(k, marks=[pytest.mark.slow] * (k >= 8)) for k in range(16)])
 @pytest.mark.filterwarnings("ignore")
 def test_as_on_a_device(device_place, part):
     """Every line has the result that it has of a device's arrays, or the same error with the same message."""

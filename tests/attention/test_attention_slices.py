@@ -110,7 +110,13 @@ def test_masks(device_place, mask, heads, rows):
 def test_all_at_once(device_place, dtype, heads, rows):
     """Lengths, a bias with its gradient, slopes and dropout, whose mask is that of the whole."""
     case = shared(
-        dtype=dtype, mask="causal_bottom_right", bias=(2, 6, 7, 6), slopes=True, lengths=((7, 6), (4, 5)), dropout=0.3
+        heads=1,
+        dtype=dtype,
+        mask="causal_bottom_right",
+        bias=(2, 3, 7, 6),
+        slopes=True,
+        lengths=((7, 6), (4, 5)),
+        dropout=0.3,
     )
     compare(device_place, case, heads, rows, "BSHD")
 

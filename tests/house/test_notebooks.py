@@ -13,11 +13,13 @@ from stored_notebooks import EXACT, NOTEBOOKS, digest, joined, read, run, shown
 from numbacc.base.dispatch import has_gpu, simulated
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+#: Notebooks that train for 7 and 17 s. The functions that they call have fast tests.
+SLOW = {"01-gated-activations", "04-convolution"}
 HOW = "run `python -m tests.house.stored_notebooks"
 
 
 def test_there_are_notebooks():
-    assert {path.stem for path in NOTEBOOKS} >= EXACT
+    assert {path.stem for path in NOTEBOOKS} >= EXACT | SLOW
 
 
 @each_notebook
@@ -37,7 +39,11 @@ def test_legends_lie_outside_of_the_data(path):
     assert all(line.startswith("fig.legend(") and 'loc="outside ' in line for line in legends), legends
 
 
-@each_notebook
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
 def test_shows_what_it_is_stored_with(path):
     exact, notebook = path.stem in EXACT, run(path)
     if not has_gpu():  # a GPU's figures are its own

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import recorder
 from replaced_driver import CC
 from skips import skip_if
@@ -24,6 +23,6 @@ pytestmark = [
 FILES = sorted(Path(__file__).parent.glob("recorded_*.py"))
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_with_a_recorded_driver(part):
-    recorder.run(*FILES[part::4])
+def test_with_a_recorded_driver():
+    """In one process, which takes seconds to start."""
+    recorder.run(*FILES)

@@ -29,6 +29,7 @@ COPIES = {
 }
 
 
+@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("how", COPIES)
 @pytest.mark.parametrize("kind", ["philox", "xorwow", "mtgp32", "sobol64"])
 def test_copies_go_on_from_the_same_place_on_their_own(place, kind, how):

@@ -24,12 +24,12 @@ def function(name):
 
 def called(names, *arrays):
     """Return the results of functions for each element: one compilation serves all names."""
-    given = ", ".join(f"a{k}[i]" for k in range(len(arrays)))
     parameters = ", ".join(f"a{k}" for k in range(len(arrays)))
-    appended = ", ".join(f"f{k}({given})" for k in range(len(names)))
+    results = ", ".join(f"f{k}({parameters})" for k in range(len(names)))
     space = {f"f{k}": function(n) for k, n in enumerate(names)}
-    exec(f"def run({parameters}):\n    return [({appended},) for i in range(a0.size)]", space)
-    return list(zip(*njit(space["run"], error_model="numpy")(*arrays), strict=True))
+    exec(f"def one({parameters}):\n    return ({results},)", space)
+    one = njit(space["one"], error_model="numpy")
+    return list(zip(*(one(*each) for each in zip(*arrays, strict=True)), strict=True))
 
 
 def values(dtype):

@@ -1,5 +1,7 @@
 """Shuffles, votes and matches of the compiled simulator, against Python loops over the lanes."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from numba import njit
@@ -22,17 +24,17 @@ def came_of(share):
     return (np.random.default_rng(4).random(THREADS) < share).astype(np.uint8)
 
 
+@cache
+def compiled(name):
+    """Return a function of `EXCHANGES` that Python can call; it is compiled once for each dtype."""
+    function = EXCHANGES[name]
+    return njit(lambda board, came, t, threads, mask, *rest: function(board, came, t, threads, mask, *rest))
+
+
 def everywhere(name, board, came, mask, *rest):
     """Return the result of each thread; the other arguments may differ between threads."""
-    function = EXCHANGES[name]
-    text = f"def run(board, came, mask{''.join(f', r{k}' for k in range(len(rest)))}):\n"
-    text += "    out = []\n    for t in range(board.size):\n"
-    given = "".join(f", r{k}[t]" for k in range(len(rest)))
-    text += f"        out.append(function(board, came, t, board.size, mask{given}))\n"
-    text += "    return out\n"
-    space = {"function": function}
-    exec(text, space)
-    return njit(space["run"])(board, came, mask, *rest)
+    run = compiled(name)
+    return [run(board, came, t, board.size, mask, *(each[t] for each in rest)) for t in range(board.size)]
 
 
 def source_of(name, lane, b, width):
@@ -47,6 +49,7 @@ def source_of(name, lane, b, width):
     return source if source <= last else None
 
 
+@pytest.mark.each_alone
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ("shfl", "shfl_up", "shfl_down", "shfl_xor"))
 def test_shuffles(name, dtype):

@@ -58,7 +58,7 @@ GROUPS = [
 
 
 #: Groups share processes, each of which takes seconds to start.
-SHARED = [" ".join(GROUPS[k::6]) for k in range(6)]
+SHARED = [" ".join(GROUPS[k::3]) for k in range(3)]
 
 
 @pytest.mark.parametrize(

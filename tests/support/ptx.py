@@ -92,11 +92,16 @@ class Ptx:
 
     def usage(self, capability):
         """(registers, bytes spilled), as ptxas finds them."""
-        command = [ptxas(), "-v", "-arch=sm_{}{}".format(*capability), "-", "-o", "/dev/null"]
-        report = subprocess.run(command, input=self.source, capture_output=True, text=True, check=True).stderr
-        spilled = [int(n) for n in re.findall(r"(\d+) bytes spill", report)]
-        assert len(spilled) == 2, report
-        return int(re.search(r"Used (\d+) registers", report).group(1)), sum(spilled)
+        return _usage(self.source, capability)
+
+
+@lru_cache(maxsize=256)
+def _usage(source, capability):
+    command = [ptxas(), "-v", "-arch=sm_{}{}".format(*capability), "-", "-o", "/dev/null"]
+    report = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stderr
+    spilled = [int(n) for n in re.findall(r"(\d+) bytes spill", report)]
+    assert len(spilled) == 2, report
+    return int(re.search(r"Used (\d+) registers", report).group(1)), sum(spilled)
 
 
 def _access(operation, modifiers):
