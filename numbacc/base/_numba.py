@@ -21,11 +21,11 @@ from typing import Any
 from numba import cuda
 
 from ..errors import DeviceError
-from .dispatch import simulated
+from .dispatch import compiles_own_kernels, simulated
 
 # Numba's configuration may have changed since `cuda` was imported.
 SIMULATED = "numba.cuda.simulator_init" in sys.modules
-if simulated() != SIMULATED:
+if simulated() != SIMULATED and not compiles_own_kernels():
     raise DeviceError(
         "NUMBA_ENABLE_CUDASIM changed after numbacc had looked for GPUs and before Numba was imported: "
         f"Numba's CUDA simulator is {'on' if SIMULATED else 'off'} now. Restart, and set it before anything else"

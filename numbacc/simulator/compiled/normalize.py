@@ -19,8 +19,9 @@ import numpy as np
 from numba import types
 
 from . import atomics, functions, half, warps
+from .intrinsics import is_opaque, is_scalar, scalar_function
 from .loops import hide_trips
-from .source import Source, is_device, own
+from .source import Source, is_device, own, plain
 from .syntax import (
     BARRIER,
     CONTEXT,
@@ -78,6 +79,8 @@ class Normalize(ast.NodeTransformer):
         raised: the exceptions that the kernel raises: the class, its arguments, the file and the line.
         grid: whether the kernel synchronizes the grid.
         inlines: whether all device functions are inlined, so that their accesses can be checked.
+        options: Numba's, for scalar functions.
+        opaque: names of functions whose code no text tells.
     """
 
     def __init__(
@@ -86,8 +89,9 @@ class Normalize(ast.NodeTransformer):
         compile_: Callable[[ast.Module, str, dict[str, Any], Source], Any],
         *,
         inlines: bool = False,
+        options: dict[str, Any] | None = None,
     ):
-        self.source, self.compile, self.inlines = source, compile_, inlines
+        self.source, self.compile, self.inlines, self.options = source, compile_, inlines, options or {}
         self.space: dict[str, Any] = dict(source.names)
         self.shared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         self.local: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
@@ -101,6 +105,8 @@ class Normalize(ast.NodeTransformer):
         self._locals = {*source.parameters, *stored(source.body)}
         self._inside: list[Any] = [source.function]
         self._devices: dict[int, tuple[str, list[str]]] = {}
+        self._scalars: dict[int, str] = {}
+        self.opaque: list[str] = []
 
     def fresh(self, stem: str) -> str:
         """Return a new name."""
@@ -305,8 +311,14 @@ class Normalize(ast.NodeTransformer):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
 
     def visit_Name(self, node: ast.Name) -> Any:
-        if isinstance(node.ctx, ast.Load) and self.source.path(node):
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        if self.source.path(node):
             return self.visit_Attribute(node)
+        if node.id not in self._locals and is_device(target := self.source.names.get(node.id)):
+            return expression(self.argument(node, target), node.lineno)
+        if node.id not in self._locals and is_opaque(self.source.names.get(node.id)):
+            self.opaque.append(node.id)
         return node
 
     def visit_Attribute(self, node: ast.Attribute | ast.Name) -> Any:
@@ -428,6 +440,8 @@ class Normalize(ast.NodeTransformer):
             raise self.source.unsupported(node.lineno, f"the call `{ast.unparse(node)}` ({error})") from None
         out = []
         for name, parameter in inspect.signature(inner.function).parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                continue  # nothing reads it
             if name in given.arguments:
                 out.append(self.visit(given.arguments[name]))
             else:
@@ -435,8 +449,35 @@ class Normalize(ast.NodeTransformer):
                 out.append(expression(self.global_(value, "default"), node.lineno))
         return out
 
+    def argument(self, node: ast.Name, target: Any) -> str:
+        """Return the name of a device function that is an argument of an intrinsic."""
+        if is_scalar(target):
+            return self.scalar(target)
+        inner = Source(target)
+        if self.must_inline(inner, [inner.function]):
+            raise self.source.unsupported(node.lineno, f"{inner.name}, in which threads meet, as an argument,")
+        name, context = self.device_function(inner)
+        if context:
+            raise self.source.unsupported(node.lineno, f"{inner.name}, which uses a thread's index, as an argument,")
+        return name
+
+    def scalar(self, target: Any) -> str:
+        """Return the name of a scalar function of numbacc."""
+        function = plain(target)
+        name = self._scalars.get(id(function))
+        if name is None:
+            name = self._scalars[id(function)] = f"_nb_scalar_{len(self._scalars)}_{function.__name__}"
+            self.pure.add(name)
+        self.opaque.append(name)
+        self.space[name] = scalar_function(function, self.options)
+        return name
+
     def device(self, node: ast.Call, target: Any) -> Any:
         """A call of a device function."""
+        if is_scalar(target):
+            name = self.scalar(target)
+            given = [self.visit(a) for a in node.args]
+            return ast.copy_location(ast.Call(expression(name, node.lineno), given, []), node)
         inner = Source(target)
         if inner.function in self._inside:
             raise self.source.unsupported(node.lineno, f"recursion ({inner.name} calls itself)", "write it as a loop")
@@ -470,8 +511,9 @@ class Normalize(ast.NodeTransformer):
     def device_function(self, inner: Source) -> tuple[str, list[str]]:
         """A device function as a function for the CPU: its name, and the generated names that it takes as well."""
         if id(inner.function) not in self._devices:
-            normal = Normalize(inner, self.compile)
+            normal = Normalize(inner, self.compile, options=self.options)
             normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts
+            normal._scalars, normal.opaque = self._scalars, self.opaque
             normal._inside = [*self._inside, inner.function]
             normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
             body = normal.block(copy.deepcopy(inner.body))
