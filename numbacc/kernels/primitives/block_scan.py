@@ -405,6 +405,12 @@ else:
             return parts(source, parts), generate
 
         @cuda.jit(device=True)
+        def value_of(source, parts):
+            return cuda.shfl_sync(ALL_THREADS, parts, source)
+
+        moved.numbacc_twin = value_of
+
+        @cuda.jit(device=True)
         def exchange(cells, slot, thread, source, parts):
             return moved(source, parts)
 
@@ -419,3 +425,9 @@ else:
             return assembly(builder, I32, "match.any.sync.b32 $0, $1, -1;", "=r,r", [word], "convergent")
 
         return types.uint32(number), generate
+
+    @cuda.jit(device=True)
+    def _alike(number):
+        return np.uint32(cuda.match_any_sync(ALL_THREADS, number))
+
+    alike.numbacc_twin = _alike

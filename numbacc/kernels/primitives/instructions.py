@@ -27,10 +27,12 @@ else:
     from ...base._numba import capability_compiled_for, intrinsic, ir
 
 __all__ = [
-    "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory", "kept_pointer",
+    "ALL_THREADS", "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory", "kept_pointer",
     "tell_copies",
 ]  # fmt: skip
 
+#: The mask of a whole warp.
+ALL_THREADS = 0xFFFFFFFF
 #: The first compute capability that copies to shared memory asynchronously, without registers.
 _COPIES_AHEAD_FROM = (8, 0)
 

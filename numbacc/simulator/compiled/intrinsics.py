@@ -28,12 +28,12 @@ def is_intrinsic(value: Any) -> bool:
 
 
 def on_cpu(value: Any) -> Any:
-    """Return an intrinsic of numba.cuda for the CPU, or the device function that is its twin; other values unchanged."""
+    """Return an intrinsic of numba.cuda for the CPU, or its twin; other values unchanged."""
     if not is_intrinsic(value):
         return value
     twin = getattr(value, "numbacc_twin", None)
     if twin is not None:
-        return twin
+        return on_cpu(twin)
     if _KEPT not in vars(value):
         made = extending.intrinsic(value._defn)
         made._numbacc_of = value

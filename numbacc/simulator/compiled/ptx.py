@@ -1,8 +1,8 @@
 """Inline PTX on a CPU: each instruction that numbacc's primitives use, as LLVM code.
 
-`replace_assembly` changes a function after Numba has made its LLVM code. The GPU's code of a primitive then runs on a CPU:
-only its instructions are other ones. `INSTRUCTIONS` lists them. Instructions through which threads meet are not among
-them, because a function of one thread cannot wait for others: see `intrinsics.twin`.
+`replace_assembly` changes a function after Numba has made its LLVM code. The GPU's code of a primitive then runs on a
+CPU with other instructions, which `INSTRUCTIONS` lists. Instructions through which threads meet are not among them,
+because a function of one thread cannot wait for others: see `intrinsics.on_cpu`.
 """
 
 from __future__ import annotations
@@ -310,6 +310,9 @@ def replace_assembly(function: Any) -> None:
             for value in {id(v): v for v in _operands(each)}.values():
                 if (new := made.get(id(value))) is not None:
                     each.replace_usage(value, new)
+                    for name, held in vars(each).items():  # some keep an operand as an attribute, too
+                        if held is value:
+                            setattr(each, name, new)
 
 
 def _operands(each: Any) -> list[Any]:
