@@ -71,6 +71,7 @@ __all__ = [
     "capability_compiled_for",
     "compile_like",
     "compile_ptx",
+    "compiling_for",
     "cuda",
     "device_and_address",
     "dummy_array",
@@ -112,6 +113,16 @@ _capability: ContextVar[tuple[int, int]] = ContextVar("_capability", default=(8,
 def capability_compiled_for() -> tuple[int, int]:
     """Return the compute capability that is being compiled for; some instructions need a newer one."""
     return _capability.get()
+
+
+@contextmanager
+def compiling_for(capability: tuple[int, int]) -> Iterator[None]:
+    """Let `capability_compiled_for` return this compute capability for a while."""
+    token = _capability.set(capability)
+    try:
+        yield
+    finally:
+        _capability.reset(token)
 
 
 class _NoCollections:

@@ -11,13 +11,15 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ...base._numba import SIMULATED, cuda
 from ...runtime.launch_order import WARP
 
 if not SIMULATED:
     from ...base._numba import intrinsic, ir, types
     from .formats import I32, I64
-    from .instructions import assembly
+    from .instructions import ALL_THREADS, assembly
     from .load_store import resized
     from .unaligned_vector import from_thread
 

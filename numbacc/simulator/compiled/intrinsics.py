@@ -8,10 +8,12 @@ A scalar function is compiled from its bytecode, not from its source: `specializ
 
 from __future__ import annotations
 
+import functools
+import inspect
 from types import FunctionType, ModuleType
 from typing import Any
 
-from numba import extending, njit
+from numba import extending, njit, types
 
 from . import arithmetic
 from .functions import FUNCTIONS
@@ -28,17 +30,45 @@ def is_intrinsic(value: Any) -> bool:
 
 
 def on_cpu(value: Any) -> Any:
-    """Return an intrinsic of numba.cuda for the CPU, or its twin; other values unchanged."""
-    if not is_intrinsic(value):
-        return value
+    """Return an intrinsic of numba.cuda for the CPU, or a function's twin; other values unchanged."""
     twin = getattr(value, "numbacc_twin", None)
     if twin is not None:
         return on_cpu(twin)
+    if not is_intrinsic(value):
+        return value
     if _KEPT not in vars(value):
-        made = extending.intrinsic(value._defn)
+        made = extending.intrinsic(_with_tile(value._defn))
         made._numbacc_of = value
         setattr(value, _KEPT, made)
     return vars(value)[_KEPT]
+
+
+def _with_tile(define: Any) -> Any:
+    """Return an intrinsic's definition whose code finds dynamic shared memory by its argument `tile`.
+
+    On a GPU that memory has a name. Here it is an array, which `instructions.kept_pointer` gets with the builder.
+    """
+    parameters = [*inspect.signature(define).parameters][1:]
+    if "tile" not in parameters:
+        return define
+    k = parameters.index("tile")
+
+    @functools.wraps(define)
+    def defined(typing: Any, *kinds: Any) -> Any:
+        signature, generate = define(typing, *kinds)
+        if not (isinstance(kinds[k], types.Array) and kinds[k].dtype == types.uint8):
+            return signature, generate
+
+        def generate_here(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.numbacc_kept = context.make_array(kinds[k])(context, builder, args[k]).data
+            try:
+                return generate(context, builder, signature, args)
+            finally:
+                del builder.numbacc_kept
+
+        return signature, generate_here
+
+    return defined
 
 
 def is_opaque(value: Any) -> bool:

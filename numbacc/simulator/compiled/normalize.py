@@ -107,6 +107,7 @@ class Normalize(ast.NodeTransformer):
         self._devices: dict[int, tuple[str, list[str]]] = {}
         self._scalars: dict[int, str] = {}
         self.opaque: list[str] = []
+        self._numbers: dict[int, int] = {}
 
     def fresh(self, stem: str) -> str:
         """Return a new name."""
@@ -513,7 +514,7 @@ class Normalize(ast.NodeTransformer):
         if id(inner.function) not in self._devices:
             normal = Normalize(inner, self.compile, options=self.options)
             normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts
-            normal._scalars, normal.opaque = self._scalars, self.opaque
+            normal._scalars, normal.opaque, normal._numbers = self._scalars, self.opaque, self._numbers
             normal._inside = [*self._inside, inner.function]
             normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
             body = normal.block(copy.deepcopy(inner.body))
@@ -521,7 +522,7 @@ class Normalize(ast.NodeTransformer):
             used = named(body)
             context = [c for c in CONTEXT if c in used]
             tree = function("_nb_device", [*inner.parameters, *context], body)
-            text = ast.unparse(tree) + constants(used, normal.space)
+            text = ast.unparse(tree) + constants(used, normal.space, self._numbers)
             self.texts.append(text)
             # The name is unique, because the machine code of several kernels is linked together.
             name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -574,13 +575,20 @@ class Normalize(ast.NodeTransformer):
         return expression(result, node.lineno)
 
 
-def constants(names: set[str], space: dict[str, Any]) -> str:
-    """Return a text of the values that these names have, for the key of the disk cache."""
+def constants(names: set[str], space: dict[str, Any], numbers: dict[int, int] | None = None) -> str:
+    """Return a text of the values that these names have, for the key of the disk cache.
+
+    Args:
+        numbers: the numbers of intrinsics, by id. Different ones may have one name.
+    """
     found = []
+    numbers = {} if numbers is None else numbers
     for name in sorted(names & space.keys()):
         value = space[name]
         if isinstance(value, np.ndarray):
             value = (value.dtype, value.shape, hashlib.sha256(value.tobytes()).hexdigest())
+        elif is_opaque(value):
+            value = numbers.setdefault(id(value), len(numbers))
         elif inspect.ismodule(value) or (callable(value) and not isinstance(value, types.Type)):
             value = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__name__))
         found.append(f"{name}={value!r}")

@@ -9,11 +9,17 @@ import hashlib
 from functools import lru_cache
 from typing import Any
 
+from ...base._numba import compiling_for
 from ...runtime import disk_cache, kernel_code
 from .kernel import Kernel
 from .launches import entered
 
 __all__ = ["kernel", "run"]
+
+
+#: The compute capability that code is made for. From 8.0 on threads copy to shared memory by asynchronous instructions,
+#: which a CPU does not have.
+_CAPABILITY = (7, 5)
 
 
 @lru_cache(maxsize=64)
@@ -46,4 +52,5 @@ def run(order: Any, *arguments: Any) -> None:
     options = entered()
     made = kernel(order.kernel, options is None or options.contract)
     workers = None if options is None else options.workers
-    made.launch((*order.grid, 1), (*order.block, 1), order.shared, arguments, workers)
+    with compiling_for(_CAPABILITY):
+        made.launch((*order.grid, 1), (*order.block, 1), order.shared, arguments, workers)

@@ -230,6 +230,37 @@ def _product(high: bool) -> Instruction:
     return multiply
 
 
+def _place(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _counted(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """Increment a counter that all blocks share."""
+    return builder.atomic_rmw("add", _place(builder, operands[0], _I32), _I32(1), "monotonic")
+
+
+def _published(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """Load one word or two that other blocks write."""
+    count = 1 if result == _I64 else 2
+    words = []
+    for k in range(count):
+        pointer = _place(builder, builder.add(operands[0], _I64(8 * k)), _I64)
+        words.append(builder.load_atomic(pointer, "acquire", 8))
+    if count == 1:
+        return words[0]
+    both = ir.Constant(result, ir.Undefined)
+    for k, word in enumerate(words):
+        both = builder.insert_value(both, word, k)
+    return both
+
+
+def _publish(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """Store words that other blocks read."""
+    first, *words = operands
+    for k, word in enumerate(words):
+        builder.store_atomic(word, _place(builder, builder.add(first, _I64(8 * k)), _I64), "release", 8)
+
+
 def _nothing(builder: Any, operands: Sequence[Any], result: Any) -> Any:
     """An instruction that only keeps a compiler from changing code."""
 
@@ -249,6 +280,9 @@ INSTRUCTIONS: Sequence[tuple[str, Callable[[re.Match[str]], Instruction]]] = (
     (r"add\.s64 \$0, \$1, 1;", lambda match: lambda b, args, r: b.add(args[0], _I64(1))),
     (r"add\.u64 \$0, \$1, \$2;", lambda match: lambda b, args, r: b.add(*args)),
     (r"add\.f32 \$0, \$1, \$2;", lambda match: lambda b, args, r: b.fadd(*args)),
+    (r"atom\.relaxed\.gpu\.global\.add\.u32 \$0, \[\$1\], 1;", lambda match: _counted),
+    (r"ld\.relaxed\.gpu\.global\.(?:v2\.)?u64 .*;", lambda match: _published),
+    (r"st\.relaxed\.gpu\.global\.(?:v2\.)?u64 .*;", lambda match: _publish),
     (r"mul\.(?:wide\.u32|lo\.u64) \$0, \$1, \$2;", lambda match: _product(False)),
     (r"mul\.hi\.u64 \$0, \$1, \$2;", lambda match: _product(True)),
     (r"fma\.rn\.f(?:32|64) \$0, \$1, \$2, \$3;", lambda match: _llvm("fma")),
@@ -290,7 +324,16 @@ def instruction(text: str) -> Instruction:
 
 
 def replace_assembly(function: Any) -> None:
-    """Replace inline PTX in the LLVM code of a function."""
+    """Replace inline PTX in the LLVM code of a function.
+
+    Raises:
+        UnsupportedError: it has an instruction that is not in `INSTRUCTIONS`, or memory that it names.
+    """
+    if "numbacc_kept" in function.module.globals:
+        raise UnsupportedError(
+            "shared memory that a kernel's intrinsic names is not supported by the compiled simulator; set "
+            "NUMBA_ENABLE_CUDASIM=1 before Python starts to run numbacc's kernels in Numba's simulator"
+        )
     made: dict[int, Any] = {}
     kept: list[Any] = []  # so that no id is used again
     for block in function.blocks:

@@ -55,7 +55,7 @@ def own(value: Any) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, (types.Type, type)):
         return value
-    if type(value).__name__ == "_Intrinsic":
+    if type(value).__name__ in ("_Intrinsic", *_DISPATCHERS):
         return on_cpu(value)
     if any(base.__name__ == "Type" and ".types" in base.__module__ for base in type(value).__mro__):
         twin = getattr(types, str(value), None)
