@@ -331,7 +331,7 @@ def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> 
 
 def _launch(order: Any, *arguments: Any) -> None:
     if compiles_own_kernels():
-        from .compiled import own as launches  # it imports Numba
+        from . import own as launches  # it imports Numba
     else:
         from . import launches  # type: ignore[no-redef]
     launches.run(order, *arguments)

@@ -133,6 +133,8 @@ class Normalize(ast.NodeTransformer):
         return out
 
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
+        if isinstance(s, ast.If) and (known := self.decided(s.test)) is not None:
+            return self.block(s.body if known else s.orelse)
         if isinstance(s, (ast.If, ast.While, ast.For)):
             return self.compound(s)
         if isinstance(s, ast.Assert):
@@ -166,6 +168,11 @@ class Normalize(ast.NodeTransformer):
         if isinstance(s, ast.Assign) and isinstance(s.targets[0], (ast.Tuple, ast.List)):
             return self.unpacked(s, s.targets[0].elts, s.value)
         return [s]
+
+    def decided(self, test: ast.expr) -> bool | None:
+        """Return the value of a condition that is a global or a closure's bool; None of others."""
+        value = self.source.names.get(test.id) if isinstance(test, ast.Name) else None
+        return value if isinstance(value, bool) and test.id not in self._locals else None  # type: ignore[attr-defined]
 
     def raising(self, s: ast.Raise) -> list[ast.stmt]:
         """`raise`: the thread notes which exception it raises, and ends."""
@@ -570,7 +577,7 @@ class Normalize(ast.NodeTransformer):
         body += self.block(statements_)
         self.source, self._inside = outer, outer_inside
         self.hoisted += body
-        if result not in stored(body):
+        if result not in stored(body) and result not in self.shared and result not in self.local:
             return expression("None", node.lineno)
         return expression(result, node.lineno)
 

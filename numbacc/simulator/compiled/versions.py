@@ -65,14 +65,23 @@ def _split(body: list[ast.stmt], name: str, fresh: Callable[[], str]) -> None:
                 _split(each, name, fresh)
             return
     now = name
-    for s in body:
+    for k, s in enumerate(body):
         if _assigns(s, name):
             assert isinstance(s, ast.Assign)
             s.value = _Rename(name, now).visit(s.value)
             now = fresh()
             s.targets = [_Rename(name, now).visit(s.targets[0])]
+        elif _mentions(s, name) and _own(s, name) and not _reads_first(body[k + 1 :], name):
+            for each in _bodies(s):
+                if _mentions(each, name):
+                    _split(each, name, fresh)
         else:
             _Rename(name, now).visit(s)
+
+
+def _own(s: ast.stmt, name: str) -> bool:
+    """Return whether a statement names a variable only in blocks that assign it before they read it."""
+    return not _header(s, name) and not any(_reads_first(each, name) for each in _bodies(s))
 
 
 def split(body: list[ast.stmt], keeps: set[str]) -> list[ast.stmt]:

@@ -1,6 +1,7 @@
-"""numbacc's own kernels in the compiled simulator.
+"""numbacc's own kernels in the compiled simulator, in a process with NUMBACC_SIMULATE=1.
 
-Their Python code is that of a GPU, and so are their intrinsics (see `intrinsics`): this runs what a GPU runs.
+Their Python code is that of a GPU, and so is their intrinsics' LLVM code (see `compiled.intrinsics`): unlike Numba's
+simulator, this runs what a GPU runs, but for single instructions.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import hashlib
 from functools import lru_cache
 from typing import Any
 
-from ...base._numba import compiling_for
-from ...runtime import disk_cache, kernel_code
-from .kernel import Kernel
-from .launches import entered
+from ..base._numba import compiling_for
+from ..runtime import disk_cache, kernel_code
+from .compiled.kernel import Kernel
+from .compiled.launches import entered
 
 __all__ = ["kernel", "run"]
 
