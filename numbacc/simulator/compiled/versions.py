@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from .syntax import exposed, stored, walk
 
 
-class _Rename(ast.NodeTransformer):
+class _Naming(ast.NodeTransformer):
     def __init__(self, old: str, new: str):
         self.old, self.new = old, new
 
@@ -68,15 +68,15 @@ def _split(body: list[ast.stmt], name: str, fresh: Callable[[], str]) -> None:
     for k, s in enumerate(body):
         if _assigns(s, name):
             assert isinstance(s, ast.Assign)
-            s.value = _Rename(name, now).visit(s.value)
+            s.value = _Naming(name, now).visit(s.value)
             now = fresh()
-            s.targets = [_Rename(name, now).visit(s.targets[0])]
+            s.targets = [_Naming(name, now).visit(s.targets[0])]
         elif _mentions(s, name) and _own(s, name) and not _reads_first(body[k + 1 :], name):
             for each in _bodies(s):
                 if _mentions(each, name):
                     _split(each, name, fresh)
         else:
-            _Rename(name, now).visit(s)
+            _Naming(name, now).visit(s)
 
 
 def _own(s: ast.stmt, name: str) -> bool:
