@@ -10,7 +10,8 @@ import hashlib
 from functools import lru_cache
 from typing import Any
 
-from ..base._numba import compiling_for
+from ..base._numba import SIMULATED, compiling_for
+from ..errors import DeviceError
 from ..runtime import disk_cache, kernel_code
 from .compiled.kernel import Kernel
 from .compiled.launches import entered
@@ -50,6 +51,8 @@ def run(order: Any, *arguments: Any) -> None:
 
     `numbacc.simulate` says how many blocks run at the same time, and whether products and sums become one operation.
     """
+    if SIMULATED:
+        raise DeviceError("NUMBACC_SIMULATE=1 needs numba-cuda's compiler: start Python without NUMBA_ENABLE_CUDASIM=1")
     options = entered()
     made = kernel(order.kernel, options is None or options.contract)
     workers = None if options is None else options.workers
