@@ -25,7 +25,7 @@ def simulator_requested() -> bool:
 
 
 def compiles_own_kernels() -> bool:
-    """Return whether numbacc's own kernels run in the compiled simulator, in place of a GPU (NUMBACC_SIMULATE=1)."""
+    """Return whether the compiled simulator runs numbacc's kernels, in place of a GPU (NUMBACC_SIMULATE=1)."""
     return os.environ.get("NUMBACC_SIMULATE", "0") == "1"
 
 

@@ -114,6 +114,14 @@ CASES = {
     "rows: layer_norm": Case(elementwise.layer_norm, (rows, rows[0]), layer_norm),
     "rows: in shared memory": Case(elementwise.softmax, (normal(3, 20000),), lambda x: softmax(x, -1)),
     "scan: rows": Case(lambda x: elementwise.cumsum(x, axis=1), (rows,), lambda x: x.cumsum(1), True),
+    "scan: blocks that wait for each other": Case(
+        lambda x: elementwise.cumsum(x), (normal(100_000),), lambda x: x.cumsum(), tolerance=1e-4
+    ),
+    "scatter: sorted": Case(
+        lambda dy, x, i: elementwise.take_backward(dy, x, i, axis=0),
+        (normal(3000, 8, seed=3), normal(100, 8), np.arange(3000) % 100),
+        lambda dy, x, i: dy.reshape(30, 100, 8).sum(0),
+    ),
     "gather": Case(
         lambda x, i: elementwise.take(x, i, axis=0), (rows, np.int64([5, 0, 36])), lambda x, i: x[i.astype(int)], True
     ),

@@ -24,6 +24,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.errors import UnsupportedError
 from numbacc.functions.exponentials import silu
 from numbacc.simulator.compiled.kernel import Kernel
+from numbacc.simulator.compiled.ptx import instruction
 from numbacc.simulator.compiled.versions import split
 
 pytestmark = skip_if(simulated(), "not simulated")
@@ -37,12 +38,19 @@ HERE = Path(__file__).parent
 FAST = [name for name, case in CASES.items() if not case.is_slow]
 SLOW = [name for name, case in CASES.items() if case.is_slow]
 
-#: Kernels that need Numba's simulator: what a call is, and the instruction or memory that has no form on a CPU.
+#: Kernels that do not run there, and the instruction that has no form on a CPU.
 INTERPRETED = {
-    "rows that groups of threads process one after the other": (
-        "elementwise.rms_norm(x, weight)", [(8, 4096), (4096,)], "shared memory that a kernel's intrinsic names",
-    ),
-}  # fmt: skip
+    "rows that the blocks of a cluster share": "mapa.u64 $0, $1, $2;",
+    "rows one after the other that the blocks of a cluster share": "mbarrier.init.shared::cta.b64 [$0], 1;",
+    "tables of all results of 16 bits": "bar.sync 0;",
+    "copies ahead to shared memory": "cp.async.cg.shared.global [$0], [$1], 16;",
+}
+
+
+@pytest.mark.parametrize("text", INTERPRETED.values(), ids=INTERPRETED)
+def test_kernels_that_need_the_interpreter(text):
+    with pytest.raises(UnsupportedError, match="NUMBA_ENABLE_CUDASIM=1"):
+        instruction(text)
 
 
 def results(names, folder, **environment):
@@ -167,19 +175,19 @@ FLOATS = np.float32([0.0, -0.0, 1.0, -2.5, 65504.0, 65520.0, 1e-8, 3e-5, np.inf,
     ],
 )  # fmt: skip
 def test_inline_ptx(text, constraints, kinds, given, wanted):
-    instruction, several = assembly(text, constraints, kinds), len(given) > 1
+    made, several = assembly(text, constraints, kinds), len(given) > 1
 
     @cuda.jit
     def kernel(out, x, y):
         i = cuda.grid(1)
         if i < x.size:
-            out[i] = instruction(x[i])
+            out[i] = made(x[i])
 
     @cuda.jit
     def kernel_of_two(out, x, y):
         i = cuda.grid(1)
         if i < x.size:
-            out[i] = instruction(x[i], y[i])
+            out[i] = made(x[i], y[i])
 
     x, y = (np.ascontiguousarray(given[k]) for k in (0, -1))
     out = np.full(x.size, 7, np.dtype(str(kinds[0])))
@@ -190,11 +198,11 @@ def test_inline_ptx(text, constraints, kinds, given, wanted):
 
 
 def test_ptx_without_a_form_on_a_cpu():
-    instruction = assembly("bar.sync 0;", "=r,r", (u32, u32))
+    made = assembly("bar.sync 0;", "=r,r", (u32, u32))
 
     @cuda.jit
     def kernel(out):
-        out[0] = instruction(out[1])
+        out[0] = made(out[1])
 
     with pytest.raises(UnsupportedError, match=r"bar\.sync 0;.*NUMBA_ENABLE_CUDASIM=1"):
         Kernel(kernel).launch(three(1), three(1), 0, (np.zeros(2, np.uint32),))

@@ -72,8 +72,8 @@ class Kernel:
     Args:
         kernel: the Python function, or what `cuda.jit` made of it.
         kinds: the types of its arguments, where they do not follow from the arguments.
-        identity: a text that changes whenever the code of its intrinsics and scalar functions does. Without one, a
-            kernel that has such functions is not kept on disk.
+        identity: a text that changes whenever the code of its intrinsics and scalar functions does. A
+            kernel with such functions is kept on disk only if there is a text.
 
     Attributes:
         checked: whether accesses are checked.

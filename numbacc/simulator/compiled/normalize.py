@@ -170,7 +170,16 @@ class Normalize(ast.NodeTransformer):
         return [s]
 
     def decided(self, test: ast.expr) -> bool | None:
-        """Return the value of a condition that is a global or a closure's bool; None of others."""
+        """Return the value of a condition that bools of globals or of a closure decide; None of others."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            known = self.decided(test.operand)
+            return None if known is None else not known
+        if isinstance(test, ast.BoolOp):
+            decisive = isinstance(test.op, ast.Or)
+            for each in test.values:
+                if (known := self.decided(each)) is None or known is decisive:
+                    return known
+            return not decisive
         value = self.source.names.get(test.id) if isinstance(test, ast.Name) else None
         return value if isinstance(value, bool) and test.id not in self._locals else None  # type: ignore[attr-defined]
 
@@ -291,6 +300,8 @@ class Normalize(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """`a if c else b`; as statements where threads meet in a or b."""
+        if (known := self.decided(node.test)) is not None:
+            return self.visit(node.body if known else node.orelse)
         node.test = self.visit(node.test)
         sides = []
         for part in (node.body, node.orelse):
@@ -463,10 +474,10 @@ class Normalize(ast.NodeTransformer):
             return self.scalar(target)
         inner = Source(target)
         if self.must_inline(inner, [inner.function]):
-            raise self.source.unsupported(node.lineno, f"{inner.name}, in which threads meet, as an argument,")
+            raise self.source.unsupported(node.lineno, f"{inner.name} as an argument, where threads meet,")
         name, context = self.device_function(inner)
         if context:
-            raise self.source.unsupported(node.lineno, f"{inner.name}, which uses a thread's index, as an argument,")
+            raise self.source.unsupported(node.lineno, f"{inner.name} as an argument, which uses a thread's index,")
         return name
 
     def scalar(self, target: Any) -> str:

@@ -265,7 +265,7 @@ def _nothing(builder: Any, operands: Sequence[Any], result: Any) -> Any:
     """An instruction that only keeps a compiler from changing code."""
 
 
-#: (pattern of the text, what makes the instruction from a match). Space in texts is one blank.
+#: (pattern of the text, function from a match to the instruction). Space in texts is one blank.
 INSTRUCTIONS: Sequence[tuple[str, Callable[[re.Match[str]], Instruction]]] = (
     ("", lambda match: _nothing),
     (r"mov\.b(?:16|32|64) \$0, \$1;", lambda match: _bits),

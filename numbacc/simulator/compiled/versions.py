@@ -85,11 +85,11 @@ def _own(s: ast.stmt, name: str) -> bool:
 
 
 def split(body: list[ast.stmt], keeps: set[str]) -> list[ast.stmt]:
-    """Return statements in which variables have names of their own where that is simple.
+    """Return the statements with a separate name for each value of a variable, where that is simple.
 
     Args:
         body: the statements of a kernel.
-        keeps: names that stay, such as those of parameters.
+        keeps: names that stay, such as parameters.
     """
     body = copy.deepcopy(body)
     count = 0
