@@ -21,11 +21,11 @@ from typing import Any
 from numba import cuda
 
 from ..errors import DeviceError
-from .dispatch import simulated
+from .dispatch import compiles_own_kernels, simulated
 
 # Numba's configuration may have changed since `cuda` was imported.
 SIMULATED = "numba.cuda.simulator_init" in sys.modules
-if simulated() != SIMULATED:
+if simulated() != SIMULATED and not compiles_own_kernels():
     raise DeviceError(
         "NUMBA_ENABLE_CUDASIM changed after numbacc had looked for GPUs and before Numba was imported: "
         f"Numba's CUDA simulator is {'on' if SIMULATED else 'off'} now. Restart, and set it before anything else"
@@ -71,6 +71,7 @@ __all__ = [
     "capability_compiled_for",
     "compile_like",
     "compile_ptx",
+    "compiling_for",
     "cuda",
     "device_and_address",
     "dummy_array",
@@ -112,6 +113,16 @@ _capability: ContextVar[tuple[int, int]] = ContextVar("_capability", default=(8,
 def capability_compiled_for() -> tuple[int, int]:
     """Return the target compute capability of the current compilation; some instructions need a newer one."""
     return _capability.get()
+
+
+@contextmanager
+def compiling_for(capability: tuple[int, int]) -> Iterator[None]:
+    """Let `capability_compiled_for` return this compute capability for a while."""
+    token = _capability.set(capability)
+    try:
+        yield
+    finally:
+        _capability.reset(token)
 
 
 class _NoCollections:

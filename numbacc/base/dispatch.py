@@ -24,12 +24,19 @@ def simulator_requested() -> bool:
         return False  # Numba warns, and ignores the value
 
 
+def compiles_own_kernels() -> bool:
+    """Return whether the compiled simulator runs numbacc's kernels, in place of a GPU (NUMBACC_SIMULATE=1)."""
+    return os.environ.get("NUMBACC_SIMULATE", "0") == "1"
+
+
 @lru_cache(maxsize=1)
 def simulated() -> bool:
-    """Return whether Numba's CUDA simulator stands in for a GPU (NUMBA_ENABLE_CUDASIM=1).
+    """Return whether a simulator stands in for a GPU: Numba's (NUMBA_ENABLE_CUDASIM=1), or the compiled one.
 
     The first call decides. Numba reads the environment when it is imported: once it is, its own choice counts.
     """
+    if compiles_own_kernels():
+        return True
     requested = simulator_requested()
     found = _numbas_choice()
     if requested and found is False:

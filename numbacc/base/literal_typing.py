@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ._numba import SIMULATED
+from ._numba import SIMULATED, types
 
 if not SIMULATED:
-    from ._numba import Rewrite, numba_ir, register_rewrite, types
+    from ._numba import Rewrite, numba_ir, register_rewrite
 
-__all__ = ["with_numbers"]
+__all__ = ["convert_numbers", "with_numbers"]
 
 
 def with_numbers(function: Callable[..., Any], convert: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -31,32 +32,50 @@ def with_numbers(function: Callable[..., Any], convert: Callable[[Any], Any]) ->
     return function
 
 
+def convert_numbers(func_ir: Any, arguments: Sequence[Any], numba_ir: Any) -> None:
+    """Change the code of a function as `with_numbers` says; do nothing to other functions.
+
+    Args:
+        func_ir: the function's code, before types are inferred.
+        arguments: the types of its arguments.
+        numba_ir: the module with the classes of the code: Numba's own, or that of its CUDA target.
+    """
+    convert = getattr(func_ir.func_id.func, "_numbacc_convert", None)
+    if convert is not None and not hasattr(func_ir, "_numbacc_done"):
+        func_ir._numbacc_done = True
+        code = _code_class(numba_ir)(func_ir, type(convert(1)), arguments)
+        code.write(convert)
+        code.meet()
+
+
 if not SIMULATED:
-    _POWERS = (operator.pow, operator.ipow)
-    #: Operators with a count as their right operand.
-    _COUNTED = (*_POWERS, operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
-    _COMPARED = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
-    _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
-    #: Operators that give integers for integers.
-    _WHOLE = (*_ARITHMETIC, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
-    _UNARY = (operator.neg, operator.pos, operator.invert)
-    _LARGEST_POWER = 64
 
     @register_rewrite("before-inference")
     class _Numbers(Rewrite):  # type: ignore[misc]
-        """The rewrite that implements `with_numbers`."""
+        """The rewrite that implements `with_numbers` on a GPU."""
 
         def __init__(self, state: Any):
             self._arguments = tuple(getattr(state, "args", None) or ())
 
         def match(self, func_ir: Any, block: Any, typemap: Any, calltypes: Any) -> bool:
-            convert = getattr(func_ir.func_id.func, "_numbacc_convert", None)
-            if convert is not None and not hasattr(func_ir, "_numbacc_done"):
-                func_ir._numbacc_done = True
-                code = _Code(func_ir, type(convert(1)), self._arguments)
-                code.write(convert)
-                code.meet()
+            convert_numbers(func_ir, self._arguments, numba_ir)
             return False
+
+
+_POWERS = (operator.pow, operator.ipow)
+#: Operators with a count as their right operand.
+_COUNTED = (*_POWERS, operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
+_COMPARED = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+_ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
+#: Operators that give integers for integers.
+_WHOLE = (*_ARITHMETIC, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
+_UNARY = (operator.neg, operator.pos, operator.invert)
+_LARGEST_POWER = 64
+
+
+@lru_cache(maxsize=2)
+def _code_class(numba_ir: Any) -> Any:
+    """Return the class `_Code` for the classes of a module."""
 
     class _Code:
         """A function's code, and the role of each of its variables.
@@ -285,3 +304,5 @@ if not SIMULATED:
         except Exception:  # not a constant
             return False
         return type(number) in (int, float) and abs(number) <= _LARGEST_POWER and number == int(number)
+
+    return _Code

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
+from ..base.dispatch import compiles_own_kernels
 from ..base.layout import layout_of, numpy_view
 from ..base.observing import observable
 from ..base.ownership import ARRAY_INSTEAD, NotCopied
@@ -335,8 +336,10 @@ def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> 
 
 
 def _launch(order: Any, *arguments: Any) -> None:
-    from . import launches  # it brings Numba
-
+    if compiles_own_kernels():
+        from . import own as launches  # it imports Numba
+    else:
+        from . import launches  # type: ignore[no-redef]
     launches.run(order, *arguments)
 
 

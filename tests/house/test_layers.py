@@ -351,6 +351,7 @@ SMALL = {
     "runtime.kernel_code": "launchers of GPUs and of the simulator share it",
     "simulator.compiled.functions": "a table that kernels look functions up in",
     "simulator.compiled.inference": "a step of the compiler, as its neighbours are",
+    "simulator.own": "as simulator.launches, in a process where Numba's simulator is off",
     "simulator.launches": "works without greenlet, which simulator.calls needs",
     "tracing.simulators": "says what to do where the rest of tracing cannot be imported",
 }

@@ -1,7 +1,7 @@
 """Reductions over the threads that share a result: inside a warp, in shared memory, and among blocks.
 
 `parts` are the partial results of one lane, as in `partials`. Numba's simulator has neither warps nor clusters, so
-`swap` and `meet` are plain Python there.
+`swap` and `meet` are plain Python there. In the compiled simulator their twins replace them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..specs import ROW_BOUNDS
 if not SIMULATED:
     from ...base._numba import intrinsic, ir, types
     from .formats import number_of_registers, register_words
-    from .instructions import assembly
+    from .instructions import ALL_THREADS, assembly
     from .load_store import aggregate
 
     _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -263,6 +263,17 @@ else:
             return context.get_dummy_value()
 
         return types.void(number, threads), generate
+
+    # In the compiled simulator a shuffle takes tuples, too.
+    @cuda.jit(device=True)
+    def _swapped(parts, step):
+        return cuda.shfl_xor_sync(ALL_THREADS, parts, step)
+
+    @cuda.jit(device=True)
+    def _met(number, threads):
+        cuda.syncthreads()
+
+    swap.numbacc_twin, meet.numbacc_twin = _swapped, _met
 
     def _barrier(text: str) -> Any:
         @intrinsic

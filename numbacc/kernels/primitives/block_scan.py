@@ -11,13 +11,15 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ...base._numba import SIMULATED, cuda
 from ...runtime.launch_order import WARP
 
 if not SIMULATED:
     from ...base._numba import intrinsic, ir, types
     from .formats import I32, I64
-    from .instructions import assembly
+    from .instructions import ALL_THREADS, assembly
     from .load_store import resized
     from .unaligned_vector import from_thread
 
@@ -405,6 +407,12 @@ else:
             return parts(source, parts), generate
 
         @cuda.jit(device=True)
+        def value_of(source, parts):
+            return cuda.shfl_sync(ALL_THREADS, parts, source)
+
+        moved.numbacc_twin = value_of
+
+        @cuda.jit(device=True)
         def exchange(cells, slot, thread, source, parts):
             return moved(source, parts)
 
@@ -419,3 +427,9 @@ else:
             return assembly(builder, I32, "match.any.sync.b32 $0, $1, -1;", "=r,r", [word], "convergent")
 
         return types.uint32(number), generate
+
+    @cuda.jit(device=True)
+    def _alike(number):
+        return np.uint32(cuda.match_any_sync(ALL_THREADS, number))
+
+    alike.numbacc_twin = _alike

@@ -27,10 +27,12 @@ else:
     from ...base._numba import capability_compiled_for, intrinsic, ir
 
 __all__ = [
-    "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory", "kept_pointer",
-    "tell_copies",
+    "ALL_THREADS", "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory",
+    "kept_pointer", "tell_copies",
 ]  # fmt: skip
 
+#: The mask of a whole warp.
+ALL_THREADS = 0xFFFFFFFF
 #: The first compute capability that copies to shared memory asynchronously, without registers.
 _COPIES_AHEAD_FROM = (8, 0)
 
@@ -70,6 +72,12 @@ if not SIMULATED:
         """Return a placeholder for the simulator's shared memory; on a GPU that memory is accessed by name."""
         return 0
 
+    @cuda.jit(device=True)
+    def _kept_array():
+        return cuda.shared.array(0, types.uint8)
+
+    kept_memory.numbacc_twin = _kept_array
+
     def _kept_place(builder: Any) -> Any:
         """Return the dynamic shared memory of a launch."""
         module, name = builder.module, "numbacc_kept"
@@ -81,6 +89,10 @@ if not SIMULATED:
 
     def kept_pointer(builder: Any, start: Any, kind: Any) -> Any:
         """Return a pointer to a value of an LLVM type in that memory, `start` bytes after its start."""
+        simulated = getattr(builder, "numbacc_kept", None)  # in the compiled simulator
+        if simulated is not None:
+            place = builder.bitcast(builder.gep(simulated, [start]), kind.as_pointer())
+            return builder.addrspacecast(place, ir.PointerType(kind, addrspace=3))
         place = builder.gep(_kept_place(builder), [_I32(0), start])
         return builder.bitcast(place, ir.PointerType(kind, addrspace=3))
 

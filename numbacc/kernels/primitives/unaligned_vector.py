@@ -9,7 +9,7 @@ or more bytes are always aligned, and are loaded and stored one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base._numba import intrinsic, ir, types
@@ -106,6 +106,19 @@ def _shifted(
 
 def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
     """Return `load_uneven` and `store_uneven`: elements of each operand, in runs of `width` that start anywhere."""
+    found = _make(rows, lanes, width, _is_word)
+    for name, twin in _make(rows, lanes, width, _never).items():
+        found[name].numbacc_twin = twin
+    return found
+
+
+def _never(operand: Any, width: int) -> bool:
+    """Replace `_is_word` where threads exchange nothing, as in the compiled simulator."""
+    return False
+
+
+def _make(rows: Sequence[Any], lanes: int, width: int, _is_word: Callable[[Any, int], bool]) -> dict[str, Any]:
+    """Return `make_uneven`. `_is_word` says which runs threads combine from words."""
     runs = lanes // width
 
     @intrinsic

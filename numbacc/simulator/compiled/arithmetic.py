@@ -5,7 +5,8 @@
 * A shift by more than the operand's bits gives 0, or all sign bits for a signed operand.
 
 `NAMES` replaces the functions in the names of generated code. `Compiler` compiles it: the class changes the
-instructions that Numba makes, because a kernel converts floats in many places, such as assignments to elements.
+instructions that Numba makes, because a kernel converts floats in many places, such as assignments to elements. It also
+gives numbacc's scalar functions their numbers in the kernel's dtype, and replaces inline PTX.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core import ir as numba_ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
+from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import TypingError
 from numba.core.extending import intrinsic, lower_builtin, overload
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.core.untyped_passes import InlineClosureLikes
+from numba.core.untyped_passes import GenericRewrites, InlineClosureLikes
+
+from .ptx import replace_assembly
 
 # ---- max and min
 
@@ -173,6 +177,7 @@ class _GPULower(Lower):  # type: ignore[misc]
 
     def lower_normal_function(self, fndesc: Any) -> None:
         super().lower_normal_function(fndesc)
+        replace_assembly(self.function)
         for block in self.function.blocks:
             for instruction in list(block.instructions):
                 name = getattr(instruction, "opname", "")
@@ -191,6 +196,22 @@ class _GPUResults(NativeLowering):  # type: ignore[misc]
         return _GPULower
 
 
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _NumbersOfDtype(FunctionPass):  # type: ignore[misc]
+    """Gives the numbers in a scalar function of numbacc the dtype that the kernel computes in."""
+
+    _name = "numbacc_numbers"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        from ...base.literal_typing import convert_numbers  # there is such a function, so it is loaded
+
+        convert_numbers(state.func_ir, state.args, numba_ir)
+        return True
+
+
 def _needed(passes: list[Any], code: CodeType) -> list[Any]:
     """Return Numba's passes without those for whole-array expressions and closures, which do nothing here."""
     left_out = {NopythonRewrites}
@@ -207,6 +228,9 @@ class Compiler(CompilerBase):  # type: ignore[misc]
         made = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes = _needed(made.passes, self.state.func_id.code)
         made.passes = [(_GPUResults, text) if each is NativeLowering else (each, text) for each, text in passes]
+        if hasattr(self.state.func_id.func, "_numbacc_convert"):
+            first = [each for each, _ in made.passes].index(GenericRewrites)
+            made.passes.insert(first, (_NumbersOfDtype, "numbers in the kernel's dtype"))
         made._finalized = False
         made.finalize()
         return [made]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 from numba import types
-from numba.core import typed_passes
+from numba.core import rewrites, typed_passes
 from numba.core.compiler import run_frontend
 from numba.core.registry import cpu_target
 
@@ -55,6 +56,8 @@ def infer(
         head += statements(f"{name} = _nb_np.empty({max(shape, (1,))}, _nb_dtype_{name})")
     tree = function("_nb_alone", [*parameters, *CONTEXT], head + alone)
     ir = run_frontend(build(tree, "_nb_alone", normal.space, normal.source))
+    # Constant indices become part of the code, so that slices of tuples have types.
+    rewrites.rewrite_registry.apply("before-inference", SimpleNamespace(func_ir=ir, typemap=None, calltypes=None))
     typing, target = cpu_target.typing_context, cpu_target.target_context
     typing.refresh()
     target.refresh()

@@ -40,6 +40,7 @@ from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
 from .source import GIVEN, Source
 from .syntax import SHAPE, assignment, expression, function, meets, named, pruned, returns, statements, walk
+from .versions import split
 
 #: Launches of fewer threads than this run on the calling thread, unless they may never end and must be stoppable.
 _SMALL = 1 << 14
@@ -71,6 +72,12 @@ class _Compiled:
 class Kernel:
     """A kernel for the CPU.
 
+    Args:
+        kernel: the Python function, or what `cuda.jit` made of it.
+        kinds: the types of its arguments, where they do not follow from the arguments.
+        identity: a text that changes whenever the code of its intrinsics and scalar functions does. A
+            kernel with such functions is kept on disk only if there is a text.
+
     Attributes:
         checked: whether accesses are checked.
         traced: whether accesses are checked and counted. A launch then needs `observe`.
@@ -78,7 +85,17 @@ class Kernel:
         seconds: how long the last compilation took.
     """
 
-    def __init__(self, kernel: Any, *, checked: bool = False, contract: bool = True, traced: bool = False):
+    def __init__(
+        self,
+        kernel: Any,
+        *,
+        checked: bool = False,
+        contract: bool = True,
+        traced: bool = False,
+        kinds: tuple[types.Type, ...] | None = None,
+        identity: str = "",
+    ):
+        self._kinds, self._identity = kinds, identity
         self.checked, self.contract, self.traced = checked or traced, contract, traced
         self.seconds = 0.0
         self.source = Source(kernel)
@@ -125,8 +142,10 @@ class Kernel:
             self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers, observe)
             return
         axes = 3 if block[2] > 1 else 2 if block[1] > 1 else 1
-        key = axes, *map(_fingerprint, arguments)
-        arguments = tuple(map(half.argument, arguments))
+        key: Any = (axes,)
+        if self._kinds is None:
+            key = axes, *map(_fingerprint, arguments)
+            arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
         error = np.zeros(ERRORS, np.int64)
         blocks = math.prod(grid)
@@ -191,7 +210,7 @@ class Kernel:
             if key not in self._compiled:
                 started = time.perf_counter()
                 try:
-                    self._compiled[key] = self._build(tuple(numba.typeof(a) for a in arguments), key[0])
+                    self._compiled[key] = self._build(self._kinds or tuple(numba.typeof(a) for a in arguments), key[0])
                 except NumbaError as error:
                     raise self.source.uncompiled(error) from error
                 self.seconds = time.perf_counter() - started
@@ -220,7 +239,7 @@ class Kernel:
 
     def _normalized(self) -> Normalize:
         if self._normal is None:
-            normal = Normalize(self.source, self._device, inlines=self.checked)
+            normal = Normalize(self.source, self._device, inlines=self.checked, options=self._options)
             self._body = normal.block(copy.deepcopy(self.source.body))
             self._normal = normal
         return self._normal
@@ -253,15 +272,16 @@ class Kernel:
         if self.checked:  # errors contain the lines of accesses
             parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
         how = self.checked, self.traced, self._options
-        parts += [*normal.texts, repr((kinds, axes, normal.shared, normal.local, *how))]
+        parts += [self._identity, *normal.texts, repr((kinds, axes, normal.shared, normal.local, *how))]
         name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
         empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
         cache = None
-        try:
-            empty.kept_in = disk_cache.directory() / "simulate" / _versions()[:16]
-            cache = host_cache.Cache(empty)
-        except OSError as error:
-            disk_cache.warn_of(error)
+        if self._identity or not normal.opaque:
+            try:
+                empty.kept_in = disk_cache.directory() / "simulate" / _versions()[:16]
+                cache = host_cache.Cache(empty)
+            except OSError as error:
+                disk_cache.warn_of(error)
         dispatcher = njit(**self._options)(empty)
         kept = cache.load_overload(signature, dispatcher.targetctx) if cache else None
         if kept is not None:
@@ -277,7 +297,13 @@ class Kernel:
     def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for one combination of argument types."""
         normal, source = self._normalized(), self.source
-        found = infer(normal, source.parameters, self._body, kinds, self._function)
+        try:
+            found = infer(normal, source.parameters, self._body, kinds, self._function)
+        except NumbaError as error:
+            if "Cannot unify" not in str(error):
+                raise
+            self._body = split(self._body, {*source.parameters})
+            found = infer(normal, source.parameters, self._body, kinds, self._function)
         facts = Facts(normal, self._body, found)
         arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
         checks = self._checks(source, normal, facts, self._body, arrays) if self.checked else None

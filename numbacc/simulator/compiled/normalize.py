@@ -19,8 +19,9 @@ import numpy as np
 from numba import types
 
 from . import atomics, functions, half, warps
+from .intrinsics import is_opaque, is_scalar, scalar_function
 from .loops import hide_trips
-from .source import Source, is_device, own
+from .source import Source, is_device, own, plain
 from .syntax import (
     BARRIER,
     CONTEXT,
@@ -78,6 +79,8 @@ class Normalize(ast.NodeTransformer):
         raised: the exceptions that the kernel raises: the class, its arguments, the file and the line.
         grid: whether the kernel synchronizes the grid.
         inlines: whether all device functions are inlined, so that their accesses can be checked.
+        options: Numba's, for scalar functions.
+        opaque: names of functions whose code no text tells.
     """
 
     def __init__(
@@ -86,8 +89,9 @@ class Normalize(ast.NodeTransformer):
         compile_: Callable[[ast.Module, str, dict[str, Any], Source], Any],
         *,
         inlines: bool = False,
+        options: dict[str, Any] | None = None,
     ):
-        self.source, self.compile, self.inlines = source, compile_, inlines
+        self.source, self.compile, self.inlines, self.options = source, compile_, inlines, options or {}
         self.space: dict[str, Any] = dict(source.names)
         self.shared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         self.local: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
@@ -101,6 +105,9 @@ class Normalize(ast.NodeTransformer):
         self._locals = {*source.parameters, *stored(source.body)}
         self._inside: list[Any] = [source.function]
         self._devices: dict[int, tuple[str, list[str]]] = {}
+        self._scalars: dict[int, str] = {}
+        self.opaque: list[str] = []
+        self._numbers: dict[int, int] = {}
 
     def fresh(self, stem: str) -> str:
         """Return a new name."""
@@ -126,6 +133,8 @@ class Normalize(ast.NodeTransformer):
         return out
 
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
+        if isinstance(s, ast.If) and (known := self.decided(s.test)) is not None:
+            return self.block(s.body if known else s.orelse)
         if isinstance(s, (ast.If, ast.While, ast.For)):
             return self.compound(s)
         if isinstance(s, ast.Assert):
@@ -159,6 +168,20 @@ class Normalize(ast.NodeTransformer):
         if isinstance(s, ast.Assign) and isinstance(s.targets[0], (ast.Tuple, ast.List)):
             return self.unpacked(s, s.targets[0].elts, s.value)
         return [s]
+
+    def decided(self, test: ast.expr) -> bool | None:
+        """Return the value of a condition that bools of globals or of a closure decide; None of others."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            known = self.decided(test.operand)
+            return None if known is None else not known
+        if isinstance(test, ast.BoolOp):
+            decisive = isinstance(test.op, ast.Or)
+            for each in test.values:
+                if (known := self.decided(each)) is None or known is decisive:
+                    return known
+            return not decisive
+        value = self.source.names.get(test.id) if isinstance(test, ast.Name) else None
+        return value if isinstance(value, bool) and test.id not in self._locals else None  # type: ignore[attr-defined]
 
     def raising(self, s: ast.Raise) -> list[ast.stmt]:
         """Rewrite `raise`: the thread records its exception and ends."""
@@ -277,6 +300,8 @@ class Normalize(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """Rewrite `a if c else b`; as statements if threads meet in a or b."""
+        if (known := self.decided(node.test)) is not None:
+            return self.visit(node.body if known else node.orelse)
         node.test = self.visit(node.test)
         sides = []
         for part in (node.body, node.orelse):
@@ -305,8 +330,14 @@ class Normalize(ast.NodeTransformer):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
 
     def visit_Name(self, node: ast.Name) -> Any:
-        if isinstance(node.ctx, ast.Load) and self.source.path(node):
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        if self.source.path(node):
             return self.visit_Attribute(node)
+        if node.id not in self._locals and is_device(target := self.source.names.get(node.id)):
+            return expression(self.argument(node, target), node.lineno)
+        if node.id not in self._locals and is_opaque(self.source.names.get(node.id)):
+            self.opaque.append(node.id)
         return node
 
     def visit_Attribute(self, node: ast.Attribute | ast.Name) -> Any:
@@ -428,6 +459,8 @@ class Normalize(ast.NodeTransformer):
             raise self.source.unsupported(node.lineno, f"the call `{ast.unparse(node)}` ({error})") from None
         out = []
         for name, parameter in inspect.signature(inner.function).parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                continue  # nothing reads it
             if name in given.arguments:
                 out.append(self.visit(given.arguments[name]))
             else:
@@ -435,8 +468,35 @@ class Normalize(ast.NodeTransformer):
                 out.append(expression(self.global_(value, "default"), node.lineno))
         return out
 
+    def argument(self, node: ast.Name, target: Any) -> str:
+        """Return the name of a device function that is an argument of an intrinsic."""
+        if is_scalar(target):
+            return self.scalar(target)
+        inner = Source(target)
+        if self.must_inline(inner, [inner.function]):
+            raise self.source.unsupported(node.lineno, f"{inner.name} as an argument, where threads meet,")
+        name, context = self.device_function(inner)
+        if context:
+            raise self.source.unsupported(node.lineno, f"{inner.name} as an argument, which uses a thread's index,")
+        return name
+
+    def scalar(self, target: Any) -> str:
+        """Return the name of a scalar function of numbacc."""
+        function = plain(target)
+        name = self._scalars.get(id(function))
+        if name is None:
+            name = self._scalars[id(function)] = f"_nb_scalar_{len(self._scalars)}_{function.__name__}"
+            self.pure.add(name)
+        self.opaque.append(name)
+        self.space[name] = scalar_function(function, self.options)
+        return name
+
     def device(self, node: ast.Call, target: Any) -> Any:
         """A call of a device function."""
+        if is_scalar(target):
+            name = self.scalar(target)
+            given = [self.visit(a) for a in node.args]
+            return ast.copy_location(ast.Call(expression(name, node.lineno), given, []), node)
         inner = Source(target)
         if inner.function in self._inside:
             raise self.source.unsupported(node.lineno, f"recursion ({inner.name} calls itself)", "write it as a loop")
@@ -470,8 +530,9 @@ class Normalize(ast.NodeTransformer):
     def device_function(self, inner: Source) -> tuple[str, list[str]]:
         """Return the name of a device function compiled for the CPU, and the names of its extra arguments."""
         if id(inner.function) not in self._devices:
-            normal = Normalize(inner, self.compile)
+            normal = Normalize(inner, self.compile, options=self.options)
             normal._count, normal._devices, normal.texts = self._count, self._devices, self.texts
+            normal._scalars, normal.opaque, normal._numbers = self._scalars, self.opaque, self._numbers
             normal._inside = [*self._inside, inner.function]
             normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
             body = normal.block(copy.deepcopy(inner.body))
@@ -479,7 +540,7 @@ class Normalize(ast.NodeTransformer):
             used = named(body)
             context = [c for c in CONTEXT if c in used]
             tree = function("_nb_device", [*inner.parameters, *context], body)
-            text = ast.unparse(tree) + constants(used, normal.space)
+            text = ast.unparse(tree) + constants(used, normal.space, self._numbers)
             self.texts.append(text)
             # Its name is unique, because the machine code of several kernels is linked together.
             name = f"_nb_device_{inner.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -527,18 +588,25 @@ class Normalize(ast.NodeTransformer):
         body += self.block(statements_)
         self.source, self._inside = outer, outer_inside
         self.hoisted += body
-        if result not in stored(body):
+        if result not in stored(body) and result not in self.shared and result not in self.local:
             return expression("None", node.lineno)
         return expression(result, node.lineno)
 
 
-def constants(names: set[str], space: dict[str, Any]) -> str:
-    """Return a text of the values that these names have, for the key of the disk cache."""
+def constants(names: set[str], space: dict[str, Any], numbers: dict[int, int] | None = None) -> str:
+    """Return a text of the values that these names have, for the key of the disk cache.
+
+    Args:
+        numbers: the numbers of intrinsics, by id. Different ones may have one name.
+    """
     found = []
+    numbers = {} if numbers is None else numbers
     for name in sorted(names & space.keys()):
         value = space[name]
         if isinstance(value, np.ndarray):
             value = (value.dtype, value.shape, hashlib.sha256(value.tobytes()).hexdigest())
+        elif is_opaque(value):
+            value = numbers.setdefault(id(value), len(numbers))
         elif inspect.ismodule(value) or (callable(value) and not isinstance(value, types.Type)):
             value = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__name__))
         found.append(f"{name}={value!r}")

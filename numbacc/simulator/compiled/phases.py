@@ -470,6 +470,8 @@ class Phases:
             dtype: Any = np.dtype(np.int64)
             if kind in BLOCK_VOTES or kind in warps.VOTES:
                 dtype = np.dtype(np.uint8)
+            elif isinstance(self.kinds.get(result), types.BaseTuple):
+                pass
             elif kind.startswith("shfl"):
                 dtype = half.as_dtype(self.kinds[result])
             elif value is not None:
@@ -483,6 +485,8 @@ class Phases:
         slot = self.slot
         first = self.make(f"{came}[{slot}] = 0") if own else []
         before = self.make(f"{came}[{slot}] = 1") if own else []
+        if kind.startswith("shfl") and isinstance(self.kinds.get(result), types.BaseTuple):
+            return self.shuffled(kind, s, given, board, "None" if whole else came, first, before)
         if value is not None:
             before += self.make(f"{board}[{slot}] = VALUE", VALUE=value)
         if kind in BLOCK_VOTES:
@@ -496,6 +500,37 @@ class Phases:
         rest = given[2:] if kind.startswith("shfl") else []
         call.args += [copy.deepcopy(a) for a in (*mask, *rest)]
         return _Exchange(first, before, [], [assignment(result, call, s.lineno)], False)
+
+    def shuffled(
+        self,
+        kind: str,
+        s: ast.Assign,
+        given: list[ast.expr],
+        board: str,
+        came: str,
+        first: list[ast.stmt],
+        before: list[ast.stmt],
+    ) -> _Exchange:
+        """A shuffle of a tuple, which no GPU has: one board for each of its numbers."""
+        assert isinstance(s.targets[0], ast.Name)
+        result, helper, slot = s.targets[0].id, f"_nb_exchange_{kind}", self.slot
+        self.normal.space[helper] = warps.EXCHANGES[kind]
+        value = f"_nb_value{result}"
+        before = [*before, assignment(value, given[1], s.lineno)]
+        part = "[_nb_block * _nb_T:(_nb_block + 1) * _nb_T]" if self.normal.grid else ""
+        arguments = ", ".join(map(ast.unparse, (given[0], *given[2:])))
+        calls = []
+        carried = Carried(value, self.kinds[result], False, self.normal.source, slot)
+        self.normal.space.update(carried.helpers())
+        for k, (text, dtype) in enumerate(carried.leaves()):
+            each = f"{board}_{k}"
+            if self.carried is not None:
+                self.normal.space[f"_nb_dtype{each}"] = dtype
+                self.heads += self.make(f"{each} = _nb_np.zeros(_nb_slots, _nb_dtype{each})")
+            before += self.make(f"{each}[{slot}] = {text}")
+            calls.append(f"{helper}({each}{part}, {came}{part if came != 'None' else ''}, _nb_t, _nb_T, {arguments})")
+        made = expression(carried._whole(self.kinds[result], iter(calls)), s.lineno)
+        return _Exchange(first, before, [], [assignment(result, made, s.lineno)], False)
 
     def _real(self, value: ast.expr) -> bool:
         kinds = [self.kinds.get(n) for n in named(value)]

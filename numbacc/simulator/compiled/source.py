@@ -19,6 +19,7 @@ from numba.core.errors import NumbaError
 
 from ...errors import UnsupportedError
 from . import half
+from .intrinsics import on_cpu
 from .syntax import PREFIX, assignment, expression, named, stored, walk
 
 #: Names that a kernel may have imported from numba.cuda one by one.
@@ -54,6 +55,8 @@ def own(value: Any) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, (types.Type, type)):
         return value
+    if type(value).__name__ in ("_Intrinsic", *_DISPATCHERS):
+        return on_cpu(value)
     if any(base.__name__ == "Type" and ".types" in base.__module__ for base in type(value).__mro__):
         twin = getattr(types, str(value), None)
         if isinstance(twin, types.Type):
@@ -111,7 +114,8 @@ class Source:
         closure = inspect.getclosurevars(self.function).nonlocals
         self.names = {name: own(value) for name, value in {**self.function.__globals__, **closure}.items()}
         arguments = self.tree.args
-        if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
+        unused = arguments.vararg is not None and arguments.vararg.arg not in named(self.tree.body)
+        if (arguments.vararg and not unused) or arguments.kwarg or arguments.kwonlyargs:
             raise self.unsupported(self.line, "a parameter with * or **", "name each parameter")
         self.parameters = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
         self.body: list[ast.stmt] = self.tree.body

@@ -1,0 +1,288 @@
+"""numbacc's own kernels in the compiled simulator: equal to Numba's simulator, and to NumPy in float64.
+
+`CASES` of `own_cases` are the kernels that run there. `INTERPRETED` are those that do not.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compiled_launch import three
+from llvmlite import ir
+from numba import cuda, types
+from own_cases import CASES
+from skips import skip_if
+
+import numbacc
+from numbacc.base.dispatch import simulated
+from numbacc.errors import UnsupportedError
+from numbacc.functions.exponentials import silu
+from numbacc.simulator.compiled.kernel import Kernel
+from numbacc.simulator.compiled.ptx import instruction
+from numbacc.simulator.compiled.versions import split
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+if not simulated():
+    from numba.cuda.extending import intrinsic
+
+    from numbacc.kernels.primitives.specialize import specialize
+
+HERE = Path(__file__).parent
+FAST = [name for name, case in CASES.items() if not case.is_slow]
+SLOW = [name for name, case in CASES.items() if case.is_slow]
+
+#: Kernels that do not run there, and the instruction that has no form on a CPU.
+INTERPRETED = {
+    "rows that the blocks of a cluster share": "mapa.u64 $0, $1, $2;",
+    "rows one after the other that the blocks of a cluster share": "mbarrier.init.shared::cta.b64 [$0], 1;",
+    "tables of all results of 16 bits": "bar.sync 0;",
+    "copies ahead to shared memory": "cp.async.cg.shared.global [$0], [$1], 16;",
+}
+
+
+@pytest.mark.parametrize("text", INTERPRETED.values(), ids=INTERPRETED)
+def test_kernels_that_need_the_interpreter(text):
+    with pytest.raises(UnsupportedError, match="NUMBA_ENABLE_CUDASIM=1"):
+        instruction(text)
+
+
+def results(names, folder, **environment):
+    """Return the results of cases in a process, by name."""
+    file = folder / "found.npz"
+    command = [sys.executable, str(HERE / "own_cases.py"), str(file), *names]
+    root = HERE.parents[1]
+    places = os.pathsep.join([str(root), str(HERE), os.environ.get("PYTHONPATH", "")])
+    subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": places, **environment}, check=True, capture_output=True, text=True
+    )
+    with np.load(file) as found:
+        return {name: found[name] for name in names}
+
+
+def check(names, folder):
+    compiled = results(names, folder, NUMBACC_SIMULATE="1")
+    interpreted = results(names, folder, NUMBA_ENABLE_CUDASIM="1", NUMBACC_SIMULATE="0")
+    for name in names:
+        case, found = CASES[name], compiled[name]
+        assert found.dtype == interpreted[name].dtype and found.shape == interpreted[name].shape, name
+        if case.exact:
+            assert found.tobytes() == interpreted[name].tobytes(), name
+        with np.errstate(over="ignore"):
+            wanted = case.wanted(*(x.astype(complex if x.dtype.kind == "c" else np.float64) for x in case.inputs))
+        if found.dtype.kind == "i":
+            wanted = wanted.astype(np.int64).astype(found.dtype)  # int8 wraps around
+        bound = case.tolerance * np.abs(wanted).max()
+        assert np.abs(found - wanted).max() <= bound, name
+        assert found.any(), name
+
+
+def test_own_kernels(tmp_path):
+    check(FAST, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_more_own_kernels(name, tmp_path):
+    check([name], tmp_path)
+
+
+# ---------------------------------------------------------------- kernels of users
+
+
+def test_scalar_functions_are_device_functions():
+    gate = specialize(silu, "float32", False)
+
+    @cuda.jit
+    def kernel(x, y):
+        i = cuda.grid(1)
+        if i < x.size:
+            y[i] = gate(x[i]) * x[i]
+
+    x = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    y = np.full(1000, np.nan, np.float32)
+    with numbacc.simulate():
+        kernel[8, 128](x, y)
+    wide = x.astype(np.float64)
+    wanted = wide * wide / (1 + np.exp(-wide))
+    assert np.abs(y - wanted).max() <= 1e-6 * np.abs(wanted).max()
+
+
+def assembly(text, constraints, kinds):
+    """Return an intrinsic of one PTX instruction, given the types of the result and of the operands."""
+    result, *operands = kinds
+
+    def generate(context, builder, signature, args):
+        kind = ir.FunctionType(context.get_value_type(result), [arg.type for arg in args])
+        return builder.call(ir.InlineAsm(kind, text, constraints), list(args))
+
+    if len(operands) == 1:
+        return intrinsic(lambda typing, x: (result(*operands), generate))
+    return intrinsic(lambda typing, x, y: (result(*operands), generate))
+
+
+f32, f64, u16, u32, i32 = (
+    (types.float32, types.float64, types.uint16, types.uint32, types.int32) if not simulated() else range(5)
+)
+RNG = np.random.default_rng(4)
+with np.errstate(over="ignore"):
+    HALVES = np.float16([65520.0, *RNG.standard_normal(63), np.inf])[:64]
+FLOATS = np.float32([0.0, -0.0, 1.0, -2.5, 65504.0, 65520.0, 1e-8, 3e-5, np.inf, -np.inf, *RNG.standard_normal(54)])
+
+
+@pytest.mark.parametrize(
+    ("text", "constraints", "kinds", "given", "wanted"),
+    [
+        ("cvt.rn.f16.f32 $0, $1;", "=h,f", (u16, f32), (FLOATS,), lambda x: x.astype(np.float16).view(np.uint16)),
+        (
+            "cvt.f32.f16 $0, $1;", "=f,h", (f32, u16), (HALVES.view(np.uint16),),
+            lambda x: x.view(np.float16).astype(np.float32),
+        ),
+        (
+            "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f", (u32, f32, f32), (FLOATS, FLOATS[::-1]),
+            lambda x, y: np.stack([x, y], 1).astype(np.float16).view(np.uint32)[:, 0],
+        ),
+        (
+            "cvt.rzi.s32.f32 $0, $1;", "=r,f", (i32, f32), (FLOATS * np.float32(1e6),),
+            lambda x: np.clip(np.trunc(x.astype(np.float64)), -(2.0**31), 2.0**31 - 1).astype(np.int32),
+        ),
+        (
+            "cvt.rz.f32.f64 $0, $1;", "=f,d", (f32, f64), (FLOATS * np.float64(1 / 3),),
+            lambda x: np.where(
+                np.abs(x.astype(np.float32).astype(np.float64)) > np.abs(x),
+                np.nextafter(x.astype(np.float32), np.float32(0)), x.astype(np.float32),
+            ),
+        ),
+        (
+            "prmt.b32 $0, $1, $1, 0x1032;", "=r,r", (u32, u32), (RNG.integers(0, 2**32, 64, np.uint32),),
+            lambda x: (x >> 16) | (x << 16),
+        ),
+        (
+            "bfind.shiftamt.u32 $0, $1;", "=r,r", (u32, u32), (np.uint32([0, 1, 2, 255, 2**31]),),
+            lambda x: np.uint32([2**32 - 1, 31, 30, 24, 0]),
+        ),
+        (
+            "min.NaN.f16x2 $0, $1, $2;", "=r,r,r", (u32, u32, u32),
+            (HALVES.view(np.uint32), np.ascontiguousarray(HALVES[::-1]).view(np.uint32)),
+            lambda x, y: np.minimum(x.view(np.float16), y.view(np.float16)).view(np.uint32),
+        ),
+    ],
+)  # fmt: skip
+def test_inline_ptx(text, constraints, kinds, given, wanted):
+    made, several = assembly(text, constraints, kinds), len(given) > 1
+
+    @cuda.jit
+    def kernel(out, x, y):
+        i = cuda.grid(1)
+        if i < x.size:
+            out[i] = made(x[i])
+
+    @cuda.jit
+    def kernel_of_two(out, x, y):
+        i = cuda.grid(1)
+        if i < x.size:
+            out[i] = made(x[i], y[i])
+
+    x, y = (np.ascontiguousarray(given[k]) for k in (0, -1))
+    out = np.full(x.size, 7, np.dtype(str(kinds[0])))
+    Kernel(kernel_of_two if several else kernel).launch(three(1), three(x.size), 0, (out, x, y))
+    with np.errstate(over="ignore"):
+        expected = wanted(*given)
+    assert out.tobytes() == expected.astype(out.dtype).tobytes()
+
+
+def test_ptx_without_a_form_on_a_cpu():
+    made = assembly("bar.sync 0;", "=r,r", (u32, u32))
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = made(out[1])
+
+    with pytest.raises(UnsupportedError, match=r"bar\.sync 0;.*NUMBA_ENABLE_CUDASIM=1"):
+        Kernel(kernel).launch(three(1), three(1), 0, (np.zeros(2, np.uint32),))
+
+
+# ---------------------------------------------------------------- what the simulator learned for them
+
+
+def test_a_variable_of_two_types():
+    @cuda.jit
+    def kernel(x, y):
+        i = cuda.grid(1)
+        if x[i] > 0:
+            pair = (x[i], x[i] + 1)
+            y[i] = pair[0] + pair[1]
+        else:
+            pair = (x[i], x[i], x[i])
+            y[i] = pair[0] + pair[1] + pair[2]
+        cuda.syncthreads()
+        pair = y[i]
+        y[i] = pair + 1
+
+    x = np.arange(-3.0, 5.0)
+    y = np.full(8, np.nan)
+    Kernel(kernel).launch(three(1), three(8), 0, (x, y))
+    np.testing.assert_array_equal(y, np.where(x > 0, 2 * x + 1, 3 * x) + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a = 1\nb = a\na = 2.0\nc = a", 2),
+        ("if c:\n a = 1\n b = a\nelse:\n a = 2\n b = a", 2),
+        ("a = 1\nif c:\n a = 2\nb = a", 1),
+        ("a = 1\nif c:\n a = 2\n b = a\na = 3\nb = a", 3),
+        ("for i in c:\n if i:\n  a = 1\n b = a", 1),
+        ("for i in c:\n a = 1\n b = a\n a = 2\n b = a", 2),
+        ("while c:\n a = 1\n if c: break\n a = 2\nb = a", 1),
+    ],
+)
+def test_versions_of_a_variable(text, names):
+    made = split(ast.parse(text).body, {"b", "c", "i"})
+    found = {n.id for s in made for n in ast.walk(s) if isinstance(n, ast.Name)} - {"b", "c", "i"}
+    assert len(found) == names
+
+
+def test_shuffles_of_tuples():
+    @cuda.jit
+    def kernel(x, y):
+        i = cuda.grid(1)
+        mine = ((x[i], x[i] * 2), i)
+        other = cuda.shfl_xor_sync(0xFFFFFFFF, mine, 1)
+        y[i] = other[0][1] + other[1]
+
+    x = np.arange(32.0)
+    y = np.full(32, np.nan)
+    Kernel(kernel).launch(three(1), three(32), 0, (x, y))
+    other = np.arange(32) ^ 1
+    np.testing.assert_array_equal(y, 2 * x[other] + other)
+
+
+def test_functions_as_arguments_of_intrinsics():
+    @cuda.jit(device=True)
+    def twice(a):
+        return 2 * a
+
+    @intrinsic
+    def applied(typing, function, number):
+        call = function.get_call_type(typing, (number,), {})
+
+        def generate(context, builder, signature, args):
+            return context.get_function(function, call)(builder, [args[1]])
+
+        return call.return_type(function, number), generate
+
+    @cuda.jit
+    def kernel(x):
+        i = cuda.grid(1)
+        x[i] = applied(twice, x[i])
+
+    x = np.arange(8.0)
+    Kernel(kernel).launch(three(1), three(8), 0, (x,))
+    np.testing.assert_array_equal(x, 2 * np.arange(8.0))
