@@ -128,14 +128,16 @@ def beyond_pairs(cases):
 
 
 def parameters(case):
-    """Return names and value of each `parametrize` of a test's case."""
-    mark, found = case.get_closest_marker("each_alone"), set()
+    """Return names and value of each `parametrize` of a test's case, and of its fixtures."""
+    mark, found, fixtures = case.get_closest_marker("each_alone"), set(), {*case.callspec.params}
     apart = mark is not None and mark.kwargs.get("names_apart", False)
     for each in case.iter_markers("parametrize"):
         names = each.args[0] if each.args else each.kwargs["argnames"]
         names = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
+        fixtures.difference_update(names)
         for group in [[name] for name in names] if apart else [names]:
             found.add((*group, *(id(case.callspec.params[name]) for name in group)))
+    found.update((name, id(case.callspec.params[name])) for name in fixtures)
     return found
 
 

@@ -94,7 +94,7 @@ STORED = sorted(keep.RESULTS.glob("*.json"))
 
 
 def test_there_is_one_file_for_each_subject_and_gpu():
-    names = [re.fullmatch(r"\d{4}-\d\d-\d\d[a-z]?-(h\d+-[a-z-]+)", path.stem)[1] for path in STORED]
+    names = [re.fullmatch(r"\d{4}-\d\d-\d\d[a-z]?-((?:cpu|h\d+)-[a-z-]+)", path.stem)[1] for path in STORED]
     assert len(set(names)) == len(names) >= 14
     assert all(keep.stored(name.partition("-")[2], name.partition("-")[0]) in STORED for name in names)
 

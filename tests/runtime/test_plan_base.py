@@ -147,7 +147,7 @@ def test_all_families_have_the_same_functions(family):
         one, other = getattr(family, name), getattr(gated, name)
         own = family.__name__.rpartition(".")[2]
         assert (
-            one.__doc__ == other.__doc__.replace("gated.", f"{own}.")
+            one.__doc__ == other.__doc__.replace("gated.", f"{own}.").replace("import gated", f"import {own}")
             and one.__name__ == name
             and name in family.__all__
         )
