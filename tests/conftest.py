@@ -55,7 +55,7 @@ else:
     PLACES = ["numpy"]
 
 # Where kernels are simulated a call takes up to a second, as does a new kernel on a GPU. The fuzzer draws more calls.
-_EXAMPLES = 24 if simulated() else 100
+_EXAMPLES = 12 if simulated() else 100
 settings.register_profile(
     "numbacc", max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -13,8 +13,8 @@ from stored_notebooks import EXACT, NOTEBOOKS, digest, joined, read, run, shown
 from numbacc.base.dispatch import has_gpu, simulated
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-#: Notebooks that train for 7 and 17 s. The functions that they call have fast tests.
-SLOW = {"01-gated-activations", "04-convolution"}
+#: Notebooks that take 5 to 17 s. The functions that they call have fast tests.
+SLOW = {"01-gated-activations", "02-gemm-epilogues", "04-convolution", "05-attention"}
 HOW = "run `python -m tests.house.stored_notebooks"
 
 
