@@ -28,7 +28,7 @@ from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .sites import array_of
 from .source import Source
-from .syntax import BARRIER, EXCHANGE, called, expression, statements, walk
+from .syntax import BARRIER, EXCHANGE, Rewriter, called, expression, statements, walk
 from .variables import address
 
 __all__ = ["Accesses"]
@@ -342,7 +342,7 @@ def _array_names(name: str, kind: Any) -> list[str]:
     return []
 
 
-class _Count(ast.NodeTransformer):
+class _Count(Rewriter):
     """Add calls of the meter to the expressions of one phase."""
 
     def __init__(self, accesses: Accesses, emit: Any):
@@ -443,27 +443,13 @@ class _Count(ast.NodeTransformer):
 
     # ------------------------------------------------------------ statements
 
-    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        out: list[ast.stmt] = []
-        for s in body:
-            kind = self.kind(s.iter) if isinstance(s, ast.For) else None
-            if isinstance(s, ast.For) and isinstance(kind, types.Array) and kind.ndim == 1:
-                self.by_index(s)
-            for part in ("body", "orelse"):
-                inner = getattr(s, part, None)
-                if inner and isinstance(s, (ast.If, ast.For, ast.While)):
-                    setattr(s, part, self.block(inner))
-            if isinstance(s, (ast.If, ast.While)):
-                s.test = self.visit(s.test)
-                out.append(s)
-            elif isinstance(s, ast.For):
-                s.iter = self.visit(s.iter)
-                out.append(s)
-            elif isinstance(s, (ast.Assign, ast.AugAssign)):
-                out += self.assigned(s)
-            else:
-                out.append(self.visit(s))
-        return out
+    def enter(self, s: ast.If | ast.For | ast.While) -> None:
+        kind = self.kind(s.iter) if isinstance(s, ast.For) else None
+        if isinstance(s, ast.For) and isinstance(kind, types.Array) and kind.ndim == 1:
+            self.by_index(s)
+
+    def simple(self, s: ast.stmt) -> list[ast.stmt]:
+        return self.assigned(s) if isinstance(s, (ast.Assign, ast.AugAssign)) else [self.visit(s)]
 
     def by_index(self, s: ast.For) -> None:
         """Turn a loop over an array's elements into one over their indices."""

@@ -23,7 +23,7 @@ from .loops import STOPPED
 from .normalize import Normalize
 from .sites import Sites, array_of, indices
 from .source import Source
-from .syntax import BARRIER, assignment, called, expression, named, statements
+from .syntax import BARRIER, Rewriter, assignment, called, expression, named, statements
 from .variables import load as _load
 from .variables import store as _store
 
@@ -388,7 +388,7 @@ class Checks:
         return self.lines.index(line)
 
 
-class _Check(ast.NodeTransformer):
+class _Check(Rewriter):
     """Make the index expressions of one phase check themselves."""
 
     def __init__(self, checks: Checks, emit: Any):
@@ -396,25 +396,11 @@ class _Check(ast.NodeTransformer):
         self.shadowed = {*checks.tracked, *checks.shared}
         self.carried: set[str] = {*(emit.carried or ())}
 
-    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        out: list[ast.stmt] = []
-        for s in body:
-            for part in ("body", "orelse"):
-                inner = getattr(s, part, None)
-                if inner and isinstance(s, (ast.If, ast.For, ast.While)):
-                    setattr(s, part, self.block(inner))
-            if isinstance(s, (ast.If, ast.While)):
-                s.test = self.visit(s.test)
-                out.append(s)
-            elif isinstance(s, ast.For):
-                s.iter = self.visit(s.iter)
-                out.append(s)
-            else:
-                before: list[ast.stmt] = []
-                if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name):
-                    before = self.shadows(s.targets[0].id, s.value, s.lineno)
-                out += [*before, self.visit(s)]
-        return out
+    def simple(self, s: ast.stmt) -> list[ast.stmt]:
+        before: list[ast.stmt] = []
+        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name):
+            before = self.shadows(s.targets[0].id, s.value, s.lineno)
+        return [*before, self.visit(s)]
 
     def shadows(self, name: str, value: ast.expr, line: int) -> list[ast.stmt]:
         """Return the statements that make the stamps of a view."""

@@ -119,6 +119,32 @@ def jumps(nodes: Nodes) -> Iterator[ast.AST]:
             yield from jumps(list(ast.iter_child_nodes(node)))
 
 
+class Rewriter(ast.NodeTransformer):
+    """Rewrite the statements of a block in order, those of its branches and loops too."""
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for s in body:
+            if not isinstance(s, (ast.If, ast.For, ast.While)):
+                out += self.simple(s)
+                continue
+            self.enter(s)
+            for part in ("body", "orelse"):
+                if inner := getattr(s, part):
+                    setattr(s, part, self.block(inner))
+            head = "iter" if isinstance(s, ast.For) else "test"
+            setattr(s, head, self.visit(getattr(s, head)))
+            out.append(s)
+        return out
+
+    def enter(self, s: ast.If | ast.For | ast.While) -> None:
+        """Change a branch or a loop before its statements and its condition are rewritten."""
+
+    def simple(self, s: ast.stmt) -> list[ast.stmt]:
+        """Return what replaces a statement that is neither a branch nor a loop."""
+        raise NotImplementedError
+
+
 class _Pruned(ast.NodeTransformer):
     """Evaluate the tests `x is None` and `x is not None`, and keep only the branches that run."""
 
