@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 
 import pytest
 from cudnn_cases import need_planning
-from doc_blocks import blocks_of
+from doc_blocks import blocks_of, run_session
 from paths import ROOT
 from skips import skip
 
@@ -16,7 +15,7 @@ from numbacc.base.dispatch import has_gpu, simulated
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 
 
-#: What is about Numba's simulator, and runs there only.
+#: Pages about Numba's simulator. Their blocks run only there.
 SIMULATED = {"debugger"}
 
 
@@ -46,11 +45,7 @@ def test_sessions_run_alone_and_print_what_the_page_says(path):
     need_planning()
     for text in sessions_of(path):
         text = text if has_gpu() else re.sub(r"^>>> .*# on a GPU\n", "", text, flags=re.MULTILINE)
-        session = doctest.DocTestParser().get_doctest(text, {}, path.stem, None, None)
-        printed = []
-        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-        runner.run(session, out=printed.append)
-        assert not runner.failures, "".join(printed)
+        run_session(text, path.stem)
 
 
 def test_the_tracers_table_is_what_it_prints(capsys):

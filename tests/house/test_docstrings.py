@@ -8,6 +8,7 @@ import re
 
 import pytest
 from cudnn_cases import need_planning
+from doc_blocks import run_session
 from public_api import methods, public
 from skips import skip
 
@@ -27,15 +28,6 @@ def examples_of(text):
     return doctest.DocTestParser().get_examples(inspect.cleandoc(text or ""))
 
 
-def run(text, name):
-    """Run the examples of a docstring, with no names but their own; what they print must be what it says."""
-    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(text), {}, name, None, None)
-    printed = []
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(test, out=printed.append)
-    assert not runner.failures, "".join(printed)
-
-
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_function_has_an_example_that_runs(name):
     """At the end of its docstring, of a few lines, and with something to see."""
@@ -49,7 +41,7 @@ def test_every_public_function_has_an_example_that_runs(name):
     assert len(section.splitlines()) - imports <= 8
     if name.endswith(".supports"):
         need_planning()
-    run(section, name)
+    run_session(section, name)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -174,7 +166,7 @@ def test_a_docstring_that_ends_with_its_arguments_is_completed(indent):
 def test_examples_of_modules_run(name):
     if name == "arrays" and not has_gpu():
         skip("device")
-    run(LESSONS[name].__doc__, name)
+    run_session(LESSONS[name].__doc__, name)
 
 
 @pytest.mark.parametrize("kind", ["arrays", "random"])
@@ -191,4 +183,4 @@ def test_every_method_is_shown(kind):
 @pytest.mark.parametrize("text", [">>> 1 + 1\n3", ">>> gated.forward(np.ones(3))\narray([1.])", ">>> print('x')\ny"])
 def test_an_example_that_says_something_else_fails(text):
     with pytest.raises(AssertionError, match="Failed example"):
-        run(text, "wrong")
+        run_session(text, "wrong")
