@@ -557,7 +557,7 @@ class Stub:
         if inspect.isclass(thing) and thing.__name__ == name and home.startswith("numbacc"):
             return f"from {home} import {name} as {name}\n"
         if inspect.isclass(thing):
-            return f"{name}: type[Any]\n"  # a dtype of ml_dtypes, which has no types
+            return f"{name}: type[Any]\n"  # a dtype of ml_dtypes, whose stubs are missing
         if not inspect.isfunction(thing):
             return f"{name}: {_CONSTANTS[f'{self.family}.{name}'.lstrip('.')]}\n"
         if name in _FROM_SOURCE or (not self.family and name not in _MADE):

@@ -123,7 +123,7 @@ def planned(
         passes: (parameters, function): numbers that are in no key, and (plan, numbers) -> the scalars of the plan's
             run. One of them may be among the extras: it is then an array or an integer.
         guards: options -> a test whether a value that is neither the default nor an integer is usual, for options whose
-            pair: True if plans may have a second result, without an `out`.
+            annotation does not define a test.
         pair: True if plans may have a second result, which has no `out`.
         opens: names of a saved object's contents, in order; users may pass the object as the first of them. Or
             (parameter,

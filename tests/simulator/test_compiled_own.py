@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 FAST = [name for name, case in CASES.items() if not case.is_slow]
 SLOW = [name for name, case in CASES.items() if case.is_slow]
 
-#: Kernels that do not run there, and the instruction that has no form on a CPU.
+#: Kernels that the compiled simulator does not run, and the instruction that it cannot translate.
 INTERPRETED = {
     "rows that the blocks of a cluster share": "mapa.u64 $0, $1, $2;",
     "rows one after the other that the blocks of a cluster share": "mbarrier.init.shared::cta.b64 [$0], 1;",

@@ -157,7 +157,7 @@ def test_full_disk(tmp_path):
     found = run(False, FULL_DISK, NUMBACC_CACHE_DIR=str(tmp_path))
     assert found.returncode == 0, found.stderr
     assert found.stderr.count("CacheWarning") == 1
-    room = run(False, NUMBACC_CACHE_DIR=str(tmp_path))  # what was cut off does no harm
+    room = run(False, NUMBACC_CACHE_DIR=str(tmp_path))  # a file that was cut off does no harm
     assert room.returncode == 0 and "CacheWarning" not in room.stderr, room.stderr
     assert run(True, NUMBACC_CACHE_DIR=str(tmp_path)).returncode == 0
 

@@ -27,7 +27,7 @@ pytestmark = skip_if(simulated(), "not simulated")
 
 @functools.cache
 def interpreted():
-    """What the interpreter counts, in a process of its own."""
+    """Return the counts of the interpreter, which runs in another process."""
     script = Path(__file__).with_name("traced_programs.py")
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     run = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
@@ -67,7 +67,7 @@ def shifted_vectors(x, y):
     y[i : i + 2].view(np.float64)[0] = 2  # here
 
 
-#: What finds mistakes.
+#: The two modes that find mistakes.
 WAYS = (numbacc.trace, functools.partial(numbacc.simulate, checked=True))
 
 
@@ -258,7 +258,7 @@ except Exception as error:
 
 @pytest.mark.gpu
 def test_a_gpu_stops_at_misaligned_views(tmp_path):
-    """In a process of its own, whose context is lost."""
+    """The test starts another process, because the mistake destroys the CUDA context."""
     script = tmp_path / "script.py"
     script.write_text(MISALIGNED)
     assert "MISALIGNED" in says(f"import runpy; runpy.run_path({str(script)!r})").upper()

@@ -74,7 +74,7 @@ def shuffle_is_no_fence(x, y):
 
 @cuda.jit
 def warps_and_blocks(x, y):
-    """One warp has three barriers of its own, the other none, before the block's."""
+    """Before the block's barrier, the first warp meets at `syncwarp`, the second does not."""
     s = cuda.shared.array(64, float32)
     i = cuda.threadIdx.x
     s[i] = x[i]

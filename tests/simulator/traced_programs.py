@@ -1,5 +1,6 @@
-"""Kernels for the tracer beside `traced_kernels`: what threads do may differ, and data decide. Run as a script, it
-prints what a trace counts of all kernels, as JSON: both ways of tracing must count the same.
+"""More kernels for the tracer than `traced_kernels` has: threads differ, and data decide.
+
+As a script, this file prints the counts of all kernels as JSON. Both ways of tracing must count the same.
 """
 
 from __future__ import annotations
@@ -364,7 +365,7 @@ def step(x, y, i):
 
 
 def counted(function, grid, block, dynamic_bytes, arrays):
-    """What a trace counts: rows of the table and of its lines, and what races."""
+    """Return the counts of a trace: the rows of its table, the rows of each line, and the races."""
     import numbacc
 
     arguments = [make() for make in arrays]
