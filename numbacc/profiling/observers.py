@@ -229,6 +229,19 @@ def _noted(
         return call.run(describe(call), call.start, work, is_timed=is_timed) if logs else work()
 
 
+def _queued(work: Callable[[], Any], stream: int, chosen: Any = None) -> Any:
+    """Do work on a stream, and time it if it belongs to the kernel that is under way.
+
+    `chosen` has the backend and the algorithm that run; None if they are known already.
+    """
+    call = _open.get()
+    if call is None or call.busy is None:
+        return work()
+    if chosen is not None:
+        call.busy.backend, call.busy.algorithm = chosen.backend, chosen.algorithm
+    return call.timed(work, stream)
+
+
 # ---------------------------------------------------------------- descriptions of arrays
 
 
@@ -309,11 +322,7 @@ class _TimedLaunch:
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """Do what `Executable.launch` does."""
-        call, launch = _open.get(), self._direct.launch
-        if call is None or call.busy is None:
-            return launch(stream, scratch, addresses, scalars)
-        call.busy.backend, call.busy.algorithm = self._direct.backend, self._direct.algorithm
-        return call.timed(lambda: launch(stream, scratch, addresses, scalars), stream)
+        return _queued(lambda: self._direct.launch(stream, scratch, addresses, scalars), stream, self._direct)
 
 
 def _operation(operation: Any, stream: int) -> OpenKernel:
@@ -350,11 +359,7 @@ def _run(before: Callable[..., Any], label: str) -> Callable[..., Any]:
 
 def _launch(before: Callable[..., Any], label: str) -> Callable[..., Any]:
     def observer(operation: Any, found: Any, stream: int, addresses: Any, scalars: Any, scratch: int) -> Any:
-        call = _open.get()
-        if call is None or call.busy is None:
-            return before(operation, found, stream, addresses, scalars, scratch)
-        call.busy.backend, call.busy.algorithm = found.backend, found.algorithm
-        return call.timed(lambda: before(operation, found, stream, addresses, scalars, scratch), stream)
+        return _queued(lambda: before(operation, found, stream, addresses, scalars, scratch), stream, found)
 
     return observer
 
@@ -368,12 +373,7 @@ def _run_at(before: Callable[..., Any], label: str) -> Callable[..., Any]:
 
 def _queue_at(before: Callable[..., Any], label: str) -> Callable[..., Any]:
     def observer(plan: Any, position: Any, stream: int, address: int, capture: Any) -> Any:
-        call = _open.get()
-        if call is None or call.busy is None:
-            return before(plan, position, stream, address, capture)
-        found = plan.drawing_from_gpu
-        call.busy.backend, call.busy.algorithm = found.backend, found.algorithm
-        return call.timed(lambda: before(plan, position, stream, address, capture), stream)
+        return _queued(lambda: before(plan, position, stream, address, capture), stream, plan.drawing_from_gpu)
 
     return observer
 
@@ -444,10 +444,7 @@ def _graph(before: Callable[..., Any], label: str) -> Callable[..., Any]:
 
 def _queue(before: Callable[..., Any], label: str) -> Callable[..., Any]:
     def observer(recording: Any, stream: int) -> Any:
-        call = _open.get()
-        if call is None or call.busy is None:
-            return before(recording, stream)
-        return call.timed(lambda: before(recording, stream), stream)
+        return _queued(lambda: before(recording, stream), stream)
 
     return observer
 
