@@ -50,21 +50,26 @@ def a_parameter_that_is_assigned_without_a_barrier():
     return kernel, (123, poisoned(0, 16)), np.full(16, 124)
 
 
+@cuda.jit(device=True)
+def scaled(value, scale, shift):
+    if scale is not None and shift is None:
+        value *= scale
+    elif shift is not None:
+        value += shift
+    return value * (1 if shift is None else shift) + (20 if scale is None else 10)
+
+
 @case(8)
 def arguments_that_are_none():
     @cuda.jit
-    def kernel(x, scale, shift, y):
+    def kernel(x, scale, y):
         k = cuda.threadIdx.x
-        value = x[k]
-        if scale is not None and shift is None:
-            value *= scale
-        elif shift is not None:
-            value += shift
+        value = scaled(x[k], scale, None)
         cuda.syncthreads()
-        y[k] = value * (1 if shift is None else shift) + (20 if scale is None else 10)
+        y[k] = value + scaled(x[k], None, 2)
 
     x = integers(8)
-    return kernel, (x, 3, None, poisoned(x)), 3 * x + 10
+    return kernel, (x, 3, poisoned(x)), 3 * x + 10 + (x + 2) * 2 + 20
 
 
 @cuda.jit(device=True)
@@ -282,19 +287,27 @@ def floats_beyond_integers():
         y[1, k] = uint16(x[k])
         y[2, k] = int(x[k])
         y[3, k] = int32(d[k])
-        y[4, k] = uint8(x[k])
-        y[5, k] = int8(x[k])
-        y[6, k] = int64(d[k])
-        y[7, k] = x[k]
+        y[4, k] = int64(d[k])
+        y[5, k] = x[k]
 
     x = np.array([np.nan, np.inf, -np.inf, 1e20, -3e9, 300.7, -5.5, 70000], np.float32)
     d, lowest = x.astype(np.float64), -(2**63)
     wide = [clamped(x, np.int64, lowest)] * 3
-    rows = [
-        clamped(x, np.int32), clamped(x, np.uint16), wide[0], clamped(x, np.int32, -(2**31)),
-        clamped(x, np.uint16) & 255, (clamped(x, np.int16) + 128) % 256 - 128, wide[1], wide[2],
-    ]  # fmt: skip
-    return kernel, (x, d, poisoned(0, 8, 8)), np.array(rows).astype(np.int64)
+    rows = [clamped(x, np.int32), clamped(x, np.uint16), wide[0], clamped(x, np.int32, -(2**31)), wide[1], wide[2]]
+    return kernel, (x, d, poisoned(0, 6, 8)), np.array(rows).astype(np.int64)
+
+
+@case(8)
+def floats_beyond_bytes():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        y[0, k] = uint8(x[k])
+        y[1, k] = int8(x[k])
+
+    x = np.array([np.nan, np.inf, -np.inf, 1e20, -3e9, 300.7, -5.5, 70000], np.float32)
+    rows = [clamped(x, np.uint16) & 255, (clamped(x, np.int16) + 128) % 256 - 128]
+    return kernel, (x, poisoned(0, 2, 8)), np.array(rows).astype(np.int64)
 
 
 @case(6)

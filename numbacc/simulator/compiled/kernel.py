@@ -39,7 +39,7 @@ from .meter import Meter
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
 from .source import GIVEN, Source
-from .syntax import SHAPE, assignment, expression, function, meets, named, pruned, returns, statements, walk
+from .syntax import SHAPE, assignment, expression, function, meets, named, returns, statements, walk
 from .versions import split
 
 #: Launches of fewer threads than this run on the calling thread, unless they may never end and must be stoppable.
@@ -138,7 +138,7 @@ class Kernel:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
-        if not self._special and (self._typed or any(each is None for each in arguments)):
+        if self._typed and not self._special:
             self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers, observe)
             return
         axes = 3 if block[2] > 1 else 2 if block[1] > 1 else 1
@@ -189,18 +189,16 @@ class Kernel:
     # ------------------------------------------------------------ compilation
 
     def _specialized(self, arguments: tuple[Any, ...]) -> Kernel:
-        """Return the kernel specialized for None arguments, and for dtypes that shared or local arrays use."""
+        """Return the kernel specialized for the dtypes that shared or local arrays use."""
         given = dict(zip(self.source.parameters, arguments, strict=False))
         dtypes = {n: getattr(given.get(n), "dtype", None) for n in self._typed}
-        missing = tuple(n for n, value in given.items() if value is None)
-        key = missing, tuple(dtypes.values())
+        key = tuple(dtypes.values())
         with self._lock:
             if key not in self._specials:
                 made = copy.copy(self)
                 made._lock, made._compiled, made._normal, made._special = threading.Lock(), {}, None, True
                 made.source = Source(self.source.function)
                 made.source.constants.update({n: SimpleNamespace(dtype=d) for n, d in dtypes.items()})
-                made.source.body = pruned(made.source.body, missing)
                 self._specials[key] = made
             return self._specials[key]
 

@@ -35,6 +35,7 @@ from .syntax import (
     function,
     meets,
     named,
+    pruned,
     returns,
     statements,
     stored,
@@ -562,12 +563,15 @@ class Normalize(ast.NodeTransformer):
         local = {n: f"{suffix}_{n}" for n in {*inner.parameters, *assigned}}
         body: list[ast.stmt] = []
         renamed: dict[str, ast.expr] = {}
+        are_none: dict[str, bool] = {}
         for parameter, value in zip(inner.parameters, self.bound(node, inner), strict=True):
             if parameter not in assigned and isinstance(value, (ast.Name, ast.Constant)):
                 renamed[parameter] = value
+                if isinstance(value, ast.Constant):
+                    are_none[parameter] = value.value is None
             else:
                 body.append(assignment(local[parameter], value, node.lineno))
-        statements_ = copy.deepcopy(inner.body)
+        statements_ = pruned(inner.body, are_none)
         for each in walk(statements_):
             each.nb_file = inner.file  # type: ignore[attr-defined]
         source = _Inlined(inner)
