@@ -26,8 +26,8 @@ NOT_ON_A_GPU = {
     "device_function_that_some_threads_leave", "divisions_of_integers",  # undefined, -(2**63) // -1
     "floats_beyond_bytes",  # undefined: a GPU's uint8 may hold 65535 until it is stored in 8 bits
 }  # fmt: skip
-#: Kernels whose floats differ in their last bits, and by how much: a GPU computes `exp` differently.
-TOLERANCE = {"softmax of rows of 512": 2e-6}
+#: Kernels whose floats differ in their last bits, and by how much: a GPU computes `exp` differently, and adds in any order.
+TOLERANCE = {"softmax of rows of 512": 2e-6, "warp shuffles in a device function": 2e-6}
 
 
 def assert_same(here, there, tolerance=0.0, absolute=0.0):
@@ -134,7 +134,7 @@ for _ in range(30):
             launch()
         best[k] = min(best[k], (time.perf_counter() - start) / 200 * 1e6)
         cuda.synchronize()
-own = CUDADispatcher.configure.__globals__["__name__"] == CUDADispatcher.__module__
+own = "numbacc" not in getattr(CUDADispatcher.configure, "__globals__", {}).get("__name__", "")  # Numba caches its own
 print(json.dumps({"configured": best[0], "launched": best[1], "own": own}))
 """
 
