@@ -26,7 +26,7 @@ NOT_ON_A_GPU = {
     "device_function_that_some_threads_leave", "divisions_of_integers",  # undefined, -(2**63) // -1
     "floats_beyond_bytes",  # undefined: a GPU's uint8 may hold 65535 until it is stored in 8 bits
 }  # fmt: skip
-#: Kernels whose floats differ in their last bits, and by how much: a GPU computes `exp` differently, and adds in any order.
+#: Kernels whose floats differ in their last bits, and by how much. A GPU has another `exp`, and adds in any order.
 TOLERANCE = {"softmax of rows of 512": 2e-6, "warp shuffles in a device function": 2e-6}
 
 
