@@ -32,10 +32,25 @@ from .functions import (
     rope,
     softmax,
 )
-from .modules import Conv1d, Conv2d, Conv3d, CrossEntropyLoss, Dropout, Gated, LayerNorm, Linear, RMSNorm
+from .modules import (
+    Attention,
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    CrossEntropyLoss,
+    Dropout,
+    Gated,
+    LayerNorm,
+    Linear,
+    LogSoftmax,
+    RMSNorm,
+    RotaryEmbedding,
+    Softmax,
+)
 from .wrapping import wrap
 
 __all__ = [
+    "Attention",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -44,7 +59,10 @@ __all__ = [
     "Gated",
     "LayerNorm",
     "Linear",
+    "LogSoftmax",
     "RMSNorm",
+    "RotaryEmbedding",
+    "Softmax",
     "attention",
     "conv",
     "cross_entropy",

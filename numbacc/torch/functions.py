@@ -13,7 +13,8 @@ from .. import conv as _conv
 from .. import elementwise as _ew
 from .. import gated as _gated
 from .. import gemm as _gemm
-from .operators import differentiable, like, operator
+from ..errors import DTypeError, ShapeError
+from .operators import Operator, as_stored, like
 
 __all__ = [
     "attention",
@@ -39,36 +40,34 @@ def _half(x: Tensor, axis: int) -> Tensor:
     return x.new_empty(shape)
 
 
-_gated_one = operator(
+_gated_one = Operator(
     "gated(Tensor x, str kind, int axis, str gate) -> Tensor",
     lambda x, kind, axis, gate: (_half(x, axis),),
     lambda outs, stream, x, kind, axis, gate: _gated.forward(x, kind, axis=axis, gate=gate, out=outs[0], stream=stream),
 )
-_gated_one_backward = operator(
+_gated_one_backward = Operator(
     "gated_backward(Tensor dy, Tensor x, str kind, int axis, str gate) -> Tensor",
     lambda dy, x, *_: like(x),
     lambda outs, stream, dy, x, kind, axis, gate: _gated.backward(
         dy, x, kind, axis=axis, gate=gate, out=outs[0], stream=stream
     ),
 )
-differentiable(
-    _gated_one,
+_gated_one.differentiable(
     lambda ctx, dy: (_gated_one_backward(dy, *ctx.saved_tensors, *ctx.options),),
     lambda inputs, y: inputs[:1],
     1,
 )
-_gated_pair = operator(
+_gated_pair = Operator(
     "gated_pair(Tensor a, Tensor b, str kind, str gate) -> Tensor",
     lambda a, *_: like(a),
     lambda outs, stream, a, b, kind, gate: _gated.forward((a, b), kind, gate=gate, out=outs[0], stream=stream),
 )
-_gated_pair_backward = operator(
+_gated_pair_backward = Operator(
     "gated_pair_backward(Tensor dy, Tensor a, Tensor b, str kind, str gate) -> (Tensor, Tensor)",
     lambda dy, a, b, *_: like(a, b),
     lambda outs, stream, dy, a, b, kind, gate: _gated.backward(dy, (a, b), kind, gate=gate, out=outs, stream=stream),
 )
-differentiable(
-    _gated_pair,
+_gated_pair.differentiable(
     lambda ctx, dy: _gated_pair_backward(dy, *ctx.saved_tensors, *ctx.options),
     lambda inputs, y: inputs[:2],
     2,
@@ -91,6 +90,8 @@ def gated(x: Tensor | tuple[Tensor, Tensor], kind: str = "swiglu", *, axis: int 
         a tensor with half of x's length along `axis`.
     """
     if isinstance(x, (tuple, list)):
+        if len(x) != 2:
+            raise ShapeError(f"x has {len(x)} tensors; it must be one tensor or a pair")
         return _gated_pair(*x, kind, gate)
     return _gated_one(x, kind, axis, gate)
 
@@ -98,7 +99,7 @@ def gated(x: Tensor | tuple[Tensor, Tensor], kind: str = "swiglu", *, axis: int 
 # ---------------------------------------------------------------- products
 
 
-_matmul = operator(
+_matmul = Operator(
     "matmul(Tensor a, Tensor b) -> Tensor",
     lambda a, b: (a.new_empty(a.shape[0], b.shape[1]),),
     lambda outs, stream, a, b: _gemm.matmul(a, b, out=outs[0], stream=stream),
@@ -110,7 +111,7 @@ def _fill_sums(outs: Any, stream: Any, dz: Any, x: Any) -> None:
     _copied(outs[1], found[1])
 
 
-_weight_gradients = operator(
+_weight_gradients = Operator(
     "linear_weight_backward(Tensor dz, Tensor x) -> (Tensor, Tensor)",
     lambda dz, x: (dz.new_empty(dz.shape[1], x.shape[1]), dz.new_empty(dz.shape[1])),
     _fill_sums,
@@ -125,6 +126,14 @@ def _matrix(x: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor, w: Tensor) -> Tensor:
+    if w.dtype != x.dtype:
+        raise DTypeError(
+            f"weight has dtype {w.dtype} but x has {x.dtype}: convert one, x.to(weight.dtype), or use torch.autocast"
+        )
+    if w.ndim != 2 or w.shape[1] != x.shape[1]:
+        raise ShapeError(
+            f"weight has shape {tuple(w.shape)}; for x's rows of {x.shape[1]} it must be (out, {x.shape[1]})"
+        )
     return x.new_empty(x.shape[0], w.shape[0])
 
 
@@ -133,7 +142,7 @@ def _fill_linear(outs: Any, stream: Any, x: Any, w: Any, bias: Any, activation: 
     _gemm.matmul(x, w.T, bias=bias, epilogue=kind, out=outs[0], stream=stream)
 
 
-_linear = operator(
+_linear = Operator(
     "linear(Tensor x, Tensor w, Tensor? bias, str activation) -> Tensor",
     lambda x, w, *_: (_rows(x, w),),
     _fill_linear,
@@ -146,13 +155,13 @@ def _fill_gelu(outs: Any, stream: Any, x: Any, w: Any, bias: Any) -> None:
     _gemm.matmul(x, w.T, bias=bias, aux=outs[1], epilogue=kind, out=outs[0], stream=stream)
 
 
-_linear_gelu = operator(
+_linear_gelu = Operator(
     "linear_gelu(Tensor x, Tensor w, Tensor? bias) -> (Tensor, Tensor)",
     lambda x, w, *_: (_rows(x, w), _rows(x, w)),
     _fill_gelu,
     autocast="lower",
 )
-_slopes = operator(
+_slopes = Operator(
     "activation_backward(Tensor dy, Tensor z, str activation) -> Tensor",
     lambda dy, *_: like(dy),
     lambda outs, stream, dy, z, activation: (
@@ -183,8 +192,8 @@ def _linear_gelu_backward(ctx: Any, dy: Tensor, _: Tensor | None) -> tuple[Any, 
 
 
 # y is positive where z is, so that ReLU's gradient needs no z.
-differentiable(_linear, _linear_backward, lambda inputs, y: (*inputs[:2], y if inputs[3] == "relu" else None), 3)
-differentiable(_linear_gelu, _linear_gelu_backward, lambda inputs, results: (*inputs[:2], results[1]), 3)
+_linear.differentiable(_linear_backward, lambda inputs, y: (*inputs[:2], y if inputs[3] == "relu" else None), 3)
+_linear_gelu.differentiable(_linear_gelu_backward, lambda inputs, results: (*inputs[:2], results[1]), 3)
 
 
 def check_activation(activation: Any) -> None:
@@ -242,8 +251,10 @@ def _mask(name: str, window: int) -> Any:
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    """Return new tensors for the result, in q's memory order, and for the statistics of the rows."""
     wide = torch.float64 if q.dtype is torch.float64 else torch.float32
-    return q.new_empty(*q.shape[:-1], v.shape[-1]), q.new_empty(q.shape[:-1], dtype=wide)
+    shape = (*q.shape[:-1], v.shape[-1])
+    return as_stored(q, shape), q.new_empty(q.shape[:-1], dtype=wide)
 
 
 def _fill_attention(
@@ -276,16 +287,19 @@ def _fill_attention_backward(
 
 
 _OPTIONS = "str mask, int window, float scale, float p"
-_attend = operator(
+_attend = Operator(
     f"attention(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, {_OPTIONS}) -> (Tensor, Tensor)",
     _attended,
     _fill_attention,
     autocast="lower",
 )
-_attend_backward = operator(
+_attend_backward = Operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, Tensor o, Tensor stats, "
     f"{_OPTIONS}, bool bias_grad) -> Tensor[]",
-    lambda do, q, k, v, bias, offset, o, stats, *options: like(q, k, v, *([bias] if options[-1] else [])),
+    lambda do, q, k, v, bias, offset, o, stats, *options: (
+        *(as_stored(each, each.shape) for each in (q, k, v)),
+        *(like(bias) if options[-1] else ()),
+    ),
     _fill_attention_backward,
 )
 
@@ -296,7 +310,7 @@ def _attention_gradients(ctx: Any, do: Tensor, _: Tensor | None) -> tuple[Any, .
     return (*found, None) if needs_bias else (*found, None, None)
 
 
-differentiable(_attend, _attention_gradients, lambda inputs, results: (*inputs[:5], *results), 5)
+_attend.differentiable(_attention_gradients, lambda inputs, results: (*inputs[:5], *results), 5)
 
 
 def attention(
@@ -360,20 +374,20 @@ def _how(x: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> dict[
 
 
 _HOW = "int[] stride, int[] padding, int[] dilation, int groups"
-_convolve = operator(
+_convolve = Operator(
     f"conv(Tensor x, Tensor w, Tensor? bias, {_HOW}) -> Tensor",
     _convolved,
     lambda outs, stream, x, w, bias, *how: _conv.forward(x, w, bias, **_how(x, *how), out=outs[0], stream=stream),
     autocast="lower",
 )
-_convolve_data = operator(
+_convolve_data = Operator(
     f"conv_backward_data(Tensor dy, Tensor w, Tensor x, {_HOW}) -> Tensor",
     lambda dy, w, x, *_: (torch.empty_like(x),),
     lambda outs, stream, dy, w, x, *how: _conv.backward_data(
         dy, w, tuple(x.shape), **_how(x, *how), out=outs[0], stream=stream
     ),
 )
-_convolve_filter = operator(
+_convolve_filter = Operator(
     f"conv_backward_filter(Tensor dy, Tensor w, Tensor x, {_HOW}) -> Tensor",
     lambda dy, w, x, *_: (torch.empty_like(w),),
     lambda outs, stream, dy, w, x, *how: _conv.backward_filter(
@@ -392,7 +406,7 @@ def _conv_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     )
 
 
-differentiable(_convolve, _conv_gradients, lambda inputs, y: inputs[:2], 3)
+_convolve.differentiable(_conv_gradients, lambda inputs, y: inputs[:2], 3)
 
 
 def conv(
@@ -419,6 +433,11 @@ def conv(
         a tensor (N, K, ...), in x's memory format.
     """
     rank = x.ndim - 2
+    if x.ndim not in _LAYOUTS or weight.ndim != x.ndim:
+        raise ShapeError(
+            f"x has rank {x.ndim} and weight rank {weight.ndim}; both must be 3 (N, C, W), 4 (N, C, H, W) or 5: "
+            "x[None] adds a batch axis"
+        )
 
     def each(value: int | Sequence[int]) -> list[int]:
         return [value] * rank if isinstance(value, int) else list(value)
@@ -435,13 +454,13 @@ def conv(
 # ---------------------------------------------------------------- norms and softmax
 
 
-_norm = operator(
+_norm = Operator(
     "rms_norm(Tensor x, Tensor? weight, float eps) -> Tensor",
     lambda x, *_: like(x),
     lambda outs, stream, x, weight, eps: _ew.rms_norm(x, weight, eps=eps, out=outs[0], stream=stream),
     autocast="float32",
 )
-_norm_backward = operator(
+_norm_backward = Operator(
     "rms_norm_backward(Tensor dy, Tensor x, Tensor? weight, float eps) -> Tensor[]",
     lambda dy, x, weight, eps: like(x) if weight is None else like(x, weight),
     lambda outs, stream, dy, x, weight, eps: _ew.rms_norm_backward(
@@ -455,7 +474,7 @@ def _norm_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     return (*found, None)[:2]
 
 
-differentiable(_norm, _norm_gradients, lambda inputs, y: inputs[:2], 2)
+_norm.differentiable(_norm_gradients, lambda inputs, y: inputs[:2], 2)
 
 
 def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> Tensor:
@@ -469,13 +488,13 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
     return _norm(x, weight, eps)
 
 
-_layers = operator(
+_layers = Operator(
     "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor",
     lambda x, *_: like(x),
     lambda outs, stream, x, weight, bias, eps: _ew.layer_norm(x, weight, bias, eps=eps, out=outs[0], stream=stream),
     autocast="float32",
 )
-_layers_backward = operator(
+_layers_backward = Operator(
     "layer_norm_backward(Tensor dy, Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor[]",
     lambda dy, x, weight, bias, eps: like(*(each for each in (x, weight, bias) if each is not None)),
     lambda outs, stream, dy, x, weight, bias, eps: _ew.layer_norm_backward(
@@ -489,7 +508,7 @@ def _layer_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     return (*found, None, None)[:3]
 
 
-differentiable(_layers, _layer_gradients, lambda inputs, y: inputs[:3], 3)
+_layers.differentiable(_layer_gradients, lambda inputs, y: inputs[:3], 3)
 
 
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float = 1e-5) -> Tensor:
@@ -504,18 +523,18 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
 
 
 def _softmax_like(name: str, forward: Any, backward: Any) -> Any:
-    made = operator(
+    made = Operator(
         f"{name}(Tensor x, int axis) -> Tensor",
         lambda x, axis: like(x),
         lambda outs, stream, x, axis: forward(x, axis=axis, out=outs[0], stream=stream),
         autocast="float32",
     )
-    slopes = operator(
+    slopes = Operator(
         f"{name}_backward(Tensor dy, Tensor y, int axis) -> Tensor",
         lambda dy, y, axis: like(y),
         lambda outs, stream, dy, y, axis: backward(dy, y, axis=axis, out=outs[0], stream=stream),
     )
-    differentiable(made, lambda ctx, dy: (slopes(dy, *ctx.saved_tensors, *ctx.options),), lambda inputs, y: (y,), 1)
+    made.differentiable(lambda ctx, dy: (slopes(dy, *ctx.saved_tensors, *ctx.options),), lambda inputs, y: (y,), 1)
     return made
 
 
@@ -562,8 +581,8 @@ def _fill_loss(
 
 
 _LOSS = "int axis, str reduction, int ignore_index, float label_smoothing"
-_loss = operator(f"cross_entropy(Tensor x, Tensor target, {_LOSS}) -> (Tensor, Tensor)", _losses, _fill_loss)
-_loss_backward = operator(
+_loss = Operator(f"cross_entropy(Tensor x, Tensor target, {_LOSS}) -> (Tensor, Tensor)", _losses, _fill_loss)
+_loss_backward = Operator(
     f"cross_entropy_backward(Tensor dy, Tensor x, Tensor target, Tensor stats, {_LOSS}) -> Tensor",
     lambda dy, x, *_: like(x),
     lambda outs, stream, dy, x, target, stats, axis, reduction, ignore_index, smoothing: _ew.cross_entropy_backward(
@@ -579,8 +598,7 @@ _loss_backward = operator(
         stream=stream,
     ),
 )
-differentiable(
-    _loss,
+_loss.differentiable(
     lambda ctx, dy, _: (_loss_backward(dy, *ctx.saved_tensors, *ctx.options), None),
     lambda inputs, results: (*inputs[:2], results[1]),
     2,
@@ -616,22 +634,21 @@ def cross_entropy(
 # ---------------------------------------------------------------- rotary positions and dropout
 
 
-_rope = operator(
+_rope = Operator(
     "rope(Tensor x, Tensor cos, Tensor sin, bool interleaved) -> Tensor",
-    lambda x, *_: like(x),
+    lambda x, *_: (as_stored(x, x.shape),),
     lambda outs, stream, x, cos, sin, interleaved: _ew.rope(
         x, cos, sin, interleaved=interleaved, out=outs[0], stream=stream
     ),
 )
-_rope_backward = operator(
+_rope_backward = Operator(
     "rope_backward(Tensor dy, Tensor cos, Tensor sin, bool interleaved) -> Tensor",
-    lambda dy, *_: like(dy),
+    lambda dy, *_: (as_stored(dy, dy.shape),),
     lambda outs, stream, dy, cos, sin, interleaved: _ew.rope_backward(
         dy, cos, sin, interleaved=interleaved, out=outs[0], stream=stream
     ),
 )
-differentiable(
-    _rope,
+_rope.differentiable(
     lambda ctx, dy: (_rope_backward(dy, *ctx.saved_tensors, *ctx.options), None, None),
     lambda inputs, y: inputs[1:3],
     3,
@@ -649,13 +666,12 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> T
     return _rope(x, cos, sin, interleaved)
 
 
-_drop = operator(
+_drop = Operator(
     "dropout(Tensor x, Tensor offset, float p) -> Tensor",
-    lambda x, *_: like(x),
+    lambda x, *_: (as_stored(x, x.shape),),
     lambda outs, stream, x, offset, p: _ew.dropout(x, p, seed=0, offset=offset, out=outs[0], stream=stream),
 )
-differentiable(
-    _drop,
+_drop.differentiable(
     lambda ctx, dy: (_drop(dy, *ctx.saved_tensors, *ctx.options), None),
     lambda inputs, y: inputs[1:2],
     2,

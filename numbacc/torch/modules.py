@@ -12,7 +12,21 @@ from torch import Tensor
 
 from . import functions
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "CrossEntropyLoss", "Dropout", "Gated", "LayerNorm", "Linear", "RMSNorm"]
+__all__ = [
+    "Attention",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "CrossEntropyLoss",
+    "Dropout",
+    "Gated",
+    "LayerNorm",
+    "Linear",
+    "LogSoftmax",
+    "RMSNorm",
+    "RotaryEmbedding",
+    "Softmax",
+]
 
 
 class Gated(torch.nn.Module):
@@ -130,3 +144,69 @@ class Dropout(torch.nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         return functions.dropout(x, self.p, training=self.training)
+
+
+class Attention(torch.nn.Module):
+    """Attention of queries, keys and values, as `numbacc.torch.attention` computes it. It has no weights.
+
+    Args:
+        mask, scale: as in `numbacc.torch.attention`.
+        dropout: the probability that a weight becomes 0 in training.
+    """
+
+    def __init__(self, *, mask: Any = None, scale: float | None = None, dropout: float = 0.0):
+        super().__init__()
+        self.mask, self.scale, self.dropout = mask, scale, dropout
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        return functions.attention(q, k, v, mask=self.mask, bias=bias, scale=self.scale, dropout=dropout)
+
+    def extra_repr(self) -> str:
+        return f"mask={self.mask!r}, scale={self.scale}, dropout={self.dropout}"
+
+
+class Softmax(torch.nn.Softmax):
+    """torch's Softmax."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functions.softmax(x, axis=_axis_of(self.dim, x))
+
+
+class LogSoftmax(torch.nn.LogSoftmax):
+    """torch's LogSoftmax."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functions.log_softmax(x, axis=_axis_of(self.dim, x))
+
+
+def _axis_of(dim: int | None, x: Tensor) -> int:
+    """Return the axis; without a dimension the one that torch chooses."""
+    return (0 if x.ndim in (0, 1, 3) else 1) if dim is None else dim
+
+
+class RotaryEmbedding(torch.nn.Module):
+    """Rotate queries or keys by their positions.
+
+    Args:
+        d: the length of the last axis.
+        length: the largest number of positions.
+        base, interleaved: as in `numbacc.elementwise.rope_tables` and `numbacc.torch.rope`.
+        device: of the tables.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, d: int, length: int, *, base: float = 10000.0, interleaved: bool = False, device: Any = None):
+        super().__init__()
+        rates = base ** -(torch.arange(0, d, 2, dtype=torch.float64) / d)
+        angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+        self.register_buffer("cos", angles.cos().to(device, torch.float32), persistent=False)
+        self.register_buffer("sin", angles.sin().to(device, torch.float32), persistent=False)
+        self.interleaved = interleaved
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Rotate x, (..., length, d), whose first element has the position `start`."""
+        part = slice(start, start + x.shape[-2])
+        return functions.rope(x, self.cos[part], self.sin[part], interleaved=self.interleaved)

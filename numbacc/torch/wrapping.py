@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..elementwise.custom_kernels import Kernel
-from .operators import differentiable, host, like, numpy_dtype, operator
+from .operators import Operator, host, like, numpy_dtype
 
 __all__ = ["wrap"]
 
@@ -72,7 +72,7 @@ def wrap(kernel: Kernel) -> Callable[..., Any]:
             **dict(zip(options, values, strict=False)),
         )  # fmt: skip
 
-    forward = operator(f"{name}({given}, float[] numbers, float[] options) -> Tensor[]", results, fill)
+    forward = Operator(f"{name}({given}, float[] numbers, float[] options) -> Tensor[]", results, fill)
 
     def slopes(dys: Any, *arguments: Any) -> tuple[Tensor, ...]:
         return like(*(t for t in arguments[:count] if t is not None and t.is_floating_point()))
@@ -87,7 +87,7 @@ def wrap(kernel: Kernel) -> Callable[..., Any]:
             **dict(zip(options, values, strict=False)),
         )  # fmt: skip
 
-    backward = operator(
+    backward = Operator(
         f"{name}_backward(Tensor[] dy, {given}, float[] numbers, float[] options) -> Tensor[]", slopes, fill_slopes
     )
 
@@ -96,7 +96,7 @@ def wrap(kernel: Kernel) -> Callable[..., Any]:
         found = iter(backward(list(dys), *tensors, *ctx.options))
         return tuple(next(found) if t is not None and t.is_floating_point() else None for t in tensors)
 
-    differentiable(forward, gradients, lambda inputs, _: inputs[:count], count)
+    forward.differentiable(gradients, lambda inputs, _: inputs[:count], count)
 
     def call(*arguments: Any, **given: Any) -> Any:
         tensors = [each if isinstance(each, Tensor) else None for each in arguments]

@@ -24,6 +24,8 @@ PAIRS = {
     "Conv3d": (lambda: nt.Conv3d(8, 4, 2, bias=False), lambda: torch.nn.Conv3d(8, 4, 2, bias=False), (1, 8, 3, 3, 3)),
     "LayerNorm": (lambda: nt.LayerNorm(8), lambda: torch.nn.LayerNorm(8), (3, 8)),
     "RMSNorm": (lambda: nt.RMSNorm(8), lambda: torch.nn.RMSNorm(8), (3, 8)),
+    "Softmax": (lambda: nt.Softmax(), lambda: torch.nn.Softmax(), (2, 3, 8)),
+    "LogSoftmax": (lambda: nt.LogSoftmax(-1), lambda: torch.nn.LogSoftmax(-1), (3, 8)),
     "Dropout": (lambda: nt.Dropout(0.0), lambda: torch.nn.Dropout(0.0), (3, 8)),
 }
 
@@ -65,6 +67,24 @@ def test_weights_are_those_of_torch(name, device):
     torch.testing.assert_close(one(x), other(x), rtol=1e-4, atol=1e-5)
     y = torch.compile(one, fullgraph=True, backend="aot_eager")(x)
     torch.testing.assert_close(y, other(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_attention_and_positions(device):
+    """The modules without weights; the positions go on where the first part ends."""
+    q, k, v = (torch.randn(2, 3, 6, 8, device=device, requires_grad=True) for _ in range(3))
+    bias = torch.randn(6, 6, device=device)
+    made = nt.Attention(scale=0.3, dropout=0.5).to(device).eval()
+    wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=0.3)
+    torch.testing.assert_close(made(q, k, v, bias), wanted, rtol=1e-4, atol=1e-5)
+    assert (made.train()(q, k, v) != made(q, k, v)).any()
+    turn = nt.RotaryEmbedding(8, 6, base=100.0).to(device)
+    angles = torch.arange(6)[:, None] * 100.0 ** -(torch.arange(0, 8, 2) / 8)
+    a, b = q.cpu().chunk(2, -1)
+    both = (a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos())
+    torch.testing.assert_close(turn(q).cpu(), torch.cat(both, -1), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(turn(q[:, :, 2:], start=2), turn(q)[:, :, 2:])
+    assert not turn.state_dict()
 
 
 @pytest.mark.parametrize("device", DEVICES)
