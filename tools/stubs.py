@@ -266,6 +266,7 @@ def _losses() -> list[Overload]:
     return [*found, Overload(dict.fromkeys(names, _EITHER), "Any")]
 
 
+_SEVERAL_OUTS = ("AnyArray | Sequence[AnyArray | None] | None", "None")
 _PAIR = ("ARRAY", "ARRAY")
 _BY_SAVED = Overload({"x": ("Saved", None)}, "Any")
 _WEIGHT = ("AnyArray", None)
@@ -290,8 +291,8 @@ _OVERLOADS = {
     "gemm.matmul": [
         Overload({"epilogue": ("ProductEpilogue", "'none'")}, "ARRAY"),
         Overload({"epilogue": ("AuxEpilogue", None)}, "WithAux"),
-        Overload({"epilogue": ("BiasGradEpilogue", None)}, "WithBiasGrad"),
-        Overload({"epilogue": ("Epilogue", None)}, "Any"),
+        Overload({"epilogue": ("BiasGradEpilogue", None), "out": _SEVERAL_OUTS}, "WithBiasGrad"),
+        Overload({"epilogue": ("Epilogue", None), "out": _SEVERAL_OUTS}, "Any"),
     ],
     "gemm.mlp": [
         Overload({}, "tuple[ARRAY, SavedMlp]"),

@@ -106,15 +106,10 @@ _matmul = Operator(
 )
 
 
-def _fill_sums(outs: Any, stream: Any, dz: Any, x: Any) -> None:
-    found = _gemm.matmul(dz.T, x, epilogue="bgrada", out=outs[0], stream=stream)
-    _copied(outs[1], found[1])
-
-
 _weight_gradients = Operator(
     "linear_weight_backward(Tensor dz, Tensor x) -> (Tensor, Tensor)",
     lambda dz, x: (dz.new_empty(dz.shape[1], x.shape[1]), dz.new_empty(dz.shape[1])),
-    _fill_sums,
+    lambda outs, stream, dz, x: _gemm.matmul(dz.T, x, epilogue="bgrada", out=outs, stream=stream),
 )
 
 
@@ -555,14 +550,6 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 # ---------------------------------------------------------------- losses
 
 
-def _copied(out: Any, result: Any) -> None:
-    """Copy a result of numbacc's into a tensor or array."""
-    if isinstance(out, torch.Tensor):
-        out.copy_(torch.from_dlpack(result))
-    else:
-        out[...] = result
-
-
 def _losses(x: Tensor, target: Tensor, axis: int, reduction: str, *_: Any) -> tuple[Tensor, Tensor]:
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
     shape = target.shape if reduction == "none" else ()
@@ -572,12 +559,10 @@ def _losses(x: Tensor, target: Tensor, axis: int, reduction: str, *_: Any) -> tu
 def _fill_loss(
     outs: Any, stream: Any, x: Any, target: Any, axis: int, reduction: str, ignore_index: int, smoothing: float
 ) -> None:
-    found = _ew.cross_entropy(
+    _ew.cross_entropy(
         x, target, axis=axis, reduction=reduction, ignore_index=ignore_index, label_smoothing=smoothing,
-        return_stats=True, stream=stream,
+        return_stats=True, out=outs, stream=stream,
     )  # fmt: skip
-    for out, result in zip(outs, found, strict=True):
-        _copied(out, result)
 
 
 _LOSS = "int axis, str reduction, int ignore_index, float label_smoothing"
