@@ -11,7 +11,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.dtypes import Products
 from ..base.layout import same_layout
-from ..errors import LayoutError, OptionError, ShapeError, shown
+from ..errors import LayoutError, OptionError, shown
 from ..plan.base import check_out
 from .problem import SCALES, GemmProblem
 
@@ -67,22 +67,14 @@ def as_given(result: Any, out: Any, aux: Any) -> Any:
     if isinstance(result, WithAux):
         return WithAux(result.out if out is None else out, result.aux if aux is None else aux)
     if isinstance(result, WithBiasGrad):
-        pair = out if isinstance(out, (tuple, list)) else (out, None)
+        pair = out if is_pair(out) else (out, None)
         return WithBiasGrad(*(made if own is None else own for made, own in zip(result, pair, strict=True)))
     return result if out is None else out
 
 
-def out_pair(out: Any) -> tuple[Any, Any]:
-    """Return the arrays for D and for bias_grad, given the argument `out`.
-
-    Raises:
-        ShapeError: it is a sequence, but not of two.
-    """
-    if not isinstance(out, (tuple, list)):
-        return out, None
-    if len(out) != 2:
-        raise ShapeError(f"out has {len(out)} arrays; it must be one, or a pair for D and bias_grad")
-    return out[0], out[1]
+def is_pair(out: Any) -> bool:
+    """Return whether `out` is a pair of arrays, for D and bias_grad."""
+    return isinstance(out, (tuple, list)) and len(out) == 2
 
 
 def bias_grad_out(problem: GemmProblem, given: Any, handle: int) -> Any:

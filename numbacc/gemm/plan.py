@@ -26,7 +26,7 @@ from .arguments import (
     as_given,
     bias_grad_out,
     checked_number,
-    out_pair,
+    is_pair,
 )
 from .compose import steps_of
 from .epilogue import Epilogue
@@ -219,7 +219,7 @@ class MatmulPlan(Plan):
                 was made for beta = 0 and beta is not 0, or the other way round.
         """
         handle = handle_of(stream)
-        arguments = (a, b, c, bias, aux, out_pair(out)[0], scale_a, scale_b, scale_c, scale_d, amax_d)
+        arguments = (a, b, c, bias, aux, out[0] if is_pair(out) else out, scale_a, scale_b, scale_c, scale_d, amax_d)
         found = {}
         for name, value in zip(GemmCall._fields[: len(arguments)], arguments, strict=True):
             found[name] = array = array_or_number(value, name, handle)
@@ -237,7 +237,7 @@ class MatmulPlan(Plan):
         )
         if (beta != 0) != self.problem.call.has_beta:
             raise OptionError(f"beta={beta}, but this plan was made for beta {'!=' if beta == 0 else '=='} 0")
-        if isinstance(out, (tuple, list)):
+        if is_pair(out):
             found["bias_grad"] = bias_grad_out(self.problem, out[1], handle)
         return as_given(self.run_on(found, alpha, beta, handle), out, aux)
 

@@ -12,7 +12,7 @@ from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from . import epilogue_plans
-from .arguments import array_or_number, as_given, bias_grad_out, checked_number, out_pair
+from .arguments import array_or_number, as_given, bias_grad_out, checked_number, is_pair
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, GemmCall
 
@@ -186,8 +186,8 @@ def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: 
     found: dict[str, Any] = {}
     layouts: list[Any] = []
     whole = arguments[5]
-    if isinstance(whole, (tuple, list)):
-        arguments = (*arguments[:5], out_pair(whole)[0], *arguments[6:])
+    if is_pair(whole):
+        arguments = (*arguments[:5], whole[0], *arguments[6:])
     for name, value in zip(GemmCall._fields, arguments, strict=False):
         if value is None and name not in "ab":
             array = layout = None
@@ -208,7 +208,7 @@ def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: 
     # The cache would not distinguish 1.0 and True from 1.
     known = (limit is None or type(limit) is int) and type(tune) is bool
     plan = _plans.find(key) if known else _plan(*key)
-    if isinstance(whole, (tuple, list)):
+    if is_pair(whole):
         found["bias_grad"] = bias_grad_out(plan.problem, whole[1], handle)
     return plan, found, alpha, beta, whole, arguments[4], handle
 
