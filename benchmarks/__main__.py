@@ -23,6 +23,7 @@ SUBJECTS = {
     "rows": "reductions, softmax, norms and cross entropy against the speed of copies, torch, Liger and quack",
     "simulate": "users' kernels in the compiled simulator against Numba's own simulator; needs no GPU",
     "random": "random numbers against the speed of filling memory, torch and CuPy",
+    "torch": "numbacc.torch: host time of its functions, and a layer of Llama against torch, eager and compiled",
     "startup": "the import and first calls in new processes, from source and from the disk cache",
     "adamw": "AdamW's step over 200 parameters against the speed of copies and torch's fused optimizer",
 }

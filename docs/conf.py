@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ myst_enable_extensions = ["dollarmath", "attrs_inline"]
 myst_heading_anchors = 4
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
+# The page of numbacc.torch can be written where torch is not installed.
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
 autosummary_generate = False  # public_api.py writes the pages
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

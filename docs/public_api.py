@@ -27,12 +27,14 @@ MODULES = {
     "random": "Random numbers",
     "cudnn": "cuDNN plans without a GPU",
 }
-#: Pages of objects that functions return or accept: module -> title, classes. Without classes, a page is the docstring.
+#: Pages of objects that functions return or accept: module -> title, classes. Without classes, a page is the docstring;
+#: "__all__" stands for all public names.
 OBJECTS = {
     "arrays": ("Methods of device arrays", ""),
     "tracing": ("Traces", "Trace"),
     "profiling": ("Records of calls", "CallLog, RecordedCall, RecordedKernel, ArrayArgument"),
     "cuda": ("Names for writing kernels", ""),
+    "torch": ("Functions and modules for torch models", "__all__"),
 }
 #: Functions that public functions have as attributes.
 PARTS = ("plan", "request", "supports")
@@ -168,6 +170,8 @@ def pages() -> dict[str, str]:
             made[f"{module}/{page}.rst"] = "\n".join(text)
     for module, (title, classes) in OBJECTS.items():
         members = [f"    :members: {classes}", "    :exclude-members: __init__"] if classes else []
+        if classes == "__all__":
+            members = ["    :members:", "    :imported-members:", "    :exclude-members: __init__"]
         made[f"{module}.rst"] = "\n".join([*_heading(title, "="), f".. automodule:: numbacc.{module}", *members, ""])
     return made
 

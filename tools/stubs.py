@@ -266,6 +266,7 @@ def _losses() -> list[Overload]:
     return [*found, Overload(dict.fromkeys(names, _EITHER), "Any")]
 
 
+_SEVERAL_OUTS = ("AnyArray | Sequence[AnyArray | None] | None", "None")
 _PAIR = ("ARRAY", "ARRAY")
 _BY_SAVED = Overload({"x": ("Saved", None)}, "Any")
 _WEIGHT = ("AnyArray", None)
@@ -290,8 +291,8 @@ _OVERLOADS = {
     "gemm.matmul": [
         Overload({"epilogue": ("ProductEpilogue", "'none'")}, "ARRAY"),
         Overload({"epilogue": ("AuxEpilogue", None)}, "WithAux"),
-        Overload({"epilogue": ("BiasGradEpilogue", None)}, "WithBiasGrad"),
-        Overload({"epilogue": ("Epilogue", None)}, "Any"),
+        Overload({"epilogue": ("BiasGradEpilogue", None), "out": _SEVERAL_OUTS}, "WithBiasGrad"),
+        Overload({"epilogue": ("Epilogue", None), "out": _SEVERAL_OUTS}, "Any"),
     ],
     "gemm.mlp": [
         Overload({}, "tuple[ARRAY, SavedMlp]"),
@@ -575,6 +576,8 @@ class Stub:
         """Return the whole stub."""
         body = [self._member(name, thing) for name, thing in sorted(self.members.items(), key=_order)]
         names = "".join(f'    "{name}",\n' for name in sorted(self.members))
+        # Not in `__all__`: `from numbacc import *` works without torch.
+        body += [] if self.family else ["from . import torch as torch\n"]
         imported = "".join(each for each in body if each.startswith("from"))
         text = "\n".join(each for each in body if not each.startswith("from"))
         if self.functions:

@@ -1154,59 +1154,66 @@ class _Functions:
         def __call__(
             self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
-            return_saved: Literal[False] = False, stream: Any = None,
+            return_saved: Literal[False] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
         ) -> NumPyArray: ...
         @overload
         def __call__(
             self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
-            return_saved: Literal[False] = False, stream: Any = None,
+            return_saved: Literal[False] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
         ) -> DeviceArray: ...
         @overload
         def __call__(
             self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
-            return_saved: Literal[True], stream: Any = None,
+            return_saved: Literal[True], out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
         ) -> tuple[NumPyArray, Saved]: ...
         @overload
         def __call__(
             self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
-            return_saved: Literal[True], stream: Any = None,
+            return_saved: Literal[True], out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, Saved]: ...
         @overload
         def __call__(
             self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
-            return_saved: Literal[False] = False, stream: Any = None,
+            return_saved: Literal[False] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
         ) -> tuple[NumPyArray, NumPyArray]: ...
         @overload
         def __call__(
             self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
-            return_saved: Literal[False] = False, stream: Any = None,
+            return_saved: Literal[False] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray]: ...
         @overload
         def __call__(
             self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
-            return_saved: Literal[True], stream: Any = None,
+            return_saved: Literal[True], out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
         ) -> tuple[NumPyArray, NumPyArray, Saved]: ...
         @overload
         def __call__(
             self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
-            return_saved: Literal[True], stream: Any = None,
+            return_saved: Literal[True], out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray, Saved]: ...
         @overload
         def __call__(
             self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
-            return_saved: bool = False, stream: Any = None,
+            return_saved: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> Any: ...
         def plan(
             self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
+            out: AnyArray | None = None,
         ) -> LossPlan: ...
         backward: _Functions.cross_entropy_backward
 

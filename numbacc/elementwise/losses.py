@@ -19,20 +19,22 @@ from ..base.layout import (
     View,
     argument_of,
     check_same_device,
+    check_writable,
     dense_like,
     layout,
     normalize_axis,
     row_major_strides,
+    same_layout,
     view,
 )
-from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError, unknown
+from ..errors import ArgumentsError, DTypeError, LayoutError, OptionError, ShapeError, unknown
 from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.transformer import BLOCKS
 from ..kernels.reduce.launch import ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..kernels.rows.functions import LOSSES, ROW_FORMULAS
 from ..kernels.rows.launch import RowExecutable, RowTask
-from ..plan.base import Plan
+from ..plan.base import Plan, check_out
 from ..plan.calls import planned
 from ..plan.rows import RowPlan
 from ..plan.saved import Saved
@@ -51,10 +53,11 @@ from .rows import TABLE
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def _keep(x: Any, target: Any, return_stats: Any, **more: Any) -> tuple[Any, ...]:
+def _keep(x: Any, target: Any, return_stats: Any, out: Any, **more: Any) -> tuple[Any, ...]:
     """Return the loss, stats if requested, and the saved object of `cross_entropy` with these arguments."""
     with_stats = checks.boolean(return_stats, "return_stats")
-    loss, stats = cross_entropy(x, target, return_stats=True, **more)
+    out = out if out is None or with_stats else (out, None)
+    loss, stats = cross_entropy(x, target, return_stats=True, out=out, **more)
     saved = Saved(
         "elementwise.cross_entropy",
         {"x": x, "target": target, "stats": stats},
@@ -63,14 +66,36 @@ def _keep(x: Any, target: Any, return_stats: Any, **more: Any) -> tuple[Any, ...
     return (loss, stats, saved) if with_stats else (loss, saved)
 
 
+def _run_loss(plan: LossPlan, arrays: Sequence[Any], targets: Any, out: Any, handle: int) -> Any:
+    """Return the results of a plan, with the user's own arrays where they were given."""
+    found = plan.run(arrays, targets, handle)
+    if out is None or not plan.with_stats:
+        return found if out is None else out
+    return tuple(made if own is None else own for made, own in zip(found, out, strict=True))
+
+
+def _targets(out: Any, with_stats: bool, handle: int) -> list[Any] | None:
+    """Return the arrays for the loss and for stats; None for each that is not given, or for all."""
+    if out is None:
+        return None
+    given = out if isinstance(out, (tuple, list)) else (out,)
+    if len(given) != 1 + with_stats or not (with_stats or out is not given):
+        wanted = "a pair of arrays, for the loss and for stats" if with_stats else "one array"
+        raise ShapeError(f"out must be {wanted}; got {len(given)}")
+    names = ("out[0]", "out[1]") if with_stats else ("out",)
+    return [
+        None if each is None else operands.as_array(each, name, handle) for each, name in zip(given, names, strict=True)
+    ]
+
+
 @planned(
     plans,
     "LossPlan",
     "x target",
-    call="plan(x, target, stream=None)",
+    call="plan(x, target, out=None, stream=None)",
     short=False,
     keep=_keep,
-    run=run_several,
+    run=_run_loss,
     prepare=prepared,
 )
 def cross_entropy(
@@ -83,6 +108,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     return_stats: bool = False,
     return_saved: bool = False,
+    out: Any = None,
     stream: Any = None,
 ) -> Array | tuple[Any, ...]:
     """Return the cross entropy of logits: -log softmax(x) at the target class, which is log Σ e^x - x_t.
@@ -105,6 +131,8 @@ def cross_entropy(
             is infinite), `stats[..., 1]` is log Σ e^(x - largest). Their sum is log Σ e^x.
         return_saved: whether to return one more object for `cross_entropy_backward(dy, saved)`. It holds x, target,
             stats and the options. Do not change x and target before that call.
+        out: array that receives the loss; with `return_stats` a pair of arrays, for the loss and for stats, of which
+            one may be None.
 
     Returns:
         the loss: an array of rank 0, or of target's shape. Its dtype is float32, or float64 for float64 logits. With
@@ -119,6 +147,7 @@ def cross_entropy(
         IndexRangeError: NumPy arrays only: a target is out of range and not ignored.
         OptionError: an option is invalid.
         DeviceError: the arrays are on different devices.
+        LayoutError: out shares memory with an argument, or is read-only.
 
     Example:
         >>> float(elementwise.cross_entropy(np.zeros((2, 4)), np.array([1, 3])).round(4))
@@ -126,8 +155,13 @@ def cross_entropy(
     """
     handle = handle_of(stream)
     arrays = [operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)]
-    options = *_options(axis, reduction, ignore_index, label_smoothing), checks.boolean(return_stats, "return_stats")
-    return plans.find((LossPlan, *map(operands.layout_of, arrays), *options)), arrays, None, None, handle
+    with_stats = checks.boolean(return_stats, "return_stats")
+    options = *_options(axis, reduction, ignore_index, label_smoothing), with_stats
+    targets = _targets(out, with_stats, handle)
+    own = None
+    if targets is not None:
+        own = tuple([None if each is None else operands.layout_of(each) for each in targets])
+    return plans.find((LossPlan, *map(operands.layout_of, arrays), *options, own)), arrays, targets, out, handle
 
 
 @planned(
@@ -220,69 +254,128 @@ class LossPlan(SeveralPlan):
     Args:
         x, target: the layouts of the arrays.
         axis, reduction, ignored, smoothing, with_stats: the options, each in a unique form.
+        outs: the layouts of the user's arrays for the loss and for stats; None for each that is missing, or for all.
     """
 
     def __init__(
-        self, x: Layout, target: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool
-    ):
+        self, x: Layout, target: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool,
+        outs: tuple[Layout | None, ...] | None = None,
+    ):  # fmt: skip
         self._axis = axis = _checked(x, target, axis)
         self._places = places = _expanded(target, axis)
         self._options = ignored, smoothing
-        self._reduction, self._with_stats = reduction, with_stats
-        self._rows = loss_rows(x, places, axis, reduction, ignored, smoothing, with_stats)
+        self._reduction, self.with_stats = reduction, with_stats
+        self._own = own = self._own_outs(x, target, (*(outs or ()), None, None)[:2])
+        self._rows = loss_rows(x, places, axis, reduction, ignored, smoothing, with_stats, own)
         if self._rows is not None:
             plans: tuple[Plan, ...] = (self._rows,)
             results = self._rows.outputs
         else:
             plans = self._steps(x)
             results = (*plans[-1].outputs, *plans[0].outputs[:with_stats])
-        super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), results, plans)
+        super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), results, plans, outs is not None)
+
+    def _own_outs(
+        self, x: Layout, target: Layout, outs: tuple[Layout | None, ...]
+    ) -> tuple[Layout | None, Layout | None]:
+        """Check the user's arrays, and return their layouts: the loss with an axis for the classes, and stats."""
+        _, result = _of_rows(x, self._axis)
+        shape = target.shape if self._reduction == "none" else ()
+        wanted = (shape, (*target.shape, STATS))
+        names = ("out[0]", "out[1]") if self.with_stats else ("out", "")
+        for own, lengths, name in zip(outs, wanted, names, strict=True):
+            if own is not None:
+                check_out((own,), (layout(lengths, row_major_strides(lengths, 1), result.dtype, x.device),), (name,))
+                check_writable(own, name)
+        loss, stats = outs
+        return _expanded(loss, self._axis) if loss is not None and self._reduction == "none" else loss, stats
 
     def _steps(self, x: Layout) -> tuple[Plan, ...]:
         """Return the plans of `stats`, of the target classes' logits, of the losses, and of their sum or mean."""
         (ignored, smoothing), places = self._options, self._places
-        stats, value = log_sums((x,), None, self._axis, smoothing > 0), indexing.planned(x, places, self._axis)
+        loss, own = self._own
+        stats, value = log_sums((x,), own, self._axis, smoothing > 0), indexing.planned(x, places, self._axis)
         # Without smoothing, the mean is not used: any array with its shape will do.
         mean = (stats if smoothing else value).outputs[-1]
         given = (stats.outputs[0], mean, *value.outputs, places)
-        each = losses_of(given, None, self._axis, ignored, smoothing, x.shape[self._axis])
+        is_last = self._reduction == "none"
+        each = losses_of(given, loss if is_last else None, self._axis, ignored, smoothing, x.shape[self._axis])
         (losses,) = each.outputs
-        if self._reduction == "none":
+        if is_last:
             return stats, value, each
         if self._reduction == "sum":
-            return stats, value, each, reduction_plan.planned("sum", losses, None, None)
-        return stats, value, each, mean_of((losses, places), None, ignored)
+            return stats, value, each, reduction_plan.planned("sum", losses, None, None, loss)
+        return stats, value, each, mean_of((losses, places), loss, ignored)
 
     @cached_property
     def _otherwise(self) -> tuple[Plan, ...]:
         """Equal plans, also for arrays that were expected to be aligned but are not."""
         return self._steps(self.inputs[0]) if self._rows else self.plans
 
-    def __call__(self, x: Any, target: Any, *, stream: Any = None) -> Any:
+    def __call__(self, x: Any, target: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Run on arrays that have the layouts the plan was made for.
+
+        Args:
+            x, target: the same as in `cross_entropy`.
+            out: required if it was given when the plan was made.
+            stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
         Raises:
             LayoutError: an array has another layout.
         """
-        return self._call((x, target), None, stream)
+        if out is None or not self.out_given:
+            return self._call((x, target), out, stream)
+        handle = handle_of(stream)
+        arrays = [operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)]
+        targets = _targets(out, self.with_stats, handle)
+        assert targets is not None
+        own = [None if each is None else operands.layout_of(each) for each in targets]
+        loss = None if own[0] is None else _expanded(own[0], self._axis) if self._reduction == "none" else own[0]
+        wanted, given = (*self._own, *self.inputs), (loss, *[*own, None][1:2], *map(operands.layout_of, arrays))
+        if not all(
+            one is other if one is None or other is None else same_layout(one, other)
+            for one, other in zip(wanted, given, strict=True)
+        ):
+            raise LayoutError(
+                f"this plan of {self.op} was made for {wanted}; it was called with {given}. Make a new plan for these "
+                "arrays, or call the function, which does"
+            )
+        return _run_loss(self, arrays, targets, out, handle)
 
     def run(self, arrays: Sequence[Any], out: Any, handle: int) -> Any:
-        """Return the results, as `SeveralPlan.run` does."""
+        """Return the results, as `SeveralPlan.run` does. `out` is a list of arrays and None, or None."""
         x, target = arrays
         places = expanded(target, self._axis)
+        own = (None, None) if out is None else self._checked_targets(arrays, [*out, None][:2])
         if self._rows is not None and (self.device < 0 or x._address % VECTOR_BYTES == 0):
-            found = self._rows.run((x, places), None, None, handle)
-            result, total = found if self._with_stats else (found, found)
+            outs = None if out is None else own[: 1 + self.with_stats]
+            found = self._rows.run((x, places), outs, None, handle)
+            result, total = found if self.with_stats else (found, found)
         else:
             stats, value, losses, *end = self._otherwise
-            found, logits = stats.run((x,), None, None, handle), value.run((x, places), None, None, handle)
+            outs = None if own[1] is None else (own[1], None)[: len(stats.outputs)]
+            found, logits = stats.run((x,), outs, None, handle), value.run((x, places), None, None, handle)
             total, mean = found if isinstance(found, tuple) else (found, logits)
-            result = losses.run((total, mean, logits, places), None, None, handle)
+            last = None if own[0] is None else own[:1]
+            result = losses.run((total, mean, logits, places), None if end else last, None, handle)
             if end:
-                result = end[0].run((result, places)[: len(end[0].inputs)], None, None, handle)
+                result = end[0].run((result, places)[: len(end[0].inputs)], last, None, handle)
         if self._reduction == "none":
             result = result.squeeze(self._axis)
-        return (result, total) if self._with_stats else result
+        return (result, total) if self.with_stats else result
+
+    def _checked_targets(self, arrays: Sequence[Any], out: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the user's arrays as `_own` describes them.
+
+        Raises:
+            LayoutError: they share memory with each other or with what is still to be read.
+        """
+        loss, stats = out
+        for target, others in ((loss, (*arrays, stats)), (stats, arrays)):
+            for name, other in zip(("x", "target", "out[1]"), others, strict=False):
+                if target is not None and other is not None and operands.overlap(target, other):
+                    raise LayoutError(f"out shares memory with {name}: pass other memory")
+        return expanded(loss, self._axis) if loss is not None and self._reduction == "none" else loss, stats
 
 
 class LossGradientPlan(SeveralPlan):
@@ -506,16 +599,17 @@ def _row_task(
 
 
 def loss_rows(
-    x: Layout, places: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool
-) -> RowPlan | None:
-    """Return the plan of one kernel for the losses (or their sum or mean) and `stats`.
+    x: Layout, places: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool,
+    outs: tuple[Layout | None, Layout | None] = (None, None),
+) -> RowPlan | None:  # fmt: skip
+    """Return the plan of one kernel for the losses (or their sum or mean) and `stats`; `outs` are the user's arrays.
 
     Return None if its accesses would not have the full width.
     """
     if not _has_rows(x, axis):
         return None
     compute, result = _of_rows(x, axis)
-    loss = result if reduction == "none" else layout((), (), result.dtype, x.device)
+    loss = outs[0] or (result if reduction == "none" else layout((), (), result.dtype, x.device))
 
     def losses(x: Any, places: Any) -> tuple[Any, ...]:
         found = numpy_reductions.log_sum_and_mean(x, (axis,), compute)
@@ -528,7 +622,7 @@ def loss_rows(
         "smoothed_row_loss" if smoothing else "row_loss",
         ("x", "target", "losses", "stats")[: 3 + with_stats],
         (x, places),
-        (loss, _stats_of(result, axis))[: 1 + with_stats],
+        (loss, outs[1] or _stats_of(result, axis))[: 1 + with_stats],
         axis,
         losses,
         ("int64", compute),
@@ -544,11 +638,11 @@ def _reduced(losses: Any, places: Any, reduction: str, ignored: int) -> Any:
     return losses if reduction == "none" else numpy_reductions.total(losses.reshape(-1))
 
 
-def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> ReducePlan:
-    """Return the plan of `stats`, and of the mean that label smoothing needs."""
+def log_sums(inputs: tuple[Layout, ...], out: Layout | None, axis: int, with_mean: bool) -> ReducePlan:
+    """Return the plan of `stats`, which may have the user's layout, and of the mean that label smoothing needs."""
     (x,) = inputs
     compute, result = _of_rows(x, axis)
-    outputs = (_stats_of(result, axis), result)[: 1 + with_mean]
+    outputs = (out or _stats_of(result, axis), result)[: 1 + with_mean]
 
     def means(seen: Any) -> tuple[Any, ...]:
         return numpy_reductions.log_sum_and_mean(seen, (axis,), compute)[: STATS + with_mean]
@@ -578,12 +672,12 @@ def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool)
 
 
 def losses_of(
-    inputs: tuple[Layout, ...], outs: None, axis: int, ignored: int, smoothing: float, classes: int
+    inputs: tuple[Layout, ...], out: Layout | None, axis: int, ignored: int, smoothing: float, classes: int
 ) -> NumberedPlan:
     """Return the plan of the losses. Inputs: `stats`, the mean (unused without smoothing), target logits, targets."""
     stats, target = inputs[0], inputs[-1]
     compute = info(stats.dtype).name
-    made = layout(target.shape, row_major_strides(target.shape, stats.itemsize), stats.dtype, stats.device)
+    made = out or layout(target.shape, row_major_strides(target.shape, stats.itemsize), stats.dtype, stats.device)
     task = MapTask(
         op="elementwise.cross_entropy",
         formula=BLOCKS["loss"],
@@ -605,18 +699,20 @@ def losses_of(
     return NumberedPlan(task, (ignored, smoothing))
 
 
-def mean_of(inputs: tuple[Layout, ...], outs: None, ignored: int) -> ReducePlan:
-    return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, numpy_reductions.mean_of_counted)
+def mean_of(inputs: tuple[Layout, ...], out: Layout | None, ignored: int) -> ReducePlan:
+    return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, numpy_reductions.mean_of_counted, out)
 
 
 def count_of(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dtype[Any]) -> ReducePlan:
     return _counting("number_of_counted", inputs, dtype, ignored, lambda targets, ignored: np.sum(targets != ignored))
 
 
-def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any) -> ReducePlan:
+def _counting(
+    name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any, out: Layout | None = None
+) -> ReducePlan:
     """Return a plan that reduces all rows to one number."""
     first, compute = inputs[0], info(dtype).name
-    made = layout((), (), dtypes.TABLE[compute].numpy, first.device)
+    made = out or layout((), (), dtypes.TABLE[compute].numpy, first.device)
     task = ReduceTask(
         op="elementwise.cross_entropy",
         formula=EXPONENTS[name],

@@ -210,9 +210,9 @@ def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., t
     return lambda seen: (_IN_NUMPY[name](seen, axes, *given),)
 
 
-def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:
+def planned(name: str, x: Layout, axis: int | None, option: Any, out: Layout | None = None) -> ReducePlan:
     """Return a plan for an array that need not exist, without caching it."""
-    return _plan(name, x, axis, False, None, option, None)
+    return _plan(name, x, axis, False, None, option, out)
 
 
 #: Functions that are prepared for all floats -> their option.

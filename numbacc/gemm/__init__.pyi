@@ -106,7 +106,7 @@ class _Functions:
             scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
             scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
             amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | None = None, stream: Any = None,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> WithBiasGrad: ...
         @overload
         def __call__(
@@ -116,7 +116,7 @@ class _Functions:
             scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
             scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
             amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | None = None, stream: Any = None,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> Any: ...
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,

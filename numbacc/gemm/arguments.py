@@ -10,8 +10,10 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.dtypes import Products
-from ..errors import OptionError, shown
-from .problem import SCALES
+from ..base.layout import same_layout
+from ..errors import LayoutError, OptionError, shown
+from ..plan.base import check_out
+from .problem import SCALES, GemmProblem
 
 
 def array_or_number(value: Any, name: str, handle: int) -> Any:
@@ -65,5 +67,32 @@ def as_given(result: Any, out: Any, aux: Any) -> Any:
     if isinstance(result, WithAux):
         return WithAux(result.out if out is None else out, result.aux if aux is None else aux)
     if isinstance(result, WithBiasGrad):
-        return result if out is None else result._replace(out=out)
+        pair = out if is_pair(out) else (out, None)
+        return WithBiasGrad(*(made if own is None else own for made, own in zip(result, pair, strict=True)))
     return result if out is None else out
+
+
+def is_pair(out: Any) -> bool:
+    """Return whether `out` is a pair of arrays, for D and bias_grad."""
+    return isinstance(out, (tuple, list)) and len(out) == 2
+
+
+def bias_grad_out(problem: GemmProblem, given: Any, handle: int) -> Any:
+    """Return the user's array for bias_grad, which must be as one that the call would make.
+
+    Raises:
+        OptionError: the epilogue has no bias_grad. ShapeError, DTypeError, DeviceError, LayoutError: it does not fit.
+    """
+    made = problem.second
+    if made is None or not problem.epilogue.produces_bias_grad:
+        raise OptionError(
+            f'out is a pair, but the epilogue "{problem.epilogue.value}" has no bias_grad: pass one array'
+        )
+    if given is None:
+        return None
+    array = operands.as_array(given, "out[1]", handle)
+    own = operands.layout_of(array)
+    check_out((own,), (made,), ("out[1]",))
+    if not same_layout(own, made):
+        raise LayoutError(f"out[1] has the strides {own.strides}; it must be contiguous")
+    return array

@@ -19,7 +19,15 @@ from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
 from ..runtime.streams import handle_of
 from .alignment import check_layouts
-from .arguments import WithAux, WithBiasGrad, array_or_number, as_given, checked_number
+from .arguments import (
+    WithAux,
+    WithBiasGrad,
+    array_or_number,
+    as_given,
+    bias_grad_out,
+    checked_number,
+    is_pair,
+)
 from .compose import steps_of
 from .epilogue import Epilogue
 from .executables import Alone, CallOperands, LibraryCall, assembled, map_steps, padded
@@ -211,7 +219,7 @@ class MatmulPlan(Plan):
                 was made for beta = 0 and beta is not 0, or the other way round.
         """
         handle = handle_of(stream)
-        arguments = (a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d)
+        arguments = (a, b, c, bias, aux, out[0] if is_pair(out) else out, scale_a, scale_b, scale_c, scale_d, amax_d)
         found = {}
         for name, value in zip(GemmCall._fields[: len(arguments)], arguments, strict=True):
             found[name] = array = array_or_number(value, name, handle)
@@ -229,6 +237,8 @@ class MatmulPlan(Plan):
         )
         if (beta != 0) != self.problem.call.has_beta:
             raise OptionError(f"beta={beta}, but this plan was made for beta {'!=' if beta == 0 else '=='} 0")
+        if is_pair(out):
+            found["bias_grad"] = bias_grad_out(self.problem, out[1], handle)
         return as_given(self.run_on(found, alpha, beta, handle), out, aux)
 
     def run_on(self, given: Mapping[str, Any], alpha: float, beta: float, stream: int) -> Any:

@@ -12,7 +12,7 @@ from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from . import epilogue_plans
-from .arguments import array_or_number, as_given, checked_number
+from .arguments import array_or_number, as_given, bias_grad_out, checked_number, is_pair
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, GemmCall
 
@@ -122,7 +122,8 @@ def matmul(
         workspace_limit: bytes of scratch memory that the library may use; 32 MiB if None.
         tune: True measures the algorithms that the library proposes, once for each kind of product, and keeps the
             fastest, also on disk. That first call waits for the GPU. Nothing is measured inside a graph capture.
-        out: array for D, row by row or column by column; it must not share memory with a or b.
+        out: array for D, row by row or column by column; it must not share memory with a or b. For epilogues with
+            bias_grad also a pair of arrays, for D and, contiguous, for bias_grad; either may be None.
 
     Returns:
         D: a device array if a is one, a NumPy array if a is; `out` if given. A named tuple (out, aux) or
@@ -184,6 +185,9 @@ def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: 
     """Return the arguments of `_run`, from the arguments of `GemmCall`: arrays by name; scales may be numbers."""
     found: dict[str, Any] = {}
     layouts: list[Any] = []
+    whole = arguments[5]
+    if is_pair(whole):
+        arguments = (*arguments[:5], whole[0], *arguments[6:])
     for name, value in zip(GemmCall._fields, arguments, strict=False):
         if value is None and name not in "ab":
             array = layout = None
@@ -204,7 +208,9 @@ def _find(arguments: Sequence[Any], options: tuple[Any, ...], alpha: Any, beta: 
     # The cache would not distinguish 1.0 and True from 1.
     known = (limit is None or type(limit) is int) and type(tune) is bool
     plan = _plans.find(key) if known else _plan(*key)
-    return plan, found, alpha, beta, arguments[5], arguments[4], handle
+    if is_pair(whole):
+        found["bias_grad"] = bias_grad_out(plan.problem, whole[1], handle)
+    return plan, found, alpha, beta, whole, arguments[4], handle
 
 
 cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import refused
 from gemm_call import Call
 
+import numbacc
 from numbacc import gemm
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -108,3 +110,36 @@ def test_forward_with_aux_is_forward(place, activation):
         np.testing.assert_allclose(out, plain, **close)
         if activation == "gelu":
             np.testing.assert_allclose(aux, z, **close)
+
+
+@pytest.mark.parametrize("kind", ["bgrada", "bgradb", "drelu_bgrad", "dgelu_bgrad"])
+def test_the_gradient_of_a_bias_is_written_to_a_given_array(place, kind):
+    """With the product or without, and by plans."""
+    rng = np.random.default_rng(9)
+    a, b = (place.put(rng.standard_normal(shape).astype(np.float32)) for shape in ((6, 5), (5, 8)))
+    more = {"epilogue": kind}
+    if kind[0] == "d":
+        more["aux"] = gemm.matmul(a, b, epilogue=f"{kind[1:5]}_aux").aux
+    wanted = [place.get(each) for each in gemm.matmul(a, b, **more)]
+    out, grad = place.empty(wanted[0].shape, np.dtype("f4")), place.empty(wanted[1].shape, np.dtype("f4"))
+    plan = gemm.matmul.plan(a, b, out=(out.view, grad.view), **more)
+    for call in (lambda **o: gemm.matmul(a, b, **more, **o), lambda **o: plan(a, b, aux=more.get("aux"), **o)):
+        out, grad = place.empty(wanted[0].shape, np.dtype("f4")), place.empty(wanted[1].shape, np.dtype("f4"))
+        found = call(out=(out.view, grad.view))
+        assert found.out is out.view and found.bias_grad is grad.view
+        for each, values in zip((out, grad), wanted, strict=True):
+            np.testing.assert_array_equal(each.now(), values)
+            each.assert_written_only()
+    grad = place.empty(wanted[1].shape, np.dtype("f4"))
+    found = gemm.matmul(a, b, out=(None, grad.view), **more)
+    assert found.bias_grad is grad.view
+    for each, values in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(place.get(each), values)
+    assert gemm.matmul(a, b, out=(out.view, None), **more).out is out.view
+    right, (n,) = out.view, wanted[1].shape
+    refused(numbacc.ShapeError, "out[1]", run=lambda: call(out=(right, place.empty((n + 1,), np.dtype("f4")).view)))
+    refused(numbacc.DTypeError, "out[1]", run=lambda: call(out=(right, place.empty((n,), np.dtype("f8")).view)))
+    strided = place.empty((n,), np.dtype("f4"), steps=(2,)).view
+    refused(numbacc.LayoutError, "contiguous", run=lambda: call(out=(right, strided)))
+    refused(numbacc.DTypeError, "out is a tuple", run=lambda: call(out=(right, grad.view, grad.view)))
+    refused(numbacc.OptionError, "no bias_grad", run=lambda: gemm.matmul(a, b, out=(right, grad.view)))

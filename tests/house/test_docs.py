@@ -8,7 +8,7 @@ import pytest
 from cudnn_cases import need_planning
 from doc_blocks import blocks_of, run_session
 from paths import ROOT
-from skips import skip
+from skips import needed, skip
 
 from numbacc.base.dispatch import has_gpu, simulated
 
@@ -24,6 +24,8 @@ def test_each_block_runs_alone_and_prints_what_the_page_says(path, capsys):
     """As a reader pastes it, into a namespace where nothing is imported."""
     if path.stem in SIMULATED and not simulated():
         skip("simulator")
+    if path.stem == "torch":
+        needed("torch", "torch")
     shown = dict(
         re.findall(r"^```python\n([^`]*?)^```\n\nprints.*?```\n(.*?)```", path.read_text(), re.DOTALL | re.MULTILINE)
     )

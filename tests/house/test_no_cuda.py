@@ -86,3 +86,32 @@ def test_numpy_is_enough(machine):
     run = subprocess.run([sys.executable, "-c", machine + WORK], capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stderr
     assert "runs on: NumPy" in run.stdout
+
+
+#: A machine without torch, or without a part of it.
+WITHOUT_TORCH = """
+import sys
+import numbacc
+from numbacc import *
+assert "torch" not in sys.modules and "numbacc.torch" not in sys.modules
+sys.modules["torch"] = None
+for attempt in ("numbacc.torch", "from numbacc import torch", "import numbacc.torch"):
+    try:
+        exec(attempt)
+    except ImportError as error:
+        assert 'pip install "numbacc[torch]"' in str(error), error
+        assert error.__suppress_context__
+    else:
+        raise AssertionError(attempt)
+try:
+    numbacc.torhc
+except AttributeError as error:
+    print(error)
+"""
+
+
+def test_without_torch_numbacc_says_what_to_install():
+    """`import numbacc` does not import torch, even where it is installed."""
+    run = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "has no attribute 'torhc'" in run.stdout

@@ -60,6 +60,84 @@ def test_cross_entropy(place, dtype, shape, axis, smoothing):
             near(place.get(dx), np.moveaxis(slope * factor, -1, axis), dtype, scale=factor, ulps=8)
 
 
+#: Layouts of arrays that results are written to: of losses, and of stats.
+OUTS = {
+    "dense": ({}, {}),
+    "strided": ({"order": (1, 0), "steps": (2, 1), "margins": ((1, 0), (0, 3))},
+                {"order": (2, 0, 1), "steps": (1, -1, 2), "margins": ((0, 1), (2, 0), (1, 1))}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("outs", OUTS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape, axis, order", [((4, 6, 5), 1, (0, 1, 2)), ((20, 30, 8), 2, (1, 0, 2))])
+def test_results_of_cross_entropy_are_written_to_given_arrays(place, shape, axis, order, reduction, smoothing, outs):
+    """In any layout, whether one kernel computes everything or several do; either may be left out."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=shape).astype(np.float32)
+    beside = shape[:axis] + shape[axis + 1 :]
+    target = rng.integers(0, shape[axis], beside)
+    target[0, 1] = -100
+    here, there = place.operand(x, order=order).view, place.put(target)
+    options = {"axis": axis, "reduction": reduction, "label_smoothing": smoothing}
+    wanted, _ = losses_of(x, target, axis, smoothing, -100)
+    wanted = {"none": wanted, "sum": wanted.sum(), "mean": wanted.sum() / (target != -100).sum()}[reduction]
+    of_loss, of_stats = OUTS[outs]
+    lengths = beside if reduction == "none" else ()
+    first, second = (place.empty(lengths or (1,), np.dtype("float32"), **(of_loss if lengths else {})) for _ in "ab")
+    one, two = (each.view if lengths else each.view.reshape(()) for each in (first, second))
+    stats = place.empty((*beside, 2), np.dtype("float32"), **of_stats)
+    scale = 8 * (target.size if reduction == "sum" else 1)
+    assert ew.cross_entropy(here, there, out=one, **options) is one
+    found = ew.cross_entropy(here, there, out=(two, stats.view), return_stats=True, **options)
+    assert found[0] is two and found[1] is stats.view
+    for each in (first, second):
+        near(each.now().reshape(lengths), wanted, "float32", scale=scale, ulps=8)
+        each.assert_written_only()
+    stats.assert_written_only()
+    largest = x.astype(float).max(axis)
+    sums = np.log(np.exp(x - np.expand_dims(largest, axis)).sum(axis))
+    near(stats.now(), np.stack([largest, sums], -1), "float32", scale=8, ulps=8)
+    for given in ((None, stats.view), (one, None)):
+        found = ew.cross_entropy(here, there, out=given, return_stats=True, **options)
+        assert all(a is b for a, b in zip(found, given, strict=True) if b is not None)
+        near(place.get(found[0]), wanted, "float32", scale=scale, ulps=8)
+        near(place.get(found[1]), stats.now(), "float32", scale=8, ulps=8)
+    loss, saved = ew.cross_entropy(here, there, out=one, return_saved=True, **options)
+    assert loss is one
+    again = ew.cross_entropy(here, there, out=(one, stats.view), return_stats=True, return_saved=True, **options)
+    assert again[:2] == (one, stats.view) if place.is_device else again[0] is one
+    dy = place.put(np.ones(lengths, np.float32))
+    slopes = [place.get(ew.cross_entropy_backward(dy, each)) for each in (saved, again[2])]
+    np.testing.assert_array_equal(*slopes)
+    plan = ew.cross_entropy.plan(here, there, return_stats=True, out=(one, stats.view), **options)
+    assert plan(here, there, out=(two, stats.view))[0] is two
+    refused(LayoutError, "without out", run=lambda: ew.cross_entropy.plan(here, there, **options)(here, there, out=one))
+    refused(LayoutError, "made", run=lambda: plan(here, there))
+    refused(LayoutError, "made for", run=lambda: plan(here, there, out=(None, stats.view)))
+
+
+def test_arrays_that_cannot_receive_losses(place):
+    x, target = place.put(np.zeros((4, 6), np.float32)), place.put(np.zeros(4, np.int64))
+    like = lambda shape, dtype="float32": place.put(np.zeros(shape, dtype))  # noqa: E731
+
+    def run(out, **options):
+        return lambda: ew.cross_entropy(x, target, out=out, **options)
+
+    refused(numbacc.ShapeError, "out", "(4,)", run=run(like((3,)), reduction="none"))
+    refused(numbacc.ShapeError, "out has shape (4,)", run=run(like((4,))))
+    refused(numbacc.DTypeError, "float64", run=run(like((), "float64")))
+    refused(numbacc.ShapeError, "one array", run=run((like(()), like((4, 2)))))
+    refused(numbacc.ShapeError, "a pair", run=run(like(()), return_stats=True))
+    refused(numbacc.ShapeError, "out[1]", run=run((like(()), like((4,))), return_stats=True))
+    stats = like((4, 2))
+    refused(LayoutError, "out[1]", run=run((stats[:, 0], stats), return_stats=True, reduction="none"))
+    refused(LayoutError, "shares memory with x", run=run(x[:, 1], reduction="none"))
+    refused(LayoutError, "out", run=run(np.broadcast_to(np.float32(0), (4,)), reduction="none") if not place.is_device
+            else run(like((1,)).broadcast_to((4,)), reduction="none"))  # fmt: skip
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_plans_of_cross_entropy(place, reduction):
     """They give the function's bits, for other numbers, and refuse other layouts."""

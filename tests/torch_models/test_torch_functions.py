@@ -1,0 +1,239 @@
+"""Functions of `numbacc.torch` against torch's own: values, gradients, operators, compilation."""
+
+import math
+
+import pytest
+from skips import needed
+
+torch = needed("torch", "torch")
+from torch_cases import CASES, tensors  # noqa: E402
+
+import numbacc.torch as nt  # noqa: E402
+from numbacc import elementwise as ew  # noqa: E402
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+#: Errors that are allowed, relative to the largest value: a few units of the last digit.
+ERRORS = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+def close(found, wanted, error):
+    wanted = wanted.double().cpu()
+    distance = (found.double().cpu() - wanted).abs().max()
+    assert distance <= error * max(1.0, wanted.abs().max()), float(distance)
+
+
+def gradients(function, given, slope=None):
+    y = function(*given)
+    torch.manual_seed(11)
+    slope = torch.randn(y.shape, dtype=torch.float64).to(y.device, y.dtype) if slope is None else slope
+    return y, torch.autograd.grad(y, given, slope)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_differences(name, device):
+    assert torch.autograd.gradcheck(CASES[name].ours, tensors(CASES[name], "float64", device), fast_mode=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ERRORS)
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_torch(name, dtype, device):
+    """torch computes in float64, from the same rounded numbers."""
+    case, given = CASES[name], tensors(CASES[name], dtype, device)
+    y, found = gradients(case.ours, given)
+    assert y.dtype == (torch.float32 if "cross_entropy" in name else getattr(torch, dtype))
+    wide = [each.detach().double().cpu().requires_grad_() for each in given]
+    torch.manual_seed(11)
+    slope = torch.randn(y.shape, dtype=torch.float64).to(y.dtype).double()
+    wanted, slopes = gradients(case.theirs, wide, slope)
+    close(y, wanted, ERRORS[dtype])
+    for one, other, t in zip(found, slopes, given, strict=True):
+        assert (one.shape, one.dtype, one.device) == (t.shape, t.dtype, t.device)
+        close(one, other, 2 * ERRORS[dtype])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", CASES)
+def test_strided_operands_and_slopes(name, device):
+    case, dense = CASES[name], tensors(CASES[name], "float32", device)
+    spread = []
+    for each in dense:  # every second element of a larger tensor
+        room = torch.full((*each.shape[:-1], 2 * each.shape[-1]), math.nan, device=device)
+        room[..., ::2] = each.detach()
+        spread.append(room[..., ::2].requires_grad_())
+    ones = torch.ones((), device=device)
+    y, wanted = gradients(case.ours, dense, ones.expand(case.ours(*dense).shape).contiguous())
+    found, slopes = gradients(case.ours, spread, ones.expand(y.shape))
+    for one, other in zip((found, *slopes), (y, *wanted), strict=True):
+        close(one, other, ERRORS["float32"])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", CASES)
+def test_a_result_that_is_used_twice(name, device):
+    case, given = CASES[name], tensors(CASES[name], "float32", device)
+    y = case.ours(*given)
+    (y.sum() + 2 * y.sum()).backward()
+    again = [each.detach().clone().requires_grad_() for each in given]
+    (3 * case.ours(*again)).sum().backward()
+    for one, other in zip(given, again, strict=True):
+        close(one.grad, other.grad, ERRORS["float32"])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", CASES)
+def test_only_needed_gradients(name, device):
+    """The others are not computed, or at least not returned."""
+    case, given = CASES[name], tensors(CASES[name], "float32", device)
+    _, wanted = gradients(case.ours, given, torch.ones_like(case.ours(*given)))
+    for k, _ in enumerate(given):
+        chosen = [each.detach().requires_grad_(i == k) for i, each in enumerate(given)]
+        y = case.ours(*chosen)
+        (found,) = torch.autograd.grad(y, chosen[k], torch.ones_like(y))
+        close(found, wanted[k], ERRORS["float32"])
+    with torch.no_grad():
+        assert not case.ours(*given).requires_grad
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", CASES)
+def test_autocast(name, device):
+    case, given = CASES[name], tensors(CASES[name], "float32", device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        y = case.ours(*given)
+    assert y.dtype == getattr(torch, case.under_autocast)
+    for each, t in zip(torch.autograd.grad(y.sum(), given), given, strict=True):
+        assert each.dtype == t.dtype and each.isfinite().all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("how", ["aot_eager", "inductor", pytest.param("reduce-overhead", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_without_a_break(name, how, device):
+    if how == "reduce-overhead" and device == "cpu":
+        how = "inductor"
+    torch.compiler.reset()
+    case, given = CASES[name], tensors(CASES[name], "float32", device)
+    options = {"mode": how} if how == "reduce-overhead" else {"backend": how}
+    made = torch.compile(lambda *t: case.ours(*t) * 2, fullgraph=True, **options)
+    _, wanted = gradients(lambda *t: case.ours(*t) * 2, given)
+    for _ in range(3):  # the third call replays a CUDA graph
+        if how == "reduce-overhead":
+            torch.compiler.cudagraph_mark_step_begin()
+        _, found = gradients(made, given)
+        for one, other in zip(found, wanted, strict=True):
+            close(one, other, ERRORS["float32"])
+
+
+# ---------------------------------------------------------------- operators
+
+
+def _random(*shape, device="cpu"):
+    return torch.randn(shape, device=device, requires_grad=True)
+
+
+def _arguments(device):
+    """Arguments of each operator that users' functions call."""
+    r = lambda *shape: _random(*shape, device=device)  # noqa: E731
+    target, cos = torch.tensor([1, 0, -100], device=device), torch.ones(4, 3, device=device)
+    q, k, v = r(1, 2, 4, 8), r(1, 1, 4, 8), r(1, 1, 4, 8)
+    return {
+        "gated": (r(3, 8), "geglu", -1, "second"),
+        "gated_pair": (r(3, 4), r(3, 4), "swiglu", "first"),
+        "linear": (r(3, 8), r(4, 8), r(4), "relu"),
+        "linear_gelu": (r(3, 8), r(4, 8), None),
+        "attention": (q, k, v, None, None, "causal", 0, 0.5, 0.0),
+        "conv": (r(2, 4, 6, 5), r(4, 4, 3, 3), r(4), [2, 2], [1, 1, 1, 1], [1, 1], 1),
+        "rms_norm": (r(3, 8), r(8), 1e-6),
+        "layer_norm": (r(3, 8), r(8), r(8), 1e-6),
+        "softmax": (r(3, 8), 0),
+        "log_softmax": (r(3, 8), -1),
+        "cross_entropy": (r(3, 8), target, 1, "mean", -100, 0.1),
+        "rope": (r(2, 4, 6), cos, cos, False),
+        "dropout": (r(3, 8), torch.zeros(1, dtype=torch.int64, device=device), 0.3),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", _arguments("cpu"))
+def test_torch_accepts_the_operator(name, device):
+    arguments = _arguments(device)[name]
+    found = torch.library.opcheck(getattr(torch.ops.numbacc, name).default, arguments)
+    assert set(found.values()) == {"SUCCESS"}, found
+
+
+# ---------------------------------------------------------------- dropout
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_dropout(device):
+    x = torch.ones(100, 100, device=device, requires_grad=True)
+    torch.manual_seed(5)
+    y = nt.dropout(x, 0.25)
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    assert torch.equal(y, slope)  # the same elements
+    assert 0.2 < (y == 0).float().mean() < 0.3
+    assert torch.equal(y[y != 0].unique().cpu(), torch.tensor([4 / 3]))
+    assert not torch.equal(nt.dropout(x, 0.25), y)
+    torch.manual_seed(5)
+    assert torch.equal(nt.dropout(x, 0.25), y)
+    assert nt.dropout(x, 0.25, training=False) is x
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_dropout_of_attention(device):
+    q, k, v = (_random(1, 2, 16, 8, device=device) for _ in range(3))
+    torch.manual_seed(5)
+    o = nt.attention(q, k, v, dropout=0.5)
+    slopes = torch.autograd.grad(o.sum(), (q, k, v))
+    torch.manual_seed(5)
+    again = nt.attention(q, k, v, dropout=0.5)
+    assert torch.equal(o, again)
+    for one, other in zip(torch.autograd.grad(again.sum(), (q, k, v)), slopes, strict=True):
+        close(one, other, 1e-5)
+    assert not torch.equal(nt.attention(q, k, v, dropout=0.5), o)
+
+
+# ---------------------------------------------------------------- own kernels
+
+cap = nt.wrap(ew.kernel(lambda x, s: s * math.tanh(x / s)))
+
+
+def _both(x, y, k=2.0):
+    return x * y * k, x + y
+
+
+both = nt.wrap(ew.kernel(_both))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_own_kernels(device):
+    x = torch.randn(4, 3, dtype=torch.float64, device=device, requires_grad=True)
+    s = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, device=device, requires_grad=True)
+    close(cap(x, s), s * torch.tanh(x / s), 1e-12)
+    assert torch.autograd.gradcheck(cap, (x, s))
+    assert torch.autograd.gradcheck(lambda x: cap(x, 3.0), (x,))
+    assert torch.autograd.gradcheck(lambda x, s: both(x, s, k=3.0), (x, s))
+    torch.compiler.reset()
+    made = torch.compile(lambda x: both(cap(x, 2.0), x)[0], fullgraph=True, backend="aot_eager")
+    close(made(x), 4 * torch.tanh(x / 2) * x, 1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_own_kernels_of_16_bits(dtype, device):
+    x = torch.randn(100, device=device).to(getattr(torch, dtype)).requires_grad_()
+    y = cap(x, 2.0)
+    y.sum().backward()
+    assert y.dtype == x.grad.dtype == x.dtype
+    close(y, 2 * torch.tanh(x.double() / 2), ERRORS[dtype])
+
+
+def test_wrong_calls_of_own_kernels():
+    with pytest.raises(TypeError, match=r"elementwise\.kernel returns, not function"):
+        nt.wrap(lambda x: x)
+    with pytest.raises(TypeError, match="x, y and the options k"):
+        both(torch.ones(2))
+    with pytest.raises(TypeError, match="options k"):
+        both(torch.ones(2), torch.ones(2), q=1.0)
