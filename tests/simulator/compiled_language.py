@@ -40,6 +40,113 @@ def parameters_that_are_assigned():
     return kernel, (x, 100, 5, poisoned(x[:64])), np.where(k % 2, -2 * x[1:], 10 * x[:64]) + 100 + k
 
 
+@case(32, 2)
+def a_number_in_one_place_and_an_array_in_another():
+    @cuda.jit
+    def kernel(x, y):
+        i = cuda.grid(1)
+        value = x[i] + 1
+        total = value
+        cuda.syncthreads()
+        value = x[8:]
+        if x.size > 10:
+            value = value[1:]
+            cuda.syncthreads()
+            total += value[i]
+        else:
+            value = 3
+            total += value
+        for value in range(2):
+            total += value
+            cuda.syncthreads()
+        while True:
+            value = (i, total)
+            cuda.syncthreads()
+            total = value[0] + value[1]
+            value = total > 10
+            if x.size:
+                break
+        x = x[i] if value else -1
+        cuda.syncthreads()
+        y[i] = total + 1000 * x
+
+    x = integers(80)
+    i = np.arange(64)
+    total = x[:64] + 1 + x[9:73] + 1 + i
+    return kernel, (x, poisoned(x, 64)), total + 1000 * np.where(total > 10, x[:64], -1)
+
+
+@case(32, 2)
+def a_shared_array_whose_name_is_a_number_elsewhere():
+    @cuda.jit
+    def kernel(x, y):
+        tile = cuda.shared.array(32, int64)
+        k, i = cuda.threadIdx.x, cuda.grid(1)
+        tile[k] = x[i]
+        cuda.syncthreads()
+        other = tile[31 - k]
+        tile = other + 1
+        cuda.syncthreads()
+        y[i] = tile
+
+    x = integers(64)
+    return kernel, (x, poisoned(x)), x.reshape(2, 32)[:, ::-1].ravel() + 1
+
+
+@case(32, 3)
+def two_shared_arrays_that_change_places():
+    @cuda.jit
+    def kernel(x, y):
+        old = cuda.shared.array(32, int64)
+        new = cuda.shared.array(32, int64)
+        k, i = cuda.threadIdx.x, cuda.grid(1)
+        old[k] = x[i]
+        cuda.syncthreads()
+        step = 1
+        while step < 32:
+            new[k] = old[k] + (old[k - step] if k >= step else 0)
+            cuda.syncthreads()
+            old, new = new, old
+            step *= 2
+        y[i] = old[k]
+        old = x  # the next block has its own array
+        y[i] += old[0]
+
+    x = integers(96)
+    return kernel, (x, poisoned(x)), x.reshape(3, 32).cumsum(1).ravel() + x[0]
+
+
+@case(4)
+def two_local_arrays_of_one_name():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        if x.size > 10:
+            mine = cuda.local.array(4, int64)
+            mine[1] = x[k]
+            y[k] = mine[1]
+        else:
+            mine = cuda.local.array((2, 2), int64)
+            mine[1, 1] = x[k]
+            y[k] = mine[1, 1] + 100
+
+    x = integers(4)
+    return kernel, (x, poisoned(x)), x + 100
+
+
+@case(1)
+def an_integer_before_a_variable_becomes_a_float():
+    @cuda.jit
+    def kernel(x, y):
+        value = x[0]
+        y[0] = value  # float64 has fewer bits
+        value = 0.5
+        y[1] = 4 * value
+
+    x = np.array([2**62 + 1])
+    return kernel, (x, poisoned(x, 2)), np.array([2**62 + 1, 2])
+
+
 @case(16)
 def a_parameter_that_is_assigned_without_a_barrier():
     @cuda.jit

@@ -38,9 +38,9 @@ from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .meter import Meter
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
-from .source import GIVEN, Source
+from .source import Source, as_written
 from .syntax import SHAPE, assignment, expression, function, meets, named, returns, statements, walk
-from .versions import split
+from .versions import split, unite
 
 #: Launches of fewer threads than this run on the calling thread, unless they may never end and must be stoppable.
 _SMALL = 1 << 14
@@ -182,8 +182,7 @@ class Kernel:
             if isinstance(checks, Accesses):
                 checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
-            names = [each.removeprefix(GIVEN) for each in names]
-            found = explain(error, names, lines, self.source, block, grid)
+            found = explain(error, [*map(as_written, names)], lines, self.source, block, grid)
             raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
@@ -295,23 +294,18 @@ class Kernel:
     def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for one combination of argument types."""
         normal, source = self._normalized(), self.source
-        try:
-            found = infer(normal, source.parameters, self._body, kinds, self._function)
-        except NumbaError as error:
-            if "Cannot unify" not in str(error):
-                raise
-            self._body = split(self._body, {*source.parameters})
-            found = infer(normal, source.parameters, self._body, kinds, self._function)
-        facts = Facts(normal, self._body, found)
+        plain, names = split(self._body, {*source.parameters})
+        found = unite(plain, names, infer(normal, source.parameters, plain, kinds, self._function))
+        facts = Facts(normal, plain, found)
         arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
-        checks = self._checks(source, normal, facts, self._body, arrays) if self.checked else None
+        checks = self._checks(source, normal, facts, plain, arrays) if self.checked else None
         shadows = checks.parameters() if checks else []
         carried: set[str] | None = None
         several = dead = True
-        leaves, peels = returns(self._body), meets(self._body)
+        leaves, peels = returns(plain), meets(plain)
         while True:
             emit = Phases(normal, facts, leaves and dead, checks, carried, several, axes, peels)
-            body = emit.block(copy.deepcopy(self._body), Masks())
+            body = emit.block(copy.deepcopy(plain), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
             if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
                 break
