@@ -20,7 +20,7 @@ import oracle
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from skips import needed, skip
+from skips import REASONS, needed, skip
 
 import numbacc
 from numbacc import elementwise, gated
@@ -76,9 +76,9 @@ def in_parts(count, examples=_EXAMPLES):
     return mark
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Sort `test_simulator` to the front, and mark combinations of parameters as slow.
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_collection_modifyitems(config, items):
+    """Sort `test_simulator` to the front, mark combinations of parameters as slow, and leave out what would be skipped.
 
     `test_simulator` runs whole files, so no worker must start it when others are done. A case of `each_alone` is slow
     if it differs from the first in more than one parameter, and earlier cases have all its values. With
@@ -95,6 +95,57 @@ def pytest_collection_modifyitems(items):
         choose = beyond_pairs if simulated() or mark.kwargs.get("paired", False) else slow_ones
         for number in choose([parameters(case) for case in cases]):
             cases[number].add_marker("slow")
+    yield
+    leave_out(config, items)
+
+
+#: How many tests a run leaves out, by reason.
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def leave_out(config, items):
+    """Leave out the tests that are sure to be skipped: each of thousands costs milliseconds.
+
+    If there are no others, they stay, and their skips are the report.
+    """
+    reasons = [*map(missing, items)]
+    if None in reasons:
+        items[:] = [item for item, reason in zip(items, reasons, strict=True) if reason is None]
+        config.stash[LEFT_OUT] = Counter(filter(None, reasons))
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left out"] = dict(config.stash[LEFT_OUT])
+
+
+def missing(item):
+    """Return the reason for which a test would be skipped, if that is known before it runs."""
+    if lacks_gpu(item):
+        return REASONS["gpu"]
+    if lacks_simulator(item):
+        return REASONS["simulator"]
+    for name, lacks in (("device_place", PLACES == ["numpy"]), ("numpy_place", "numpy" not in PLACES)):
+        if lacks and name in item.fixturenames:
+            return REASONS[name.removesuffix("_place")]
+    marks = item.iter_markers("skipif")
+    return next((mark.kwargs["reason"] for mark in marks if mark.args[0] is True), None)
+
+
+def lacks_gpu(item):
+    return item.get_closest_marker("gpu") and (simulated() or not has_gpu())
+
+
+def lacks_simulator(item):
+    return item.get_closest_marker("simulator") and not simulated()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take the numbers from a worker of xdist: each has all tests."""
+    node.config.stash[LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left out", {}))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for reason, count in config.stash.get(LEFT_OUT, Counter()).most_common():
+        terminalreporter.write_line(f"LEFT OUT [{count}] {reason}")
 
 
 def pytest_collection_finish():
@@ -142,9 +193,9 @@ def parameters(case):
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu") and (simulated() or not has_gpu()):
+    if lacks_gpu(item):
         skip("gpu")
-    if item.get_closest_marker("simulator") and not simulated():
+    if lacks_simulator(item):
         skip("simulator")
 
 
