@@ -83,18 +83,25 @@ def pytest_collection_modifyitems(config, items):
     `test_simulator` runs whole files, so no worker must start it when others are done. A case of `each_alone` is slow
     if it differs from the first in more than one parameter, and earlier cases have all its values. With
     `each_alone(paired=True)`, and in the simulator, the parameters change together: the fast cases are the few that
-    have each value once.
+    have each value once. If that leaves more cases than `sampled` says, or in the simulator more than six, so many of
+    them are fast, spread evenly.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
     tests = defaultdict(list)
     for item in items:
-        if hasattr(item, "callspec") and (simulated() or item.get_closest_marker("each_alone")):
+        if hasattr(item, "callspec"):
             tests[item.path, item.originalname].append(item)
     for cases in tests.values():
-        mark = cases[0].get_closest_marker("each_alone")
-        choose = beyond_pairs if simulated() or mark.kwargs.get("paired", False) else slow_ones
-        for number in choose([parameters(case) for case in cases]):
-            cases[number].add_marker("slow")
+        mark, sample = map(cases[0].get_closest_marker, ("each_alone", "sampled"))
+        if simulated() or mark:
+            choose = beyond_pairs if simulated() or mark.kwargs.get("paired", False) else slow_ones
+            for number in choose([parameters(case) for case in cases]):
+                cases[number].add_marker("slow")
+        if simulated() or sample:
+            left = [case for case in cases if case.get_closest_marker("slow") is None and not missing(case)]
+            for number in beyond_sample(len(left), sample_size(sample)):
+                left[number].add_marker("slow")
+                left[number].add_marker("sampled")
     yield
     leave_out(config, items)
 
@@ -176,6 +183,20 @@ def beyond_pairs(cases):
         seen.update(cases[best])
         left.remove(best)
     yield from left
+
+
+def sample_size(mark):
+    """Return how many cases of a test are fast at most, given its mark `sampled` or None."""
+    sizes = [] if mark is None else [*mark.args]
+    if simulated():
+        sizes.append(6 if mark is None else mark.kwargs.get("simulated", 6))
+    return min(sizes, default=sys.maxsize)
+
+
+def beyond_sample(count, size):
+    """Return the numbers of the slow ones of `count` cases, of which `size` are fast."""
+    fast = {round(k * (count - 1) / max(size - 1, 1)) for k in range(size)} if count > size else range(count)
+    return [number for number in range(count) if number not in fast]
 
 
 def parameters(case):
