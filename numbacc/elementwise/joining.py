@@ -34,6 +34,14 @@ from .type_promotion import promoted
 
 def _found(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> Any:
     """Return (the plan, the arrays, out as an array or None, out, the stream)."""
+    if out is None and type(axis) is int and (type(arrays) is tuple or type(arrays) is list):
+        # The fast path, for device arrays.
+        try:
+            plan = plans.hit((_made, op, tuple([each._numbacc_layout for each in arrays]), axis, None))
+        except Exception:  # other libraries' arrays may raise anything
+            plan = None
+        if plan is not None:
+            return plan, arrays, None, None, handle
     given = _listed(arrays)
     if not given:
         raise ShapeError("arrays is empty; pass one array or more")
