@@ -10,8 +10,10 @@ import fcntl
 import gc
 import importlib
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 
@@ -39,6 +41,10 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Each of the processes that tests run in has a core: threads of a product that wait for each other's turn on it take
 # ten times as long. For the workers, and for notebooks, which start after this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A shell ignores Ctrl-C in what it starts in the background. A test that interrupts itself would wait forever there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where kernels are compiled Python looks for garbage nearly a third of the time, and finds little. On a GPU, what it
 # finds late would keep memory.
