@@ -164,6 +164,7 @@ def test_full_disk(tmp_path):
     assert run(True, NUMBACC_CACHE_DIR=str(tmp_path)).returncode == 0
 
 
+@pytest.mark.slow
 def test_two_processes_fill_the_cache_at_once(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         found = [*pool.map(lambda _: run(False, NUMBACC_CACHE_DIR=str(tmp_path)), range(2))]
