@@ -133,6 +133,7 @@ def test_compiled_kernels_are_kept_on_disk(tmp_path):
     assert damaged.returncode == 0, damaged.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written(tmp_path):
     path = tmp_path / "file"
     path.write_text("")
@@ -153,6 +154,7 @@ FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 10
 
 
 @skip_if(sys.platform == "win32", "posix")
+@pytest.mark.slow
 def test_full_disk(tmp_path):
     found = run(False, FULL_DISK, NUMBACC_CACHE_DIR=str(tmp_path))
     assert found.returncode == 0, found.stderr
@@ -162,6 +164,7 @@ def test_full_disk(tmp_path):
     assert run(True, NUMBACC_CACHE_DIR=str(tmp_path)).returncode == 0
 
 
+@pytest.mark.slow
 def test_two_processes_fill_the_cache_at_once(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         found = [*pool.map(lambda _: run(False, NUMBACC_CACHE_DIR=str(tmp_path)), range(2))]
