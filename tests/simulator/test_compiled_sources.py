@@ -231,7 +231,7 @@ def test_a_compilation_leaves_no_garbage():
         Kernel(kernel).launch(three(1), three(8), 0, (np.ones(8),))
 
     compiled(1.5)
-    for _ in range(3):  # what a collection frees may have held more
+    for _ in range(3):  # the first one may free only some of the cycles
         gc.collect()
     gc.disable()
     try:

@@ -22,7 +22,7 @@ def aligned(typingctx: Any, array: Any, index: Any, whole: Any, offset: Any, err
 
     Args:
         whole: the array that the view is made of.
-        offset: how many bytes it begins behind a multiple of 256 bytes on a GPU.
+        offset: the bytes from a multiple of 256 to its start, on a GPU.
         where: place in the source, number of the array, thread, block.
     """
 

@@ -87,7 +87,7 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 
 
 def offset(own: Any, arg: Any) -> int:
-    """Return how many bytes behind the start of its allocation an array's first element is; 0 for other arguments."""
+    """Return the distance in bytes from the start of an allocation to an array in it; 0 for other arguments."""
     return _address(arg) - allocation(own, arg)[0] if isinstance(arg, np.ndarray) else 0
 
 

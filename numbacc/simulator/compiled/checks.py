@@ -311,7 +311,7 @@ class Checks:
 
         Args:
             arrays: the kernel's arrays.
-            offsets: how many bytes each begins behind an address that a GPU aligns.
+            offsets: the distance in bytes from an address that a GPU aligns to each array's start.
         """
         return [
             _era_bits(blocks),
@@ -512,7 +512,7 @@ class _Check(Rewriter):
         return node
 
     def offset(self, array: str) -> str:
-        """Return how many bytes an array begins behind an address that a GPU aligns."""
+        """Return the distance in bytes from an address that a GPU aligns to an array's start."""
         arrays = self.checks.parameter_arrays
         return f"_nb_offsets[{arrays.index(array)}]" if array in arrays else "0"
 

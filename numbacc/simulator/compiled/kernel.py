@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import math
 import os
+import re
 import sys
 import threading
 import time
@@ -40,7 +41,7 @@ from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
 from .source import Source, as_written
-from .syntax import SHAPE, assignment, expression, function, meets, named, pruned, returns, statements, walk
+from .syntax import PREFIX, SHAPE, assignment, expression, function, meets, named, pruned, returns, statements, walk
 from .variables import empty, zeros
 from .versions import split, unite
 
@@ -140,7 +141,7 @@ class Kernel:
             arguments: NumPy arrays, scalars, records and tuples of these.
             workers: the number of CPU threads; by default one for each core.
             observe: returns the meter of a traced launch, given the kernel's accesses.
-            offsets: for each argument, how many bytes an array's first element is behind an address that a GPU aligns;
+            offsets: for each argument, the distance in bytes from an address that a GPU aligns to an array's start;
                 None for 0.
 
         Raises:
@@ -191,7 +192,7 @@ class Kernel:
             if observe:
                 checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
-            found = explain(error, [*map(as_written, names)], lines, self.source, block, grid)
+            found = explain(error, [*map(self._written, names)], lines, self.source, block, grid)
             raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
@@ -220,10 +221,15 @@ class Kernel:
                 try:
                     self._compiled[key] = self._build(self._kinds or tuple(map(_kind, arguments)), key[0])
                 except NumbaError as error:
-                    raise self.source.uncompiled(error) from error
+                    raise self.source.uncompiled(error, self._written) from error
                 gc.collect(0)  # frees the compiler's objects, which refer to each other
                 self.seconds = time.perf_counter() - started
             return self._compiled[key]
+
+    def _written(self, text: str) -> str:
+        """Return a text with the names of variables as in the user's code."""
+        known = self._normal.written if self._normal else {}
+        return re.sub(rf"{PREFIX}\w+", lambda found: known.get(found[0], found[0]), as_written(text))
 
     def text(self, kinds: tuple[types.Type, ...]) -> str:
         """Return the Python code that the kernel is translated to, for reading."""

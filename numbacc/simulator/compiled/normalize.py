@@ -85,6 +85,7 @@ class Normalize(ast.NodeTransformer):
         inlines: whether all device functions are inlined, so that their accesses can be checked.
         options: Numba's, for scalar functions.
         opaque: names of functions whose code no text tells.
+        written: the users' names of variables of inlined functions.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Normalize(ast.NodeTransformer):
         self.hoisted: list[ast.stmt] = []
         self.grids: set[str] = set()
         self._count = [0]
+        self.written: dict[str, str] = {}
         self._locals = {*source.parameters, *stored(source.body)}
         self._stores = _counted(source.body)
         self._inside: list[Any] = [source.function]
@@ -158,6 +160,7 @@ class Normalize(ast.NodeTransformer):
                     self.array(name, s.value, path)
                     return []
                 made = self.fresh(name)  # the variable is another array or a number elsewhere
+                self.written[made] = self.written.get(name, name)
                 self.array(made, s.value, path)
                 return [assignment(name, expression(made, s.lineno))]
             if path == "cuda.cg.this_grid":
@@ -685,6 +688,7 @@ class Normalize(ast.NodeTransformer):
             else:
                 self.space[n] = inner.names[n]
         result = f"{suffix}_result"
+        self.written.update({new: old for old, new in local.items()}, **{result: f"{inner.name}(...)"})
         statements_ = _Returns(self, result).whole(statements_, node.lineno)
         statements_ = [_Rename(local, renamed).visit(s) for s in statements_]
         self._stores.update(_counted(statements_))
