@@ -163,7 +163,9 @@ class _Entry(CompileResultCacheImpl):  # type: ignore[misc]
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         library, fndesc, kept, rest = payload
         own, *environments = [_environment(*parts) for parts in kept]
-        return super().rebuild(target_context, (library, fndesc, own, *rest, tuple(environments)))
+        made = super().rebuild(target_context, (library, fndesc, own, *rest, tuple(environments)))
+        made.library._shared_module = None  # linking it into another function would raise an error
+        return made
 
     def check_cachable(self, cres: Any) -> bool:
         """Return whether code can be kept: not if it has the address of an array of more than a megabyte."""
