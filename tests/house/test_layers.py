@@ -348,6 +348,7 @@ SMALL = {
     "notebook_copies": "a command of `python -m numbacc`, as compiling, info and demo are",
     "cudnn": "a public name",
     "base.codes": "constants of compiled host code: they are part of its cache's key",
+    "base.garbage": "the compilers for GPUs and for CPUs share it",
     "base.ownership": "the base of all that owns memory or handles, on four floors",
     "conv.operand_copies": "what four ways to compute a convolution have in common",
     "kernels.attention.spec": "plans describe kernels without device code, which brings Numba",
