@@ -3,18 +3,23 @@
 """Elementwise functions of arrays, on the GPU for device arrays, by NumPy for NumPy arrays."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Generic, Literal, overload
+from typing_extensions import TypeVar
 from numbacc.typing import (
     Activation,
     AnyArray,
+    Axes,
     DTypeLike,
     DeviceArray,
     LossReduction,
+    Merge,
     NumPyArray,
     NumPyOperand,
     Operand,
     Scalar,
+    Shape,
 )
+from numbacc.elementwise.custom_reductions import CustomReducePlan
 from numbacc.elementwise.indexing import ScatterPlan
 from numbacc.elementwise.joining import JoinPlan
 from numbacc.elementwise.losses import LossGradientPlan
@@ -23,7 +28,9 @@ from numbacc.elementwise.planning import NumberedPlan
 from numbacc.elementwise.reduction_plan import ReducePlan
 from numbacc.elementwise.scans import ProductGradientPlan
 from numbacc.elementwise.scans import ScanPlan
+from numbacc.elementwise.signatures import Benchmark
 from numbacc.elementwise.transformer import DropoutPlan
+from numbacc.kernels.inspection import Inspection
 from numbacc.plan.base import Plan
 from numbacc.plan.cache import CacheInfo
 from numbacc.plan.saved import Saved
@@ -288,12 +295,13 @@ __all__ = [
     "where_backward",
 ]
 
+_Numbers = TypeVar("_Numbers", covariant=True, default=Any)
+_P = TypeVar("_P", bound=AnyArray | Sequence[AnyArray])
+_M = TypeVar("_M", bound=AnyArray | Sequence[AnyArray])
+_V = TypeVar("_V", bound=AnyArray | Sequence[AnyArray])
+
 from numbacc.elementwise.operation import ElementwisePlan as ElementwisePlan
-from numbacc.elementwise.custom_kernels import Kernel as Kernel
-from numbacc.elementwise.custom_reductions import Reduction as Reduction
 from numbacc.elementwise.optimizers import StepPlan as StepPlan
-from numbacc.elementwise.custom_kernels import kernel as kernel
-from numbacc.elementwise.custom_reductions import reduction as reduction
 
 class _Function:
     __name__: str
@@ -313,9 +321,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.abs_backward
         py_func: Callable[..., Any]
 
@@ -328,7 +341,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class acos(_Function):
         @overload
@@ -342,9 +360,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.acos_backward
         py_func: Callable[..., Any]
 
@@ -357,7 +380,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class acosh(_Function):
         @overload
@@ -371,9 +399,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.acosh_backward
         py_func: Callable[..., Any]
 
@@ -386,16 +419,23 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class adamw_step(_Function):
         def __call__(
-            self, p: Any, g: Any, m: Any, v: Any, step: Any, *, rate: Any = 0.001, beta1: float = 0.9,
-            beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01, stream: Any = None,
-        ) -> tuple[Any, Any, Any]: ...
+            self, p: _P, g: AnyArray | Sequence[AnyArray], m: _M, v: _V, step: int | AnyArray, *,
+            rate: float | AnyArray = 0.001, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08,
+            weight_decay: float = 0.01, stream: Any = None,
+        ) -> tuple[_P, _M, _V]: ...
         def plan(
-            self, p: Any, g: Any, m: Any, v: Any, step: Any, *, rate: Any = 0.001, beta1: float = 0.9,
-            beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01,
+            self, p: AnyArray | Sequence[AnyArray], g: AnyArray | Sequence[AnyArray], m: AnyArray | Sequence[AnyArray],
+            v: AnyArray | Sequence[AnyArray], step: int | AnyArray, *, rate: float | AnyArray = 0.001,
+            beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01,
         ) -> StepPlan: ...
 
     class add(_Function):
@@ -411,9 +451,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.add_backward
         py_func: Callable[..., Any]
 
@@ -428,7 +474,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class addcdiv(_Function):
         @overload
@@ -460,10 +513,16 @@ class _Functions:
             self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: bool = False,
             out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.addcdiv_backward
         py_func: Callable[..., Any]
 
@@ -479,10 +538,16 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
             value: float = 1.0, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, x1: NumPyOperand | None = None,
+            x2: NumPyOperand | None = None, *, value: float = 1.0, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
             value: float = 1.0, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class addcmul(_Function):
         @overload
@@ -514,10 +579,16 @@ class _Functions:
             self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: bool = False,
             out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.addcmul_backward
         py_func: Callable[..., Any]
 
@@ -533,10 +604,16 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
             value: float = 1.0, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, x1: NumPyOperand | None = None,
+            x2: NumPyOperand | None = None, *, value: float = 1.0, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
             value: float = 1.0, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class all(_Function):
         @overload
@@ -549,10 +626,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
 
     class angle(_Function):
         @overload
@@ -566,9 +649,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class any(_Function):
@@ -582,10 +670,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
 
     class argmax(_Function):
         @overload
@@ -598,9 +692,14 @@ class _Functions:
             self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | None = None, keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
 
     class argmin(_Function):
         @overload
@@ -613,9 +712,14 @@ class _Functions:
             self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | None = None, keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
 
     class asin(_Function):
         @overload
@@ -629,9 +733,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.asin_backward
         py_func: Callable[..., Any]
 
@@ -644,7 +753,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class asinh(_Function):
         @overload
@@ -658,9 +772,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.asinh_backward
         py_func: Callable[..., Any]
 
@@ -673,7 +792,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class astype(_Function):
         @overload
@@ -686,9 +810,15 @@ class _Functions:
             self, x: AnyArray, dtype: DTypeLike, *, copy: bool = True, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, dtype: DTypeLike, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, dtype: DTypeLike, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class atan(_Function):
         @overload
@@ -702,9 +832,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.atan_backward
         py_func: Callable[..., Any]
 
@@ -721,9 +856,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.atan2_backward
         py_func: Callable[..., Any]
 
@@ -738,7 +879,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class atan_backward(_Function):
         @overload
@@ -749,7 +897,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class atanh(_Function):
         @overload
@@ -763,9 +916,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.atanh_backward
         py_func: Callable[..., Any]
 
@@ -778,7 +936,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class bias_activation(_Function):
         @overload
@@ -806,10 +969,16 @@ class _Functions:
             self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, bias: NumPyArray, *, activation: Activation = 'relu', axis: int = -1,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
             out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.bias_activation_backward
 
     class bias_activation_backward(_Function):
@@ -836,9 +1005,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class bitwise_not(_Function):
         @overload
@@ -850,9 +1025,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class bitwise_or(_Function):
         @overload
@@ -865,9 +1045,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class bitwise_xor(_Function):
         @overload
@@ -880,9 +1066,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class cbrt(_Function):
         @overload
@@ -896,9 +1088,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.cbrt_backward
         py_func: Callable[..., Any]
 
@@ -911,7 +1108,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class ceil(_Function):
         @overload
@@ -925,9 +1127,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class celu(_Function):
@@ -958,9 +1165,15 @@ class _Functions:
             self, x: AnyArray, *, alpha: float = 1.0, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, alpha: float = 1.0, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, alpha: float = 1.0, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.celu_backward
         py_func: Callable[..., Any]
 
@@ -975,9 +1188,14 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, alpha: float = 1.0, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class clamp(_Function):
         @overload
@@ -992,10 +1210,16 @@ class _Functions:
             self, x: Operand, min: Operand | None = None, max: Operand | None = None, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, min: NumPyOperand | None = None, max: NumPyOperand | None = None, *,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, min: Operand | None = None, max: Operand | None = None, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.clamp_backward
         py_func: Callable[..., Any]
 
@@ -1010,9 +1234,15 @@ class _Functions:
             self, dy: Operand, x: Operand, min: Operand, max: Operand, *,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, min: NumPyOperand, max: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand, min: Operand, max: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class concatenate(_Function):
         @overload
@@ -1024,9 +1254,14 @@ class _Functions:
         def __call__(
             self, arrays: Sequence[AnyArray], axis: int | None = 0, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, arrays: Sequence[NumPyArray], axis: int | None = 0, *, out: NumPyArray | None = None,
+        ) -> JoinPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, arrays: Sequence[AnyArray], axis: int | None = 0, *, out: AnyArray | None = None,
-        ) -> JoinPlan: ...
+        ) -> JoinPlan[DeviceArray]: ...
 
     class conj(_Function):
         @overload
@@ -1040,9 +1275,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class copy(_Function):
@@ -1055,9 +1295,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class copysign(_Function):
         @overload
@@ -1072,9 +1317,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.copysign_backward
         py_func: Callable[..., Any]
 
@@ -1089,7 +1340,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class cos(_Function):
         @overload
@@ -1103,9 +1361,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.cos_backward
         py_func: Callable[..., Any]
 
@@ -1118,7 +1381,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class cosh(_Function):
         @overload
@@ -1132,9 +1400,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.cosh_backward
         py_func: Callable[..., Any]
 
@@ -1147,7 +1420,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class cross_entropy(_Function):
         @overload
@@ -1204,10 +1482,31 @@ class _Functions:
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
             return_saved: bool = False, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
+        ) -> LossPlan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
+        ) -> LossPlan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
+        ) -> LossPlan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
+        ) -> LossPlan[tuple[DeviceArray, DeviceArray]]: ...
+        @overload
         def plan(
             self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
-        ) -> LossPlan: ...
+        ) -> LossPlan[Any]: ...
         backward: _Functions.cross_entropy_backward
 
     class cross_entropy_backward(_Function):
@@ -1229,11 +1528,24 @@ class _Functions:
             reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
             stats: AnyArray | None = None, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: Scalar, x: Saved, target: AnyArray | None = None, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            stats: AnyArray | None = None, out: AnyArray | None = None,
+        ) -> LossGradientPlan[Any]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray | Scalar, x: NumPyArray | Saved, target: NumPyArray | None = None, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            stats: NumPyArray | None = None, out: NumPyArray | None = None,
+        ) -> LossGradientPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray | Scalar, x: AnyArray | Saved, target: AnyArray | None = None, *, axis: int = -1,
             reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
             stats: AnyArray | None = None, out: AnyArray | None = None,
-        ) -> LossGradientPlan: ...
+        ) -> LossGradientPlan[DeviceArray]: ...
 
     class cumprod(_Function):
         @overload
@@ -1261,10 +1573,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ScanPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
             out: AnyArray | None = None,
-        ) -> ScanPlan: ...
+        ) -> ScanPlan[DeviceArray]: ...
         backward: _Functions.cumprod_backward
 
     class cumprod_backward(_Function):
@@ -1278,10 +1596,16 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | None = None, reverse: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | None = None, reverse: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ProductGradientPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | None = None, reverse: bool = False,
             out: AnyArray | None = None,
-        ) -> ProductGradientPlan: ...
+        ) -> ProductGradientPlan[DeviceArray]: ...
 
     class cumsum(_Function):
         @overload
@@ -1309,10 +1633,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ScanPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
             out: AnyArray | None = None,
-        ) -> ScanPlan: ...
+        ) -> ScanPlan[DeviceArray]: ...
         backward: _Functions.cumsum_backward
 
     class cumsum_backward(_Function):
@@ -1326,10 +1656,16 @@ class _Functions:
             self, dy: AnyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
             dtype: DTypeLike | None = None, reverse: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
+            dtype: DTypeLike | None = None, reverse: bool = False, out: NumPyArray | None = None,
+        ) -> ScanPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
             dtype: DTypeLike | None = None, reverse: bool = False, out: AnyArray | None = None,
-        ) -> ScanPlan: ...
+        ) -> ScanPlan[DeviceArray]: ...
 
     class digamma(_Function):
         @overload
@@ -1343,9 +1679,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.digamma_backward
         py_func: Callable[..., Any]
 
@@ -1358,7 +1699,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class divide(_Function):
         @overload
@@ -1373,9 +1719,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.divide_backward
         py_func: Callable[..., Any]
 
@@ -1390,7 +1742,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class dropout(_Function):
         @overload
@@ -1418,9 +1777,15 @@ class _Functions:
             self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, p: float = 0.5, *, seed: int, offset: int | NumPyArray = 0,
+            out: NumPyArray | None = None,
+        ) -> DropoutPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, out: AnyArray | None = None,
-        ) -> DropoutPlan: ...
+        ) -> DropoutPlan[DeviceArray]: ...
         backward: _Functions.dropout_backward
 
     class dropout_backward(_Function):
@@ -1463,9 +1828,15 @@ class _Functions:
             self, x: AnyArray, *, alpha: float = 1.0, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, alpha: float = 1.0, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, alpha: float = 1.0, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.elu_backward
         py_func: Callable[..., Any]
 
@@ -1480,9 +1851,14 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, alpha: float = 1.0, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class equal(_Function):
         @overload
@@ -1497,9 +1873,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class erf(_Function):
@@ -1514,9 +1896,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.erf_backward
         py_func: Callable[..., Any]
 
@@ -1529,7 +1916,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class erfc(_Function):
         @overload
@@ -1543,9 +1935,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.erfc_backward
         py_func: Callable[..., Any]
 
@@ -1558,7 +1955,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class erfinv(_Function):
         @overload
@@ -1572,9 +1974,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.erfinv_backward
         py_func: Callable[..., Any]
 
@@ -1587,7 +1994,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class exp(_Function):
         @overload
@@ -1601,9 +2013,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.exp_backward
         py_func: Callable[..., Any]
 
@@ -1619,9 +2036,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.exp2_backward
         py_func: Callable[..., Any]
 
@@ -1634,7 +2056,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class exp_backward(_Function):
         @overload
@@ -1645,7 +2072,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class expm1(_Function):
         @overload
@@ -1659,9 +2091,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.expm1_backward
         py_func: Callable[..., Any]
 
@@ -1674,7 +2111,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class floor(_Function):
         @overload
@@ -1688,9 +2130,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class floor_divide(_Function):
@@ -1706,9 +2153,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class fma(_Function):
@@ -1724,10 +2177,16 @@ class _Functions:
             self, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, x3: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.fma_backward
         py_func: Callable[..., Any]
 
@@ -1742,9 +2201,15 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, x3: Operand, *,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, x3: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class fmax(_Function):
         @overload
@@ -1759,9 +2224,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.fmax_backward
         py_func: Callable[..., Any]
 
@@ -1776,7 +2247,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class fmin(_Function):
         @overload
@@ -1791,9 +2269,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.fmin_backward
         py_func: Callable[..., Any]
 
@@ -1808,7 +2292,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class fmod(_Function):
         @overload
@@ -1823,9 +2314,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.fmod_backward
         py_func: Callable[..., Any]
 
@@ -1840,7 +2337,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class frac(_Function):
         @overload
@@ -1854,9 +2358,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.frac_backward
         py_func: Callable[..., Any]
 
@@ -1869,7 +2378,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class gelu(_Function):
         @overload
@@ -1883,9 +2397,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.gelu_backward
         py_func: Callable[..., Any]
 
@@ -1898,7 +2417,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class gelu_tanh(_Function):
         @overload
@@ -1912,9 +2436,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.gelu_tanh_backward
         py_func: Callable[..., Any]
 
@@ -1927,7 +2456,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class greater(_Function):
         @overload
@@ -1942,9 +2476,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class greater_equal(_Function):
@@ -1960,9 +2500,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class hardshrink(_Function):
@@ -1993,9 +2539,15 @@ class _Functions:
             self, x: AnyArray, *, lambd: float = 0.5, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, lambd: float = 0.5, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, lambd: float = 0.5, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hardshrink_backward
         py_func: Callable[..., Any]
 
@@ -2010,9 +2562,14 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, lambd: float = 0.5, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class hardsigmoid(_Function):
         @overload
@@ -2026,9 +2583,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hardsigmoid_backward
         py_func: Callable[..., Any]
 
@@ -2041,7 +2603,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class hardswish(_Function):
         @overload
@@ -2055,9 +2622,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hardswish_backward
         py_func: Callable[..., Any]
 
@@ -2070,7 +2642,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class hardtanh(_Function):
         @overload
@@ -2100,10 +2677,16 @@ class _Functions:
             self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: bool = False,
             out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, min_val: float = -1.0, max_val: float = 1.0, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hardtanh_backward
         py_func: Callable[..., Any]
 
@@ -2118,10 +2701,16 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
             out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class hypot(_Function):
         @overload
@@ -2136,9 +2725,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hypot_backward
         py_func: Callable[..., Any]
 
@@ -2153,7 +2748,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class imag(_Function):
         @overload
@@ -2167,9 +2769,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class isfinite(_Function):
@@ -2184,9 +2791,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class isinf(_Function):
@@ -2201,9 +2813,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class isnan(_Function):
@@ -2218,9 +2835,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class layer_norm(_Function):
@@ -2249,10 +2871,16 @@ class _Functions:
             self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None, *,
+            eps: float = 1e-05, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
             out: AnyArray | None = None,
-        ) -> Plan: ...
+        ) -> Plan[DeviceArray]: ...
         backward: _Functions.layer_norm_backward
 
     class layer_norm_backward(_Function):
@@ -2291,10 +2919,41 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True], eps: float = 1e-05,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray, DeviceArray]: ...
+        @overload
         def plan(
-            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray | None = None, *, bias: bool = False,
+            self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: AnyArray | None = None,
+        ) -> Plan[Any]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[False] = False,
+            eps: float = 1e-05, out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[False] = False,
             eps: float = 1e-05, out: AnyArray | None = None,
-        ) -> Plan: ...
+        ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[True], eps: float = 1e-05,
+            out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True], eps: float = 1e-05,
+            out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray, DeviceArray]]: ...
 
     class ldexp(_Function):
         @overload
@@ -2309,9 +2968,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.ldexp_backward
         py_func: Callable[..., Any]
 
@@ -2325,7 +2990,14 @@ class _Functions:
         def __call__(
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class leaky_relu(_Function):
         @overload
@@ -2355,10 +3027,16 @@ class _Functions:
             self, x: AnyArray, *, negative_slope: float = 0.01, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, negative_slope: float = 0.01, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, negative_slope: float = 0.01, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.leaky_relu_backward
         py_func: Callable[..., Any]
 
@@ -2373,9 +3051,15 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, negative_slope: float = 0.01, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, negative_slope: float = 0.01,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, negative_slope: float = 0.01, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class left_shift(_Function):
         @overload
@@ -2388,9 +3072,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class lerp(_Function):
         @overload
@@ -2405,10 +3095,16 @@ class _Functions:
             self, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.lerp_backward
         py_func: Callable[..., Any]
 
@@ -2423,9 +3119,15 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, weight: Operand, *,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, weight: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class less(_Function):
         @overload
@@ -2440,9 +3142,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class less_equal(_Function):
@@ -2458,9 +3166,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class lgamma(_Function):
@@ -2475,9 +3189,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.lgamma_backward
         py_func: Callable[..., Any]
 
@@ -2490,7 +3209,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log(_Function):
         @overload
@@ -2504,9 +3228,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log_backward
         py_func: Callable[..., Any]
 
@@ -2522,9 +3251,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log10_backward
         py_func: Callable[..., Any]
 
@@ -2537,7 +3271,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log1p(_Function):
         @overload
@@ -2551,9 +3290,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log1p_backward
         py_func: Callable[..., Any]
 
@@ -2566,7 +3310,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log2(_Function):
         @overload
@@ -2580,9 +3329,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log2_backward
         py_func: Callable[..., Any]
 
@@ -2595,7 +3349,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log_backward(_Function):
         @overload
@@ -2606,7 +3365,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log_sigmoid(_Function):
         @overload
@@ -2620,9 +3384,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log_sigmoid_backward
         py_func: Callable[..., Any]
 
@@ -2635,7 +3404,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log_softmax(_Function):
         @overload
@@ -2663,7 +3437,10 @@ class _Functions:
             self, x: AnyArray, *, axis: int = -1, return_saved: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> Any: ...
-        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        @overload
+        def plan(self, x: NumPyArray, *, axis: int = -1, out: NumPyArray | None = None) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan[DeviceArray]: ...
         backward: _Functions.log_softmax_backward
 
     class log_softmax_backward(_Function):
@@ -2676,7 +3453,14 @@ class _Functions:
         def __call__(
             self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, y: NumPyArray | Saved, *, axis: int = -1, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
 
     class logaddexp(_Function):
         @overload
@@ -2691,9 +3475,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.logaddexp_backward
         py_func: Callable[..., Any]
 
@@ -2708,7 +3498,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class logical_and(_Function):
         @overload
@@ -2723,9 +3520,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class logical_not(_Function):
@@ -2740,9 +3543,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class logical_or(_Function):
@@ -2758,9 +3566,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class logical_xor(_Function):
@@ -2776,9 +3590,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class logsumexp(_Function):
@@ -2807,10 +3627,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.logsumexp_backward
 
     class logsumexp_backward(_Function):
@@ -2836,10 +3662,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.max_backward
 
     class max_backward(_Function):
@@ -2867,9 +3699,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.maximum_backward
         py_func: Callable[..., Any]
 
@@ -2884,7 +3722,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class mean(_Function):
         @overload
@@ -2897,10 +3742,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.mean_backward
 
     class mean_backward(_Function):
@@ -2926,10 +3777,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.min_backward
 
     class min_backward(_Function):
@@ -2957,9 +3814,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.minimum_backward
         py_func: Callable[..., Any]
 
@@ -2974,7 +3837,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class mish(_Function):
         @overload
@@ -2988,9 +3858,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.mish_backward
         py_func: Callable[..., Any]
 
@@ -3003,7 +3878,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class multiply(_Function):
         @overload
@@ -3018,9 +3898,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.multiply_backward
         py_func: Callable[..., Any]
 
@@ -3035,7 +3921,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class negative(_Function):
         @overload
@@ -3049,9 +3942,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.negative_backward
         py_func: Callable[..., Any]
 
@@ -3064,7 +3962,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class nextafter(_Function):
         @overload
@@ -3077,9 +3980,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class norm(_Function):
         @overload
@@ -3107,10 +4016,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.norm_backward
 
     class norm_backward(_Function):
@@ -3138,9 +4053,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class one_hot(_Function):
@@ -3154,10 +4075,16 @@ class _Functions:
             self, indices: AnyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, indices: NumPyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
+            out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, indices: AnyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
             out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
 
     class pow(_Function):
         @overload
@@ -3172,9 +4099,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.pow_backward
         py_func: Callable[..., Any]
 
@@ -3189,7 +4122,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class prelu(_Function):
         @overload
@@ -3204,9 +4144,15 @@ class _Functions:
             self, x: Operand, weight: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, weight: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.prelu_backward
         py_func: Callable[..., Any]
 
@@ -3221,7 +4167,14 @@ class _Functions:
             self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class prod(_Function):
         @overload
@@ -3234,10 +4187,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.prod_backward
 
     class prod_backward(_Function):
@@ -3264,9 +4223,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.quick_gelu_backward
         py_func: Callable[..., Any]
 
@@ -3279,7 +4243,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class real(_Function):
         @overload
@@ -3293,9 +4262,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class reciprocal(_Function):
@@ -3310,9 +4284,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.reciprocal_backward
         py_func: Callable[..., Any]
 
@@ -3325,7 +4304,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class relu(_Function):
         @overload
@@ -3339,9 +4323,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.relu_backward
         py_func: Callable[..., Any]
 
@@ -3357,9 +4346,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.relu6_backward
         py_func: Callable[..., Any]
 
@@ -3372,7 +4366,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class relu_backward(_Function):
         @overload
@@ -3383,7 +4382,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class remainder(_Function):
         @overload
@@ -3398,9 +4402,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.remainder_backward
         py_func: Callable[..., Any]
 
@@ -3415,7 +4425,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class residual_activation(_Function):
         @overload
@@ -3443,9 +4460,15 @@ class _Functions:
             self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, residual: NumPyArray, *, activation: Activation = 'relu',
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.residual_activation_backward
 
     class residual_activation_backward(_Function):
@@ -3471,9 +4494,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class rms_norm(_Function):
         @overload
@@ -3501,9 +4530,14 @@ class _Functions:
             self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, out: AnyArray | None = None,
-        ) -> Plan: ...
+        ) -> Plan[DeviceArray]: ...
         backward: _Functions.rms_norm_backward
 
     class rms_norm_backward(_Function):
@@ -3532,10 +4566,31 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
         def plan(
-            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
             out: AnyArray | None = None,
-        ) -> Plan: ...
+        ) -> Plan[Any]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, eps: float = 1e-06,
+            out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, eps: float = 1e-06,
+            out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, eps: float = 1e-06,
+            out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
+            out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
 
     class rope(_Function):
         @overload
@@ -3563,9 +4618,15 @@ class _Functions:
             self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, cos: NumPyArray, sin: NumPyArray, *, interleaved: bool = False,
+            out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
         backward: _Functions.rope_backward
 
     class rope_backward(_Function):
@@ -3579,10 +4640,16 @@ class _Functions:
             self, dy: AnyArray, cos: AnyArray | Saved, sin: AnyArray | None = None, *, interleaved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, cos: NumPyArray | Saved, sin: NumPyArray | None = None, *, interleaved: bool = False,
+            out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, cos: AnyArray | Saved, sin: AnyArray | None = None, *, interleaved: bool = False,
             out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
 
     class round(_Function):
         @overload
@@ -3596,9 +4663,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class rsqrt(_Function):
@@ -3613,9 +4685,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.rsqrt_backward
         py_func: Callable[..., Any]
 
@@ -3628,7 +4705,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class selu(_Function):
         @overload
@@ -3642,9 +4724,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.selu_backward
         py_func: Callable[..., Any]
 
@@ -3657,7 +4744,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sigmoid(_Function):
         @overload
@@ -3671,9 +4763,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.sigmoid_backward
         py_func: Callable[..., Any]
 
@@ -3686,7 +4783,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sign(_Function):
         @overload
@@ -3700,9 +4802,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class silu(_Function):
@@ -3717,9 +4824,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.silu_backward
         py_func: Callable[..., Any]
 
@@ -3732,7 +4844,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sin(_Function):
         @overload
@@ -3746,9 +4863,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.sin_backward
         py_func: Callable[..., Any]
 
@@ -3761,7 +4883,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sinh(_Function):
         @overload
@@ -3775,9 +4902,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.sinh_backward
         py_func: Callable[..., Any]
 
@@ -3790,7 +4922,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class softmax(_Function):
         @overload
@@ -3818,7 +4955,10 @@ class _Functions:
             self, x: AnyArray, *, axis: int = -1, return_saved: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> Any: ...
-        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        @overload
+        def plan(self, x: NumPyArray, *, axis: int = -1, out: NumPyArray | None = None) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan[DeviceArray]: ...
         backward: _Functions.softmax_backward
 
     class softmax_backward(_Function):
@@ -3831,7 +4971,14 @@ class _Functions:
         def __call__(
             self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, y: NumPyArray | Saved, *, axis: int = -1, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
 
     class softplus(_Function):
         @overload
@@ -3861,10 +5008,16 @@ class _Functions:
             self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: bool = False,
             out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, beta: float = 1.0, threshold: float = 20.0, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.softplus_backward
         py_func: Callable[..., Any]
 
@@ -3879,10 +5032,16 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
             out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class softshrink(_Function):
         @overload
@@ -3912,9 +5071,15 @@ class _Functions:
             self, x: AnyArray, *, lambd: float = 0.5, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, lambd: float = 0.5, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, lambd: float = 0.5, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.softshrink_backward
         py_func: Callable[..., Any]
 
@@ -3929,9 +5094,14 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, lambd: float = 0.5, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class softsign(_Function):
         @overload
@@ -3945,9 +5115,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.softsign_backward
         py_func: Callable[..., Any]
 
@@ -3960,7 +5135,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sqrt(_Function):
         @overload
@@ -3974,9 +5154,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.sqrt_backward
         py_func: Callable[..., Any]
 
@@ -3989,7 +5174,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class square(_Function):
         @overload
@@ -4003,9 +5193,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.square_backward
         py_func: Callable[..., Any]
 
@@ -4018,7 +5213,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class squared_relu(_Function):
         @overload
@@ -4032,9 +5232,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.squared_relu_backward
         py_func: Callable[..., Any]
 
@@ -4047,7 +5252,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class stack(_Function):
         @overload
@@ -4058,7 +5268,14 @@ class _Functions:
         def __call__(
             self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None) -> JoinPlan: ...
+        @overload
+        def plan(
+            self, arrays: Sequence[NumPyArray], axis: int = 0, *, out: NumPyArray | None = None,
+        ) -> JoinPlan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None,
+        ) -> JoinPlan[DeviceArray]: ...
 
     class std(_Function):
         @overload
@@ -4091,10 +5308,16 @@ class _Functions:
             correction: float = 0, keepdims: bool = False, return_saved: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             correction: float = 0, keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.std_backward
 
     class std_backward(_Function):
@@ -4122,9 +5345,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.subtract_backward
         py_func: Callable[..., Any]
 
@@ -4139,7 +5368,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class sum(_Function):
         @overload
@@ -4152,10 +5388,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.sum_backward
 
     class sum_backward(_Function):
@@ -4181,9 +5423,14 @@ class _Functions:
             self, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, indices: NumPyArray, *, axis: int | None = None, out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
         backward: _Functions.take_backward
 
     class take_along_axis(_Function):
@@ -4212,9 +5459,14 @@ class _Functions:
             self, x: AnyArray, indices: AnyArray, *, axis: int = -1, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, indices: NumPyArray, *, axis: int = -1, out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, indices: AnyArray, *, axis: int = -1, out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
         backward: _Functions.take_along_axis_backward
 
     class take_along_axis_backward(_Function):
@@ -4228,10 +5480,16 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Sequence[int] | Saved, indices: AnyArray | None = None, *, axis: int = -1,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Sequence[int] | Saved, indices: NumPyArray | None = None, *,
+            axis: int = -1, out: NumPyArray | None = None,
+        ) -> ScatterPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Sequence[int] | Saved, indices: AnyArray | None = None, *, axis: int = -1,
             out: AnyArray | None = None,
-        ) -> ScatterPlan: ...
+        ) -> ScatterPlan[DeviceArray]: ...
 
     class take_backward(_Function):
         @overload
@@ -4244,10 +5502,16 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Sequence[int], indices: AnyArray, *, axis: int | None = None,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Sequence[int], indices: NumPyArray, *, axis: int | None = None,
+            out: NumPyArray | None = None,
+        ) -> ScatterPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Sequence[int], indices: AnyArray, *, axis: int | None = None,
             out: AnyArray | None = None,
-        ) -> ScatterPlan: ...
+        ) -> ScatterPlan[DeviceArray]: ...
 
     class tan(_Function):
         @overload
@@ -4261,9 +5525,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.tan_backward
         py_func: Callable[..., Any]
 
@@ -4276,7 +5545,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class tanh(_Function):
         @overload
@@ -4290,9 +5564,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.tanh_backward
         py_func: Callable[..., Any]
 
@@ -4305,7 +5584,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class tanhshrink(_Function):
         @overload
@@ -4319,9 +5603,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.tanhshrink_backward
         py_func: Callable[..., Any]
 
@@ -4334,7 +5623,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class threshold(_Function):
         @overload
@@ -4349,10 +5643,16 @@ class _Functions:
             self, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, threshold: NumPyOperand, value: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.threshold_backward
         py_func: Callable[..., Any]
 
@@ -4367,9 +5667,15 @@ class _Functions:
             self, dy: Operand, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, threshold: NumPyOperand, value: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class tril(_Function):
         @overload
@@ -4380,7 +5686,10 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan: ...
+        @overload
+        def plan(self, x: NumPyArray, *, k: int = 0, out: NumPyArray | None = None) -> NumberedPlan[NumPyArray]: ...
+        @overload
+        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan[DeviceArray]: ...
 
     class triu(_Function):
         @overload
@@ -4391,7 +5700,10 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan: ...
+        @overload
+        def plan(self, x: NumPyArray, *, k: int = 0, out: NumPyArray | None = None) -> NumberedPlan[NumPyArray]: ...
+        @overload
+        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan[DeviceArray]: ...
 
     class trunc(_Function):
         @overload
@@ -4405,9 +5717,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class var(_Function):
@@ -4441,10 +5758,16 @@ class _Functions:
             correction: float = 0, keepdims: bool = False, return_saved: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             correction: float = 0, keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.var_backward
 
     class var_backward(_Function):
@@ -4472,10 +5795,16 @@ class _Functions:
             self, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, condition: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.where_backward
         py_func: Callable[..., Any]
 
@@ -4490,11 +5819,262 @@ class _Functions:
             self, dy: Operand, condition: Operand, x1: Operand, x2: Operand, *,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, condition: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
 ACTIVATIONS: tuple[Activation, ...]
+
+class Kernel(Generic[_Numbers]):
+    """A custom elementwise function, which `kernel` returns. Call it with arrays and scalars."""
+
+    __name__: str
+    __qualname__: str
+    py_func: Callable[..., _Numbers]
+    def __init__(self, function: Callable[..., Any], gradient: Callable[..., Any] | None = None) -> None: ...
+    @overload
+    def __call__(self, *arguments: float, **options: float) -> _Numbers:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[float], *arguments: NumPyOperand, return_saved: Literal[False] = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> NumPyArray:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[float], *arguments: Operand, return_saved: Literal[False] = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, where: AnyArray | bool | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> DeviceArray:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[tuple[Any, ...]], *arguments: NumPyOperand, return_saved: Literal[False] = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[NumPyArray, ...]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[tuple[Any, ...]], *arguments: Operand, return_saved: Literal[False] = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, where: AnyArray | bool | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, ...]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[float], *arguments: NumPyOperand, return_saved: Literal[True],
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[NumPyArray, Saved]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[float], *arguments: Operand, return_saved: Literal[True],
+        out: AnyArray | Sequence[AnyArray | None] | None = None, where: AnyArray | bool | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, Saved]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[tuple[Any, ...]], *arguments: NumPyOperand, return_saved: Literal[True],
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[tuple[NumPyArray, ...], Saved]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[tuple[Any, ...]], *arguments: Operand, return_saved: Literal[True],
+        out: AnyArray | Sequence[AnyArray | None] | None = None, where: AnyArray | bool | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> tuple[tuple[DeviceArray, ...], Saved]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self, *arguments: Operand, return_saved: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        where: AnyArray | bool | None = None, stream: Any = None, **options: Operand,
+    ) -> Any:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def backward(
+        self, dy: NumPyArray | Sequence[NumPyArray], *arguments: NumPyOperand | Saved,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[NumPyArray, ...]:
+        """Return the gradients of a loss with respect to array arguments, given those with respect to the results."""
+    @overload
+    def backward(
+        self, dy: AnyArray | Sequence[AnyArray], *arguments: Operand | Saved,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, ...]:
+        """Return the gradients of a loss with respect to array arguments, given those with respect to the results."""
+    @overload
+    def plan(
+        self: Kernel[float], *arguments: NumPyOperand, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+        where: NumPyArray | bool | None = None, **options: NumPyOperand,
+    ) -> ElementwisePlan[NumPyArray]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Kernel[float], *arguments: Operand, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        where: AnyArray | bool | None = None, **options: Operand,
+    ) -> ElementwisePlan[DeviceArray]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Kernel[tuple[Any, ...]], *arguments: NumPyOperand,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        **options: NumPyOperand,
+    ) -> ElementwisePlan[tuple[NumPyArray, ...]]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Kernel[tuple[Any, ...]], *arguments: Operand, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        where: AnyArray | bool | None = None, **options: Operand,
+    ) -> ElementwisePlan[tuple[DeviceArray, ...]]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self, *arguments: Operand, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        where: AnyArray | bool | None = None, **options: Operand,
+    ) -> ElementwisePlan:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    def inspect(self, *arguments: Operand, **options: Operand) -> Inspection:
+        """Return the code that a call with these arguments is compiled to: source, PTX, registers, local memory, bytes."""
+    def benchmark(
+        self, shape: Shape, dtype: DTypeLike = 'float32', *, repeats: int = 30, **numbers: Operand,
+    ) -> Benchmark:
+        """Measure the speed of a call on a GPU, and of a copy of the same bytes."""
+
+class Reduction(Generic[_Numbers]):
+    """A custom reduction, which `reduction` returns. Call it with arrays and scalars."""
+
+    __name__: str
+    __qualname__: str
+    def __init__(
+        self, function: Callable[..., Any], merge: str | Callable[..., Any] = 'sum',
+        start: float | tuple[float, ...] | None = None, after: Callable[..., Any] | None = None,
+    ) -> None: ...
+    @overload
+    def __call__(
+        self: Reduction[float], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[False] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> NumPyArray:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[float], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[False] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> DeviceArray:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[tuple[Any, ...]], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[False] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[NumPyArray, ...]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[tuple[Any, ...]], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[False] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, ...]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[float], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[True], out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        **options: NumPyOperand,
+    ) -> tuple[NumPyArray, Saved]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[float], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[True], out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        **options: Operand,
+    ) -> tuple[DeviceArray, Saved]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[tuple[Any, ...]], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[True], out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        **options: NumPyOperand,
+    ) -> tuple[tuple[NumPyArray, ...], Saved]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[tuple[Any, ...]], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[True], out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        **options: Operand,
+    ) -> tuple[tuple[DeviceArray, ...], Saved]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self, *arguments: Operand, axis: Axes = None, keepdims: bool = False, return_saved: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None, **options: Operand,
+    ) -> Any:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def backward(
+        self, dy: NumPyArray | Sequence[NumPyArray], *arguments: NumPyOperand | Saved, axis: Axes = None,
+        keepdims: bool = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        **options: NumPyOperand,
+    ) -> tuple[NumPyArray, ...]:
+        """Return the gradients of a loss with respect to array arguments: dy · after'(totals) · map'(arguments)."""
+    @overload
+    def backward(
+        self, dy: AnyArray | Sequence[AnyArray], *arguments: Operand | Saved, axis: Axes = None, keepdims: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, ...]:
+        """Return the gradients of a loss with respect to array arguments: dy · after'(totals) · map'(arguments)."""
+    @overload
+    def plan(
+        self: Reduction[float], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, **options: NumPyOperand,
+    ) -> CustomReducePlan[NumPyArray]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Reduction[float], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, **options: Operand,
+    ) -> CustomReducePlan[DeviceArray]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Reduction[tuple[Any, ...]], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, **options: NumPyOperand,
+    ) -> CustomReducePlan[tuple[NumPyArray, ...]]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Reduction[tuple[Any, ...]], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, **options: Operand,
+    ) -> CustomReducePlan[tuple[DeviceArray, ...]]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self, *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, **options: Operand,
+    ) -> CustomReducePlan:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    def inspect(
+        self, *arguments: Operand, axis: Axes = None, keepdims: bool = False, **options: Operand,
+    ) -> Inspection:
+        """Return the code that a call with these arguments is compiled to, as `Kernel.inspect` does."""
+    def benchmark(
+        self, shape: Shape, dtype: DTypeLike = 'float32', *, axis: Axes = None, repeats: int = 30, **numbers: Operand,
+    ) -> Benchmark:
+        """Measure the speed of a call on a GPU, as `Kernel.benchmark` does, for arrays that are reduced along `axis`."""
 
 abs: _Functions.abs
 """Return |x|."""
@@ -4861,6 +6441,13 @@ isinf: _Functions.isinf
 isnan: _Functions.isnan
 """Return whether x is NaN."""
 
+@overload
+def kernel(function: Callable[..., _Numbers], *, backward: Callable[..., Any] | None = None) -> Kernel[_Numbers]: ...
+@overload
+def kernel(
+    function: None = None, *, backward: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., _Numbers]], Kernel[_Numbers]]: ...
+
 layer_norm: _Functions.layer_norm
 """Normalize by mean and variance along the last axis: (x - mean) w / √(variance + eps) + b, LayerNorm."""
 
@@ -5066,6 +6653,27 @@ reciprocal: _Functions.reciprocal
 
 reciprocal_backward: _Functions.reciprocal_backward
 """Return the gradient of reciprocal(x) with respect to x, multiplied by dy."""
+
+@overload
+def reduction(
+    function: Callable[..., _Numbers], *, merge: Merge | Callable[..., Any] = 'sum',
+    start: float | tuple[float, ...] | None = None, after: None = None,
+) -> Reduction[_Numbers]: ...
+@overload
+def reduction(
+    function: Callable[..., Any], *, merge: Merge | Callable[..., Any] = 'sum',
+    start: float | tuple[float, ...] | None = None, after: Callable[..., _Numbers],
+) -> Reduction[_Numbers]: ...
+@overload
+def reduction(
+    function: None = None, *, merge: Merge | Callable[..., Any] = 'sum', start: float | tuple[float, ...] | None = None,
+    after: None = None,
+) -> Callable[[Callable[..., _Numbers]], Reduction[_Numbers]]: ...
+@overload
+def reduction(
+    function: None = None, *, merge: Merge | Callable[..., Any] = 'sum', start: float | tuple[float, ...] | None = None,
+    after: Callable[..., _Numbers],
+) -> Callable[[Callable[..., Any]], Reduction[_Numbers]]: ...
 
 relu: _Functions.relu
 """Return max(x, 0)."""

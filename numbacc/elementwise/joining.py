@@ -21,6 +21,7 @@ from ..base.layout import (
     row_major_strides,
 )
 from ..errors import DTypeError, LayoutError, ShapeError
+from ..plan.base import Result
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
 from .calling import plans
@@ -99,7 +100,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any 
     return _found("stack", arrays, axis, out, handle_of(stream))
 
 
-class JoinPlan(SeveralPlan):
+class JoinPlan(SeveralPlan[Result]):
     """A planned `concatenate` or `stack`: a copy of each array into its part of the result.
 
     Args:
@@ -128,7 +129,7 @@ class JoinPlan(SeveralPlan):
         for plan, start in zip(self.plans, (0, *self._ends), strict=False):
             plan.ready((0, start * step))
 
-    def __call__(self, arrays: Sequence[Any], *, out: Any = None, stream: Any = None) -> Array:
+    def __call__(self, arrays: Sequence[Any], *, out: Any = None, stream: Any = None) -> Result:
         """Run on arrays that have the layouts the plan was made for.
 
         Args:

@@ -32,7 +32,7 @@ from ..kernels.reduce.launch import ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..kernels.rows.functions import LOSSES, ROW_FORMULAS
 from ..kernels.rows.launch import RowExecutable, RowTask
-from ..plan.base import Plan
+from ..plan.base import Plan, Result
 from ..plan.calls import planned
 from ..plan.rows import RowPlan
 from ..plan.saved import Saved
@@ -211,7 +211,7 @@ def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any)
 # ---------------------------------------------------------------- plans of calls
 
 
-class LossPlan(SeveralPlan):
+class LossPlan(SeveralPlan[Result]):
     """A planned `cross_entropy`: the losses of all rows, and their sum or mean.
 
     If threads share rows and arrays are aligned, one kernel computes everything. Otherwise, separate kernels compute
@@ -258,7 +258,7 @@ class LossPlan(SeveralPlan):
         """Equal plans, also for arrays that were expected to be aligned but are not."""
         return self._steps(self.inputs[0]) if self._rows else self.plans
 
-    def __call__(self, x: Any, target: Any, *, stream: Any = None) -> Any:
+    def __call__(self, x: Any, target: Any, *, stream: Any = None) -> Result:
         """Run on arrays that have the layouts the plan was made for.
 
         Raises:
@@ -285,7 +285,7 @@ class LossPlan(SeveralPlan):
         return (result, total) if self._with_stats else result
 
 
-class LossGradientPlan(SeveralPlan):
+class LossGradientPlan(SeveralPlan[Result]):
     """A planned `cross_entropy_backward`: `stats` unless given, dy divided by the number of losses, the gradient.
 
     Args:
@@ -324,7 +324,7 @@ class LossGradientPlan(SeveralPlan):
 
     def __call__(
         self, dy: Any, x: Any, target: Any, *, stats: Any = None, out: Any = None, stream: Any = None
-    ) -> Array:
+    ) -> Result:
         """Run on arrays that have the layouts the plan was made for.
 
         Args:
@@ -427,7 +427,7 @@ STATS = 2
 _ROWS = 512
 
 
-class RowReducePlan(ReducePlan):
+class RowReducePlan(ReducePlan[Result]):
     """A planned reduction of many rows, where threads that share a row merge their parts in registers.
 
     Args:
