@@ -16,7 +16,8 @@ array, except with device="cpu". At run time they return a NumPy array on a mach
 Plans, custom kernels, custom reductions and generators have a type parameter. For plans it is the result of a call:
 `elementwise.ElementwisePlan[DeviceArray]`. For kernels and reductions it is the result of the Python function:
 `elementwise.Kernel[float]` returns an array, `Kernel[tuple[float, float]]` a tuple of arrays. If the function has no
-annotations, type checkers assume one array. For generators it is what they draw: `random.Generator[NumPyArray]`.
+annotations, type checkers assume that the result is an array. For generators it is the type of the random numbers:
+`random.Generator[NumPyArray]`.
 """
 
 from __future__ import annotations

@@ -413,7 +413,8 @@ def _custom_calls(
 ) -> Iterator[tuple[str, Sequence[Parameter], str]]:
     """Yield (self, parameters, result) of each overload of a method of `Kernel` or `Reduction`.
 
-    A kernel of which a type checker knows nothing, such as one of a function without annotations, returns one array.
+    A type checker knows nothing about a function without annotations. It then uses the first overload: the result is an
+    array.
     """
     if own not in ("__call__", "backward", "plan"):
         yield "self", taken, returns
@@ -631,7 +632,7 @@ class Stub:
         return text
 
     def _custom(self, name: str, kind: type) -> str:
-        """Return the declaration of `Kernel` or `Reduction`. Its results depend on what the Python function returns."""
+        """Return the declaration of `Kernel` or `Reduction`. The Python function decides the results."""
         text = f'class {name}(Generic[_Numbers]):\n    """{_first_line(kind)}"""\n\n    __name__: str\n'
         stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
         text += "    __qualname__: str\n" + "    py_func: Callable[..., _Numbers]\n" * (name == "Kernel")
@@ -774,7 +775,7 @@ _STANDARD_MODULES = {
 }
 _STANDARD = set[str]().union(*_STANDARD_MODULES.values())
 _LISTED = "AnyArray | Sequence[AnyArray]"
-#: What a generator draws; what a Python function returns; the arrays, or lists of arrays, that `adamw_step` returns.
+#: The numbers that a generator draws; the result of a Python function; the arrays, or lists of arrays, of `adamw_step`.
 _VARIABLES = {
     **dict.fromkeys(("_Drawn", "_Numbers"), "covariant=True, default=Any"),
     **dict.fromkeys(("_P", "_M", "_V"), f"bound={_LISTED}"),

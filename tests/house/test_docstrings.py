@@ -17,6 +17,7 @@ import numbacc.arrays
 from numbacc import conv, elementwise, fft
 from numbacc.base.dispatch import has_gpu
 from numbacc.base.docstrings import COMMON, complete, like
+from numbacc.elementwise.rows import TABLE
 from numbacc.random import Generator
 
 PUBLIC = public()
@@ -87,6 +88,14 @@ def test_docstrings_describe_all_parameters(name):
     """Those with a section Args: the docstrings of plans, for example, refer to another function."""
     told = parameters_of(PUBLIC[name].__doc__)
     assert not told or set(inspect.signature(PUBLIC[name]).parameters) <= told
+
+
+@pytest.mark.parametrize("name", [name for name, entry in TABLE.items() if entry.options])
+def test_options_of_elementwise_functions_say_what_they_do(name):
+    for option, default in TABLE[name].options.items():
+        pattern = rf"^ *{option}: (.+?)\. A scalar; {default!r} by default\.$"
+        text = re.sub(r"\n {5,}", " ", inspect.getdoc(getattr(elementwise, name)))
+        assert len(re.search(pattern, text, re.MULTILINE)[1].split()) > 2
 
 
 def test_docstrings_describe_parameters_that_their_source_leaves_out():
