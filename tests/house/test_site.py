@@ -88,6 +88,10 @@ SEARCHES = {
     "out of memory": "order",
     "why is it slow": "slow",
     "typing": "reference/typing",
+    "pytorch": "coming-from",
+    "matrix multiplication": "gemm",
+    "multiple gpus": "order",
+    "adam optimizer": "elementwise",
 }
 
 
