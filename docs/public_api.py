@@ -157,7 +157,7 @@ def _types() -> list[str]:
         *_heading("Types for annotations", "="),
         ".. automodule:: numbacc.typing",
         "",
-        ".. py:currentmodule:: numbacc.typing",
+        ".. py:currentmodule:: None",
         "",
     ]
     for title, is_option in (("Arrays and scalars", False), ("Names that options accept", True)):
@@ -171,7 +171,7 @@ def _types() -> list[str]:
             if not values:
                 about = (inspect.getdoc(thing) or "").partition("\n")[0] if name not in described else described[name]
                 about = re.sub(r"`([^`]+)`", r"``\1``", about)
-            lines += [f".. py:data:: {name}", "", f"    {about}", ""]
+            lines += [f".. py:data:: numbacc.typing.{name}", "", f"    {about}", ""]
     return lines
 
 
