@@ -23,6 +23,7 @@ from ..base.layout import (
 )
 from ..errors import DTypeError, LayoutError, ShapeError
 from ..functions.formula import Formula
+from ..plan.base import Result
 from ..plan.calls import planned
 from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
@@ -133,7 +134,7 @@ def _unchanged(*arrays: Any) -> tuple[Any, ...]:
 _TOGETHER = {n: Formula(f"copies_of_{f.__name__}", f, _unchanged) for n, f in ((2, two), (3, three), (4, four))}
 
 
-class JoinPlan(SeveralPlan):
+class JoinPlan(SeveralPlan[Result]):
     """A planned `concatenate` or `stack`: a copy of each array into its part of the result.
 
     One kernel copies two to four arrays that have one shape, and the result's dtype. Otherwise each has its own kernel.
@@ -179,7 +180,7 @@ class JoinPlan(SeveralPlan):
         for plan, start in zip(self.plans, (0, *self._ends), strict=False):
             plan.ready(() if self._whole else (0, start * step))
 
-    def __call__(self, arrays: Sequence[Any], *, out: Any = None, stream: Any = None) -> Array:
+    def __call__(self, arrays: Sequence[Any], *, out: Any = None, stream: Any = None) -> Result:
         """Run on arrays that have the layouts the plan was made for.
 
         Args:

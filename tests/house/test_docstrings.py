@@ -17,6 +17,7 @@ import numbacc.arrays
 from numbacc import conv, elementwise, fft
 from numbacc.base.dispatch import has_gpu
 from numbacc.base.docstrings import COMMON, complete, like
+from numbacc.elementwise.rows import TABLE
 from numbacc.random import Generator
 
 PUBLIC = public()
@@ -98,6 +99,14 @@ def test_docstrings_describe_all_parameters():
     told = {name: parameters_of(PUBLIC[name].__doc__) for name in SIGNATURES}
     untold = {name: {*SIGNATURES[name].parameters} - names for name, names in told.items() if names}
     assert untold and not {name: names for name, names in untold.items() if names}
+
+
+@pytest.mark.parametrize("name", [name for name, entry in TABLE.items() if entry.options])
+def test_options_of_elementwise_functions_say_what_they_do(name):
+    for option, default in TABLE[name].options.items():
+        pattern = rf"^ *{option}: (.+?)\. A scalar; {default!r} by default\.$"
+        text = re.sub(r"\n {5,}", " ", inspect.getdoc(getattr(elementwise, name)))
+        assert len(re.search(pattern, text, re.MULTILINE)[1].split()) > 2
 
 
 def test_docstrings_describe_parameters_that_their_source_leaves_out():
