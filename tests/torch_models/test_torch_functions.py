@@ -230,8 +230,44 @@ def test_own_kernels_of_16_bits(dtype, device):
     close(y, 2 * torch.tanh(x.double() / 2), ERRORS[dtype])
 
 
+dot = nt.wrap(ew.reduction(lambda x, y: x * y))
+norms = nt.wrap(ew.reduction(lambda x: (x * x, abs(x)), after=lambda a, b, k=2.0: (math.sqrt(a), b * k)))
+largest = nt.wrap(ew.reduction(lambda x, y: x * y, merge="max"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_own_reductions(device):
+    x = torch.randn(4, 3, 5, dtype=torch.float64, device=device, requires_grad=True)
+    y = torch.randn(3, 1, dtype=torch.float64, device=device, requires_grad=True)
+    for axis, keepdims in ((None, False), (1, False), ((0, -1), True), (-1, True)):
+        wanted = (x * y).sum() if axis is None else (x * y).sum(axis, keepdim=keepdims)
+        found = dot(x, y, axis=axis, keepdims=keepdims)
+        assert found.shape == wanted.shape
+        close(found, wanted, 1e-12)
+        assert torch.autograd.gradcheck(lambda x, y, a=axis, k=keepdims: dot(x, y, axis=a, keepdims=k), (x, y))
+    close(dot(x, 2.0, axis=0), 2 * x.sum(0), 1e-12)
+    one, two = norms(x, axis=1, k=3.0)
+    close(one, x.norm(dim=1), 1e-12)
+    close(two, 3 * x.abs().sum(1), 1e-12)
+    assert torch.autograd.gradcheck(lambda x: norms(x, axis=(1, 2)), (x,))
+    assert torch.autograd.gradcheck(lambda x: largest(x, y.detach(), axis=-1), (x,))
+    torch.compiler.reset()
+    made = torch.compile(lambda x, y: dot(x, y, axis=-1) * 2, fullgraph=True, backend="aot_eager")
+    close(made(x, y), 2 * (x * y).sum(-1), 1e-12)
+    close(torch.autograd.grad(made(x, y).sum(), y)[0], 2 * x.sum((0, 2))[:, None], 1e-12)
+    small = x.detach().to(torch.bfloat16)
+    assert dot(small, 1.0, axis=1).dtype == torch.bfloat16
+    close(dot(small, 1.0, axis=1), small.double().sum(1), ERRORS["bfloat16"])
+    with pytest.raises(IndexError, match="axis=3"):
+        dot(x, y, axis=3)
+
+
 def test_wrong_calls_of_own_kernels():
-    with pytest.raises(TypeError, match=r"elementwise\.kernel returns, not function"):
+    with pytest.raises(TypeError, match="got only numbers"):
+        both(1.0, 2.0)
+    with pytest.raises(TypeError, match="and the options axis, keepdims"):
+        dot(torch.ones(2))
+    with pytest.raises(TypeError, match=r"elementwise\.reduction returns, not function"):
         nt.wrap(lambda x: x)
     with pytest.raises(TypeError, match="x, y and the options k"):
         both(torch.ones(2))
