@@ -1,4 +1,4 @@
-"""Host time of everyday calls on device arrays, against the same calls on torch's tensors."""
+"""Host time of everyday calls on small device arrays, against the same calls on torch's tensors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(report: Report, *, quick: bool = False) -> None:
         report.add(name="host time of everyday calls", skipped="needs torch")
         return
     batches = 21 if quick else 51
-    for case in _cases(torch):
+    for case in [*_cases(torch), *_functions(torch)]:
         if not report.wants(f"host time, {case.name}"):
             continue
         if case.found(case.ours()) != case.found(case.theirs()):
@@ -82,6 +82,46 @@ def _cases(torch: Any) -> list[Case]:
              values),
         Case("copy_to_host, 8 x 8", small.copy_to_host, lambda: few.cpu().numpy(), 1.2, lambda a: a.tolist()),
     ]  # fmt: skip
+
+
+def _functions(torch: Any) -> list[Case]:
+    """Functions that allocate their results, each against the torch function that a torch user would call."""
+    F = torch.nn.functional
+    rng = np.random.default_rng(0)
+
+    def pair(*shape: int) -> tuple[Any, Any]:
+        ours = numbacc.asarray(rng.standard_normal(shape, dtype=np.float32))
+        return ours, torch.from_dlpack(ours)
+
+    (x, t), (y, u), (w, v), (a, b), (bias, c) = pair(64, 256), pair(64, 256), pair(256, 128), pair(256), pair(256)
+    labels = numbacc.asarray(np.arange(64) % 256)
+    targets = torch.from_dlpack(labels)
+    aten = torch.ops.aten
+    norms = torch.native_layer_norm(t, (256,), b, c, 1e-5)
+    ew = numbacc.elementwise
+
+    def sums(array: Any) -> Any:
+        """The sum of the result or of its first part, to 4 digits."""
+        first = array[0] if isinstance(array, (tuple, list)) else array
+        host = first.cpu().numpy() if isinstance(first, torch.Tensor) else numbacc.asnumpy(first)
+        return first.shape, float(f"{np.abs(host).sum(dtype=np.float64):.4g}")
+
+    calls: list[tuple[str, Work, Work]] = [
+        ("concatenate of two", lambda: ew.concatenate((x, y)), lambda: torch.cat((t, u))),
+        ("stack of two", lambda: ew.stack((x, y)), lambda: torch.stack((t, u))),
+        ("cross_entropy", lambda: ew.cross_entropy(x, labels), lambda: F.cross_entropy(t, targets)),
+        ("zeros", lambda: numbacc.zeros((64, 256)), lambda: torch.zeros((64, 256), device="cuda")),
+        ("x.mean()", lambda: x.mean(), lambda: t.mean()),
+        ("x.sum(axis=1)", lambda: x.sum(axis=1), lambda: t.sum(1)),
+        ("x.argmax(axis=1)", lambda: x.argmax(axis=1), lambda: t.argmax(1)),
+        ("gelu_backward", lambda: ew.gelu_backward(y, x), lambda: aten.gelu_backward(u, t)),
+        ("softmax", lambda: ew.softmax(x), lambda: torch.softmax(t, -1)),
+        ("layer_norm", lambda: ew.layer_norm(x, a, bias), lambda: F.layer_norm(t, (256,), b, c)),
+        ("layer_norm_backward", lambda: ew.layer_norm_backward(y, x, a, bias=True),
+             lambda: aten.native_layer_norm_backward(u, t, (256,), norms[1], norms[2], b, c, [True] * 3)),
+        ("x @ w of 256 x 128", lambda: x @ w, lambda: t @ v),
+    ]  # fmt: skip
+    return [Case(f"{name}, 64 x 256", ours, theirs, 1.0, sums) for name, ours, theirs in calls]
 
 
 class _Torchs:

@@ -20,7 +20,7 @@ import oracle
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from skips import needed, skip
+from skips import REASONS, needed, skip
 
 import numbacc
 from numbacc import elementwise, gated
@@ -76,25 +76,83 @@ def in_parts(count, examples=_EXAMPLES):
     return mark
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Sort `test_simulator` to the front, and mark combinations of parameters as slow.
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_collection_modifyitems(config, items):
+    """Sort `test_simulator` to the front, mark combinations of parameters as slow, and leave out what would be skipped.
 
     `test_simulator` runs whole files, so no worker must start it when others are done. A case of `each_alone` is slow
     if it differs from the first in more than one parameter, and earlier cases have all its values. With
     `each_alone(paired=True)`, and in the simulator, the parameters change together: the fast cases are the few that
-    have each value once.
+    have each value once. If that leaves more cases than `sampled` says, or in the simulator more than six, so many of
+    them are fast, spread evenly.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
     tests = defaultdict(list)
     for item in items:
-        if hasattr(item, "callspec") and (simulated() or item.get_closest_marker("each_alone")):
+        if hasattr(item, "callspec"):
             tests[item.path, item.originalname].append(item)
     for cases in tests.values():
-        mark = cases[0].get_closest_marker("each_alone")
-        choose = beyond_pairs if simulated() or mark.kwargs.get("paired", False) else slow_ones
-        for number in choose([parameters(case) for case in cases]):
-            cases[number].add_marker("slow")
+        mark, sample = map(cases[0].get_closest_marker, ("each_alone", "sampled"))
+        if simulated() or mark:
+            choose = beyond_pairs if simulated() or mark.kwargs.get("paired", False) else slow_ones
+            for number in choose([parameters(case) for case in cases]):
+                cases[number].add_marker("slow")
+        if simulated() or sample:
+            left = [case for case in cases if case.get_closest_marker("slow") is None and not missing(case)]
+            for number in beyond_sample(len(left), sample_size(sample)):
+                left[number].add_marker("slow")
+                left[number].add_marker("sampled")
+    yield
+    leave_out(config, items)
+
+
+#: How many tests a run leaves out, by reason.
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def leave_out(config, items):
+    """Leave out the tests that are sure to be skipped: each of thousands costs milliseconds.
+
+    If there are no others, they stay, and their skips are the report.
+    """
+    reasons = [*map(missing, items)]
+    if None in reasons:
+        items[:] = [item for item, reason in zip(items, reasons, strict=True) if reason is None]
+        config.stash[LEFT_OUT] = Counter(filter(None, reasons))
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left out"] = dict(config.stash[LEFT_OUT])
+
+
+def missing(item):
+    """Return the reason for which a test would be skipped, if that is known before it runs."""
+    if lacks_gpu(item):
+        return REASONS["gpu"]
+    if lacks_simulator(item):
+        return REASONS["simulator"]
+    for name, lacks in (("device_place", PLACES == ["numpy"]), ("numpy_place", "numpy" not in PLACES)):
+        if lacks and name in item.fixturenames:
+            return REASONS[name.removesuffix("_place")]
+    marks = item.iter_markers("skipif")
+    return next((mark.kwargs["reason"] for mark in marks if mark.args[0] is True), None)
+
+
+def lacks_gpu(item):
+    return item.get_closest_marker("gpu") and (simulated() or not has_gpu())
+
+
+def lacks_simulator(item):
+    return item.get_closest_marker("simulator") and not simulated()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take the numbers from a worker of xdist: each has all tests."""
+    node.config.stash[LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left out", {}))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for reason, count in config.stash.get(LEFT_OUT, Counter()).most_common():
+        terminalreporter.write_line(f"LEFT OUT [{count}] {reason}")
 
 
 def pytest_collection_finish():
@@ -127,6 +185,20 @@ def beyond_pairs(cases):
     yield from left
 
 
+def sample_size(mark):
+    """Return how many cases of a test are fast at most, given its mark `sampled` or None."""
+    sizes = [] if mark is None else [*mark.args]
+    if simulated():
+        sizes.append(6 if mark is None else mark.kwargs.get("simulated", 6))
+    return min(sizes, default=sys.maxsize)
+
+
+def beyond_sample(count, size):
+    """Return the numbers of the slow ones of `count` cases, of which `size` are fast."""
+    fast = {round(k * (count - 1) / max(size - 1, 1)) for k in range(size)} if count > size else range(count)
+    return [number for number in range(count) if number not in fast]
+
+
 def parameters(case):
     """Return names and value of each `parametrize` of a test's case, and of its fixtures."""
     mark, found, fixtures = case.get_closest_marker("each_alone"), set(), {*case.callspec.params}
@@ -142,9 +214,9 @@ def parameters(case):
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu") and (simulated() or not has_gpu()):
+    if lacks_gpu(item):
         skip("gpu")
-    if item.get_closest_marker("simulator") and not simulated():
+    if lacks_simulator(item):
         skip("simulator")
 
 

@@ -257,7 +257,7 @@ def zeros(
     if isinstance(array, np.ndarray):
         array[...] = 0
     else:
-        array._fill(0, handle_of(stream))
+        array._clear(handle_of(stream))
     return array
 
 

@@ -148,6 +148,14 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
             source = to_device(host, self.device, handle)
         copy(source.broadcast_to(self.shape), self, handle)
 
+    def _clear(self, handle: int) -> None:
+        """Write 0 to all elements of new memory."""
+        storage, layout = self._storage, self._numbacc_layout
+        if not self.size:
+            return
+        if storage.sole != handle or not runtime().clear(self._address, layout.nbytes, layout.device, handle):
+            self._fill(0, handle)
+
     def _fill(self, value: Any, handle: int, name: str = "value") -> None:
         """Write one scalar to all elements; the array must be dense."""
         pattern = values.converted(value, self.dtype, name).tobytes()

@@ -146,6 +146,9 @@ def _computes_with(other: Any) -> bool:
     Raises:
         DTypeError: the operand is a list or a text. (Python would repeat it, as arrays of one integer can be an index.)
     """
+    kind = type(other)
+    if kind is float or kind is int or isinstance(other, Operators):
+        return True
     if isinstance(other, (list, tuple)):
         raise _no_array("combined", other)
     if isinstance(other, (str, bytes, bytearray)):

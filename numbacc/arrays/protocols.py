@@ -65,6 +65,8 @@ _IDLE = {
     "subok": (True, False), "casting": "same_kind", "dtype": None, "deg": False, "mean": np._NoValue,
     "min": np._NoValue, "max": np._NoValue, "signature": None, "correction": np._NoValue, "mode": "raise",
 }  # fmt: skip
+#: The options of methods that need no translation, if keepdims is a bool.
+_UNCHANGED = frozenset(("axis", "keepdims"))
 #: The functions here that accept more than one argument by position.
 _BY_PLACE = {"where": 3, "take_along_axis": 2}
 
@@ -128,6 +130,11 @@ def of_method(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     Raises:
         DTypeError: there are more than NumPy's method accepts, or one is given twice.
     """
+    # The fast path: the axis alone, or with keepdims.
+    if len(arguments) == 1 and not options:
+        return {"axis": arguments[0]}
+    if not arguments and options.keys() <= _UNCHANGED and type(options.get("keepdims", False)) is bool:
+        return options
     names = METHODS[name]
     named = dict(zip(names, arguments, strict=False))
     twice = [key for key in named if key in options]

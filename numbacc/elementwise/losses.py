@@ -516,8 +516,8 @@ def everyday_blocks(labelled: tuple[Layout, Layout]) -> Iterator[Plan]:
 
 #: The length of the last axis of `stats`: the largest logit, and log Σ e^(x - largest).
 STATS = 2
-#: With at least this many rows, each row has its own threads.
-_ROWS = 512
+#: With at least this many rows, or with rows of at most this many logits, each row has its own threads.
+_ROWS, _SHORT_ROW = 512, 8192
 
 
 class RowReducePlan(ReducePlan):
@@ -558,9 +558,9 @@ def _each_stat(argument: int, stats: Layout, axis: int, shape: tuple[int, ...]) 
 
 
 def _has_rows(x: Layout, axis: int) -> bool:
-    """Return whether there are many rows, and threads that share a row merge their parts in registers."""
-    many = prod(x.shape[:axis]) * prod(x.shape[axis + 1 :]) >= _ROWS
-    return x.strides[axis] == x.itemsize and info(x.dtype).compute != "float64" and many
+    """Return whether each row has its own threads, which merge their parts in registers."""
+    apart = x.shape[axis] <= _SHORT_ROW or prod(x.shape[:axis]) * prod(x.shape[axis + 1 :]) >= _ROWS
+    return x.strides[axis] == x.itemsize and info(x.dtype).compute != "float64" and apart
 
 
 def _row_task(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from textwrap import indent
 from typing import Any
 
 from ..base import docstrings, keywords
@@ -89,6 +90,7 @@ def make_function(
             # If x is a saved object, it holds the other arrays.
             for each in arrays[2:]:
                 takes = takes.replace(f"{each}: Any", f"{each}: Any = None", 1)
+        before += _short(row)
         takes_plan, takes_all = takes, f"{takes}, stream: Any = None"
         call, planned = f"through(row, {called}, out, stream)", f"find(row, {called}, out, None)"
     source = _function(name, name, takes_all, returned, before, call)
@@ -138,33 +140,39 @@ def _short(row: Row) -> str:
     keys[1:] = [f"type{k} if is{k} else {keys[k]}" for k in rest]
     answer = "return plan.answered(plan.run({}))" if row.is_tuple else "return plan.run({})"
     straight = answer.format(f"({', '.join(names)},), outs, out, handle_of(stream)")
+    found = f"known.get((key, row, None, own, {', '.join(keys)}))"
+    if row.gradients:
+        # `run_backward` sums over broadcast axes. Its steps are plans for arrays of different shapes.
+        shapes = [f"{names[k]}.shape" for k in sorted({*range(row.gradients[0]), *row.gradients})]
+        found += f" if {' == '.join(shapes)} else None"
     lines = [
-        "if where is None:",
-        *(f"    type{k} = type({names[k]})\n        is{k} = type{k} is float or type{k} is int" for k in rest),
-        "    try:",
-        "        own = None if out is None else out._numbacc_layout",
-        f"        plan = known.get((key, row, None, own, {', '.join(keys)}))",
-        "    except Exception:  # NumPy arrays have no such layout, and other libraries' arrays may raise any error",
-        "        plan = None",
-        "    if plan is not None:",
-        "        cache.hits = plan.used = cache.hits + 1  # as `PlanCache.hit`",
-        "        outs = None if out is None else (out,)",
+        *(f"type{k} = type({names[k]})\nis{k} = type{k} is float or type{k} is int" for k in rest),
+        "try:",
+        "    own = None if out is None else out._numbacc_layout",
+        f"    plan = {found}",
+        "except Exception:  # NumPy arrays have no such layout, and other libraries' arrays may raise any error",
+        "    plan = None",
+        "if plan is not None:",
+        "    cache.hits = plan.used = cache.hits + 1  # as `PlanCache.hit`",
+        "    outs = None if out is None else (out,)",
     ]
     if not rest:
-        return "".join(f"    {line}\n" for line in [*lines, f"        {straight}"])
-    lines += [f"        if not ({' or '.join(f'is{k}' for k in rest)}):\n                {straight}"]
-    if len(rest) == 1:
-        lines += [f"        arrays, numbers = ({names[0]},), ({names[1]},)"]
+        lines += [f"    {straight}"]
     else:
-        lines += [f"        arrays, numbers = [{names[0]}], []"]
-        lines += [f"        (numbers if is{k} else arrays).append({names[k]})" for k in rest]
-    lines += [
-        "        try:",
-        f"            {answer.format('arrays, outs, out, handle_of(stream), plan.scalars(numbers)')}",
-        "        except DoesNotFit:",
-        "            pass",
-    ]
-    return "".join(f"    {line}\n" for line in lines)
+        lines += [f"    if not ({' or '.join(f'is{k}' for k in rest)}):\n        {straight}"]
+        if len(rest) == 1:
+            lines += [f"    arrays, numbers = ({names[0]},), ({names[1]},)"]
+        else:
+            lines += [f"    arrays, numbers = [{names[0]}], []"]
+            lines += [f"    (numbers if is{k} else arrays).append({names[k]})" for k in rest]
+        lines += [
+            "    try:",
+            f"        {answer.format('arrays, outs, out, handle_of(stream), plan.scalars(numbers)')}",
+            "    except DoesNotFit:",
+            "        pass",
+        ]
+    text = "".join(f"{line}\n" for line in lines)
+    return indent(text, "    ") if row.gradients else f"    if where is None:\n{indent(text, '        ')}"
 
 
 def _opening(row: Row, arrays: list[str], options: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from .graph_capture import Recording
 from .memory import Storage, allocate, gpu, memory_info, pool_bytes, release_memory, with_room
 from .memory_order import Event, create_stream, note, synchronize, using, wait
 from .sharing import borrow, order_outside, settle, share
-from .transfers import copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
+from .transfers import clear, copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
 
 __all__ = [
     "Event",
@@ -36,6 +36,7 @@ __all__ = [
     "capability",
     "check_capability",
     "check_launch",
+    "clear",
     "copy_from_host",
     "copy_on_device",
     "copy_to_host",

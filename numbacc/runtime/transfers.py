@@ -131,6 +131,22 @@ def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: i
         _copy("cuMemcpyDtoDAsync_v2", device, target, source, nbytes, stream)
 
 
+@lru_cache(maxsize=64)
+def _clearing(device: int) -> Callable[[int, int, int, int, int], int]:
+    """Return a compiled call of cuMemsetD8Async, which does nothing if the stream is being captured."""
+    made = gpu(device)
+    return partial(made.execute, made.context, driver.address("cuStreamIsCapturing"), driver.address("cuMemsetD8Async"))
+
+
+@observable("fill")
+def clear(address: int, nbytes: int, device: int, stream: int) -> bool:
+    """Queue a fill with 0 of memory that only this stream uses, and return True.
+
+    False means that nothing was done: the stream is being captured, or the call failed. `fill` finds the reason.
+    """
+    return _clearing(device)(address, stream, 0, nbytes, stream) == 0
+
+
 @observable("fill")
 def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
     """Queue a fill with `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes."""

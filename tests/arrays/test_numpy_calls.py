@@ -24,6 +24,7 @@ PARTS, FEWER = 16, 7 if simulated() else 11
 @pytest.mark.parametrize(
     "part", [pytest.param(k, marks=[pytest.mark.slow] * (simulated() and k >= 8)) for k in range(PARTS)]
 )
+@pytest.mark.sampled(simulated=2)
 def test_numpys_result_or_an_error(device_place, part):
     wrong = {}
     for line in LINES[part :: PARTS * FEWER]:

@@ -43,6 +43,7 @@ def outcome(line, put):
 
 @pytest.mark.parametrize("part", [pytest.param(k, marks=[pytest.mark.slow] * (k >= 8)) for k in range(16)])
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.sampled(simulated=2)
 def test_as_on_a_device(device_place, part):
     """Every line has the result that it has of a device's arrays, or the same error with the same message."""
     if device_place.name == "portable":

@@ -275,6 +275,7 @@ def test_gradients_by_differences(place):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.sampled(simulated=1)
 def test_slices_of_heads_keep_to_the_limit(device_place, dropout):
     """Unfused, the same bits whatever the limit; a head that does not fit is refused."""
     case = small(batch=2, heads=2, groups=2, bias=(1, 4, 5, 7), slopes=True, lengths=((5, 7), (4, 6)), dropout=dropout)

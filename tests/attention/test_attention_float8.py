@@ -63,6 +63,7 @@ def test_widths(place, sizes, dtype):
 
 @each_dtype
 @pytest.mark.parametrize("name", MASKS)
+@pytest.mark.sampled(simulated=1)
 def test_several_tiles(place, name, dtype):
     case = values(dtype, MASKS[name], queries=141, keys=205 if name != "window" else 141, width=64, value_width=64)
     check_all(place, case)
@@ -136,6 +137,7 @@ def test_o_starts_anywhere_beside_the_maxima(place, skip_):
 @pytest.mark.each_alone
 @pytest.mark.parametrize("name", ["none", "causal", "causal window", "causal_bottom_right"])
 @pytest.mark.parametrize("queries", [1, 4, 127, 128, 129, 257])
+@pytest.mark.sampled(simulated=2)
 def test_amax_o_counts_no_row_behind_the_last_query(place, queries, name):
     """Every query sees small values, but the average of all values is large."""
     mask = MASKS.get(name, name)

@@ -107,6 +107,7 @@ def test_masks(device_place, mask, heads, rows):
 
 @each_size
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+@pytest.mark.sampled(simulated=1)
 def test_all_at_once(device_place, dtype, heads, rows):
     """Lengths, a bias with its gradient, slopes and dropout, whose mask is that of the whole."""
     case = shared(
@@ -123,6 +124,7 @@ def test_all_at_once(device_place, dtype, heads, rows):
 
 @each_size
 @pytest.mark.parametrize("bias", [(1, 1, 7, 6), (2, 1, 1, 6), (1, 6, 7, 1), (1, 1, 1, 6)], ids=str)
+@pytest.mark.sampled(simulated=2)
 def test_gradients_of_biases_that_are_repeated(device_place, bias, heads, rows):
     compare(device_place, shared(bias=bias, slopes=True, mask="window"), heads, rows)
 
@@ -149,6 +151,7 @@ def test_arrays_that_are_put_in_place(device_place, name):
 
 
 @each_size
+@pytest.mark.sampled(simulated=1)
 def test_packed_sequences(device_place, heads, rows):
     place, (tokens, tokens_kv) = device_place, (9, 10)
     rng = np.random.default_rng(0)

@@ -62,6 +62,7 @@ def test_nothing_is_forgotten():
 @pytest.mark.each_alone
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.sampled(10)
 def test_whole_accesses(name, dtype):
     """And no float64 in float32's arithmetic, no local memory, no calls."""
     whole = []

@@ -38,6 +38,7 @@ def check(name, spec, *, is_loaded=True):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", [name for name in TABLE if "f" in TABLE[name].row.meanings])
+@pytest.mark.sampled(24)
 def test_functions(name, dtype):
     check(name, spec_of(TABLE[name].row, dtype), is_loaded=name != "imag")
 
@@ -52,12 +53,14 @@ def test_long_formulas_of_many_numbers(name):
 
 
 @pytest.mark.parametrize("name", gradients.DIFFERENTIABLE)
+@pytest.mark.sampled(16)
 def test_gradients(name):
     row = gradients.gradient_row(TABLE[name].row)
     check(row.name, spec_of(row, "bfloat16"))
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if "i" in TABLE[name].row.meanings])
+@pytest.mark.sampled(12)
 def test_integers(name):
     spec = spec_of(TABLE[name].row, "int32")
     found = check(name, spec, is_loaded=name not in CONSTANT)
@@ -66,6 +69,7 @@ def test_integers(name):
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if "c" in TABLE[name].row.meanings])
+@pytest.mark.sampled(12)
 def test_complex(name):
     """Single precision but where CUDA reduces large angles."""
     found = ptx.compiled(spec_of(TABLE[name].row, "complex64"))
@@ -200,6 +204,7 @@ def test_arrays_of_16_bits_have_short_forms(name, short, dtype):
     ],
 )
 @SHORT
+@pytest.mark.sampled(4)
 def test_no_other_arrays_have_them(name, short, x, y, result):
     """Where one argument has more bits, or what is stored."""
     assert short not in kernel_of(name, x, y, result)

@@ -42,6 +42,7 @@ def test_rows_of_every_length(device_place, dtype, rest):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.sampled(simulated=2)
 def test_rows_that_start_anywhere(device_place, dtype):
     """The source and the target, independently of each other."""
     size = TABLE[dtype].itemsize
@@ -84,6 +85,7 @@ def test_uneven_rows_in_place(device_place, columns, dtype):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex128"])
 @pytest.mark.parametrize("more", [(0, 0), (1, 0), (0, 1), (-1, -1), (TILE, 2)], ids=str)
+@pytest.mark.sampled(simulated=2)
 def test_tiles_and_their_edges(device_place, dtype, more):
     """Of whole tiles, and one row or column more or less; from and to memory that lies on words, and that does not."""
     shape = tuple((TILE if simulated() else 3 * TILE) * 2 + n for n in more)

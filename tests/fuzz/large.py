@@ -27,7 +27,7 @@ _WAYS = {
     "blocks are busy": {"kernels.rows.launch._BUSY": 0, "kernels.rows.launch._BUSY_BLOCKS": 0},
     "losses are many": {"elementwise.losses._ROWS": 1},
     "few blocks share sums": {"kernels.reduce.launch._BLOCKS": 8},
-    "many blocks share sums": {"kernels.reduce.launch._BLOCKS": 1 << 20},
+    "many blocks share sums": {"kernels.reduce.launch._BLOCKS": 1 << 20, "kernels.reduce.launch._LEAST_ROUNDS": 2},
     "columns are many": {"kernels.scan.launch._BLOCKS": 8},
     "columns are few": {"kernels.scan.launch._FEW": 1 << 30},
     "lists have several tables": {"kernels.elementwise.multi_tensor_tables.MOST_TABLES": 2},

@@ -44,6 +44,7 @@ def test_legends_lie_outside_of_the_data(path):
     [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in NOTEBOOKS],
     ids=lambda path: path.stem,
 )
+@pytest.mark.sampled(2)
 def test_shows_what_it_is_stored_with(path):
     exact, notebook = path.stem in EXACT, run(path)
     if not has_gpu():  # a GPU's figures are its own

@@ -19,10 +19,11 @@ from skips import skip_if
 
 from numbacc.random import Generator
 
-if find_spec("sphinx"):
+HAS_SPHINX = bool((found := find_spec("sphinx")) and found.origin)  # a folder named sphinx is no Sphinx
+if HAS_SPHINX:
     from sphinx.search.en import SearchEnglish
 
-pytestmark = [pytest.mark.slow, skip_if(find_spec("sphinx") is None, "sphinx")]
+pytestmark = [pytest.mark.slow, skip_if(not HAS_SPHINX, "sphinx")]
 
 
 @pytest.fixture(scope="module")

@@ -80,6 +80,7 @@ def test_philox_is_numpys_and_curands_in_one_sequence(numpy_place):
 
 
 @each_pseudo
+@pytest.mark.sampled(simulated=2)
 def test_bits(place, size, kind):
     g, theirs = generator(place, kind, 11), HostCurand(kind, 11)
     for n in (1, 2, 3, 5, 64, size):
@@ -140,6 +141,7 @@ def test_random_never_reaches_1(place):
 @pytest.mark.each_alone
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @each_pseudo
+@pytest.mark.sampled(simulated=1)
 def test_normals_and_their_rounds(place, size, kind, dtype):
     """Odd numbers of them, in pieces, bits between: each call begins where the sequence says."""
     double, round_ = dtype == "float64", ROUNDS[kind][dtype == "float64"]
@@ -234,6 +236,7 @@ def test_orderings(place, size, kind, ordering):
 
 
 @pytest.mark.parametrize("ordering, round_", [("legacy", 8192), ("default", 163_840)])
+@pytest.mark.sampled(simulated=1)
 def test_rounds_of_normals_depend_on_the_ordering(place, ordering, round_):
     if place.is_slow and ordering == "default":
         skip("slow")  # as for mt19937

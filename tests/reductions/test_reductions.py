@@ -233,6 +233,7 @@ def test_the_first_of_equals(place):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "float16", "float32", "int64"])
+@pytest.mark.sampled(simulated=2)
 def test_the_first_of_equals_in_c_order(place, dtype):
     """Wherever it lies in memory."""
     rng = np.random.default_rng(6)

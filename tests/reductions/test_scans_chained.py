@@ -33,6 +33,7 @@ LONG = [(157, 8), (90, 36), (61, 15)], [(300_001, 16), (120_000, 36), (24_003, 1
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name, dtype", [("cumsum", "float32"), ("cumsum", "bfloat16"), ("cumsum", "int8"),
     ("cumsum", "complex64"), ("cumprod", "float32"), ("cumprod", "float64")])  # fmt: skip
+@pytest.mark.sampled(simulated=2)
 def test_columns(device_place, name, dtype, reverse):
     for shape in LONG[not device_place.is_slow]:
         values = values_of(np.random.default_rng(1), shape, dtype, name)
@@ -46,6 +47,7 @@ def test_columns(device_place, name, dtype, reverse):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.sampled(simulated=1)
 def test_strides_and_dimensions(device_place, reverse):
     """Columns in several dimensions, rows with gaps, an array that starts anywhere, a result that lies otherwise."""
     long = 40 if device_place.is_slow else 30_003
@@ -107,6 +109,7 @@ def test_what_scratch_memory_holds_is_nothing(device_place):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.sampled(simulated=1)
 def test_the_same_bits_on_streams_and_in_graphs(device_place, dtype):
     """Whoever is first: alone, beside others, each with words of its own, and again in a graph on other numbers."""
     shape = (48 if device_place.is_slow else 200_003, 40)

@@ -40,6 +40,113 @@ def parameters_that_are_assigned():
     return kernel, (x, 100, 5, poisoned(x[:64])), np.where(k % 2, -2 * x[1:], 10 * x[:64]) + 100 + k
 
 
+@case(32, 2)
+def a_number_in_one_place_and_an_array_in_another():
+    @cuda.jit
+    def kernel(x, y):
+        i = cuda.grid(1)
+        value = x[i] + 1
+        total = value
+        cuda.syncthreads()
+        value = x[8:]
+        if x.size > 10:
+            value = value[1:]
+            cuda.syncthreads()
+            total += value[i]
+        else:
+            value = 3
+            total += value
+        for value in range(2):
+            total += value
+            cuda.syncthreads()
+        while True:
+            value = (i, total)
+            cuda.syncthreads()
+            total = value[0] + value[1]
+            value = total > 10
+            if x.size:
+                break
+        x = x[i] if value else -1
+        cuda.syncthreads()
+        y[i] = total + 1000 * x
+
+    x = integers(80)
+    i = np.arange(64)
+    total = x[:64] + 1 + x[9:73] + 1 + i
+    return kernel, (x, poisoned(x, 64)), total + 1000 * np.where(total > 10, x[:64], -1)
+
+
+@case(32, 2)
+def a_shared_array_whose_name_is_a_number_elsewhere():
+    @cuda.jit
+    def kernel(x, y):
+        tile = cuda.shared.array(32, int64)
+        k, i = cuda.threadIdx.x, cuda.grid(1)
+        tile[k] = x[i]
+        cuda.syncthreads()
+        other = tile[31 - k]
+        tile = other + 1
+        cuda.syncthreads()
+        y[i] = tile
+
+    x = integers(64)
+    return kernel, (x, poisoned(x)), x.reshape(2, 32)[:, ::-1].ravel() + 1
+
+
+@case(32, 3)
+def two_shared_arrays_that_change_places():
+    @cuda.jit
+    def kernel(x, y):
+        old = cuda.shared.array(32, int64)
+        new = cuda.shared.array(32, int64)
+        k, i = cuda.threadIdx.x, cuda.grid(1)
+        old[k] = x[i]
+        cuda.syncthreads()
+        step = 1
+        while step < 32:
+            new[k] = old[k] + (old[k - step] if k >= step else 0)
+            cuda.syncthreads()
+            old, new = new, old
+            step *= 2
+        y[i] = old[k]
+        old = x  # the next block has its own array
+        y[i] += old[0]
+
+    x = integers(96)
+    return kernel, (x, poisoned(x)), x.reshape(3, 32).cumsum(1).ravel() + x[0]
+
+
+@case(4)
+def two_local_arrays_of_one_name():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        if x.size > 10:
+            mine = cuda.local.array(4, int64)
+            mine[1] = x[k]
+            y[k] = mine[1]
+        else:
+            mine = cuda.local.array((2, 2), int64)
+            mine[1, 1] = x[k]
+            y[k] = mine[1, 1] + 100
+
+    x = integers(4)
+    return kernel, (x, poisoned(x)), x + 100
+
+
+@case(1)
+def an_integer_before_a_variable_becomes_a_float():
+    @cuda.jit
+    def kernel(x, y):
+        value = x[0]
+        y[0] = value  # float64 has fewer bits
+        value = 0.5
+        y[1] = 4 * value
+
+    x = np.array([2**62 + 1])
+    return kernel, (x, poisoned(x, 2)), np.array([2**62 + 1, 2])
+
+
 @case(16)
 def a_parameter_that_is_assigned_without_a_barrier():
     @cuda.jit
@@ -50,21 +157,26 @@ def a_parameter_that_is_assigned_without_a_barrier():
     return kernel, (123, poisoned(0, 16)), np.full(16, 124)
 
 
+@cuda.jit(device=True)
+def scaled(value, scale, shift):
+    if scale is not None and shift is None:
+        value *= scale
+    elif shift is not None:
+        value += shift
+    return value * (1 if shift is None else shift) + (20 if scale is None else 10)
+
+
 @case(8)
 def arguments_that_are_none():
     @cuda.jit
-    def kernel(x, scale, shift, y):
+    def kernel(x, scale, y):
         k = cuda.threadIdx.x
-        value = x[k]
-        if scale is not None and shift is None:
-            value *= scale
-        elif shift is not None:
-            value += shift
+        value = scaled(x[k], scale, None)
         cuda.syncthreads()
-        y[k] = value * (1 if shift is None else shift) + (20 if scale is None else 10)
+        y[k] = value + scaled(x[k], None, 2)
 
     x = integers(8)
-    return kernel, (x, 3, None, poisoned(x)), 3 * x + 10
+    return kernel, (x, 3, poisoned(x)), 3 * x + 10 + (x + 2) * 2 + 20
 
 
 @cuda.jit(device=True)
@@ -282,19 +394,27 @@ def floats_beyond_integers():
         y[1, k] = uint16(x[k])
         y[2, k] = int(x[k])
         y[3, k] = int32(d[k])
-        y[4, k] = uint8(x[k])
-        y[5, k] = int8(x[k])
-        y[6, k] = int64(d[k])
-        y[7, k] = x[k]
+        y[4, k] = int64(d[k])
+        y[5, k] = x[k]
 
     x = np.array([np.nan, np.inf, -np.inf, 1e20, -3e9, 300.7, -5.5, 70000], np.float32)
     d, lowest = x.astype(np.float64), -(2**63)
     wide = [clamped(x, np.int64, lowest)] * 3
-    rows = [
-        clamped(x, np.int32), clamped(x, np.uint16), wide[0], clamped(x, np.int32, -(2**31)),
-        clamped(x, np.uint16) & 255, (clamped(x, np.int16) + 128) % 256 - 128, wide[1], wide[2],
-    ]  # fmt: skip
-    return kernel, (x, d, poisoned(0, 8, 8)), np.array(rows).astype(np.int64)
+    rows = [clamped(x, np.int32), clamped(x, np.uint16), wide[0], clamped(x, np.int32, -(2**31)), wide[1], wide[2]]
+    return kernel, (x, d, poisoned(0, 6, 8)), np.array(rows).astype(np.int64)
+
+
+@case(8)
+def floats_beyond_bytes():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        y[0, k] = uint8(x[k])
+        y[1, k] = int8(x[k])
+
+    x = np.array([np.nan, np.inf, -np.inf, 1e20, -3e9, 300.7, -5.5, 70000], np.float32)
+    rows = [clamped(x, np.uint16) & 255, (clamped(x, np.int16) + 128) % 256 - 128]
+    return kernel, (x, poisoned(0, 2, 8)), np.array(rows).astype(np.int64)
 
 
 @case(6)

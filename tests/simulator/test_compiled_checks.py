@@ -155,6 +155,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("kernel", MISTAKES, ids=lambda k: k.py_func.__name__)
+@pytest.mark.sampled(7)
 def test_a_mistake_is_found(kernel):
     grid, message = MISTAKES[kernel]
     x, y = np.ones(128, np.float32), np.zeros(100, np.float32)

@@ -20,6 +20,7 @@ def places(y):
 @pytest.mark.each_alone
 @pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(20)
 def test_constructs_agree_with_numpy(name, checked):
     make, grid, block, dynamic = CASES[name]
     function, arguments, answer = make()

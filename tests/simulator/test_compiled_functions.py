@@ -94,6 +94,7 @@ def directed(exact, dtype, mode):
 
 
 @pytest.mark.parametrize("letter, dtype", (("f", np.float32), ("d", np.float64)))
+@pytest.mark.sampled(1)
 def test_directions_of_rounding(letter, dtype):
     rng = np.random.default_rng(2)
     x, y = ((rng.standard_normal(60) * 2.0 ** rng.integers(-30, 30, 60)).astype(dtype) for _ in range(2))
@@ -137,6 +138,7 @@ def test_directions_of_fused_products(name, dtype):
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.sampled(2)
 def test_conversions(mode):
     rounded = {"rn": round, "rd": math.floor, "ru": math.ceil, "rz": math.trunc}[mode]
     some = [
@@ -245,6 +247,7 @@ REAL = {
 
 
 @pytest.mark.parametrize("ending, dtype", (("", np.float64), ("f", np.float32)))
+@pytest.mark.sampled(1)
 def test_real_functions(ending, dtype):
     tolerance = 4 * np.finfo(dtype).eps
     points = np.linspace(0, 1, 29)

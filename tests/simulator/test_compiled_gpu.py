@@ -24,20 +24,21 @@ NOT_ON_A_GPU = {
     "loops_over_tuples", "named_expressions", "constants_of_float16_and_bfloat16",  # not compiled
     "divergent_jumps_around_exchanges",  # lanes that a mask names do not come
     "device_function_that_some_threads_leave", "divisions_of_integers",  # undefined, -(2**63) // -1
+    "floats_beyond_bytes",  # undefined: a GPU's uint8 may hold 65535 until it is stored in 8 bits
 }  # fmt: skip
-#: Kernels whose floats differ in their last bits, and by how much: a GPU computes `exp` differently.
-TOLERANCE = {"softmax": 2e-6}
+#: Kernels whose floats differ in their last bits, and by how much. A GPU has another `exp`, and adds in any order.
+TOLERANCE = {"softmax of rows of 512": 2e-6, "warp shuffles in a device function": 2e-6}
 
 
-def assert_same(here, there, tolerance=0.0):
+def assert_same(here, there, tolerance=0.0, absolute=0.0):
     assert here.dtype == there.dtype
     if tolerance:
-        np.testing.assert_allclose(here, there, rtol=tolerance)
+        np.testing.assert_allclose(here, there, rtol=tolerance, atol=absolute)
     else:
         np.testing.assert_array_equal(here, there)
 
 
-def both(kernel, launch, arguments, tolerance=0.0):
+def both(kernel, launch, arguments, tolerance=0.0, absolute=0.0):
     """Run a kernel in both places; compare all of its arrays."""
     here, there = (copy.deepcopy(arguments) for _ in range(2))
     kernel[launch](*there)
@@ -45,7 +46,7 @@ def both(kernel, launch, arguments, tolerance=0.0):
         kernel[launch](*here)
     for a, b in zip(here, there, strict=True):
         if isinstance(a, np.ndarray):
-            assert_same(a, b, tolerance)
+            assert_same(a, b, tolerance, absolute)
     return there
 
 
@@ -73,7 +74,8 @@ def test_warps():
 def test_float16():
     x = np.random.default_rng(1).standard_normal(192).astype(np.float16)
     arguments = (x, np.full(192, np.nan, np.float16), np.float16(1.3), np.full(3, np.nan, np.float32))
-    both(calls.half_tile, (3, 64), arguments, 2e-3)  # float16 contracts, too, but not in the simulator
+    # A GPU rounds `value * other + x` once, the simulator twice; the difference is 2**-11 of the product.
+    both(calls.half_tile, (3, 64), arguments, 2e-3, absolute=2e-3)
 
 
 def test_atomics():
@@ -104,12 +106,15 @@ def test_libdevice():
 
 #: Times launches of a kernel without numbacc, after its import, or after a use of `simulate`, as the argument says.
 LAUNCHES = """
-import json, sys, time
+import json, sys, time, warnings
+import numpy as np
+if not hasattr(np, "row_stack"):  # NumPy 2.5 has none; numba-cuda needs one, which numbacc gives it
+    np.row_stack = np.vstack
+warnings.simplefilter("ignore")
 if sys.argv[1] != "numba":
     import numbacc
 from numba import cuda
 from numba.cuda.dispatcher import CUDADispatcher
-import numpy as np
 
 @cuda.jit
 def nothing(x):
@@ -129,7 +134,7 @@ for _ in range(30):
             launch()
         best[k] = min(best[k], (time.perf_counter() - start) / 200 * 1e6)
         cuda.synchronize()
-own = CUDADispatcher.configure.__globals__["__name__"] == CUDADispatcher.__module__
+own = "numbacc" not in getattr(CUDADispatcher.configure, "__globals__", {}).get("__name__", "")  # Numba caches its own
 print(json.dumps({"configured": best[0], "launched": best[1], "own": own}))
 """
 

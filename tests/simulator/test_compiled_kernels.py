@@ -13,6 +13,7 @@ from numbacc.simulator.compiled.kernel import Kernel
 @pytest.mark.each_alone
 @pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
 @pytest.mark.parametrize("make", [each.make for each in USUAL.values()], ids=USUAL)
+@pytest.mark.sampled(7)
 def test_kernels_agree_with_numpy(make, checked):
     case = make(2048)
     kernel = Kernel(case.kernel, checked=checked)

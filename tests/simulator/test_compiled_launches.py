@@ -309,7 +309,7 @@ def test_hints_say_what_is_copied():
     np.testing.assert_array_equal(z, [2, 2, 1, 1])
 
 
-@pytest.mark.parametrize("wrong", [[1.0, 2.0], "text", {"a": 1}, len], ids=str)
+@pytest.mark.parametrize("wrong", [[1.0, 2.0], "text", {"a": 1}, len, None], ids=str)
 def test_what_no_kernel_takes(wrong):
     with pytest.raises(numbacc.errors.DTypeError, match="argument 0 is"), numbacc.simulate():
         add_one[1, 2](wrong)

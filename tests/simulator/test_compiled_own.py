@@ -241,10 +241,16 @@ def test_a_variable_of_two_types():
         ("for i in c:\n if i:\n  a = 1\n b = a", 1),
         ("for i in c:\n a = 1\n b = a\n a = 2\n b = a", 2),
         ("while c:\n a = 1\n if c: break\n a = 2\nb = a", 1),
+        ("a = 1\nwhile True:\n a = 2\n break\nb = a", 2),
+        ("a = 1\nfor i in c:\n if i: continue\n a = 2\n b = a\n a = 3\nb = a", 2),
+        ("a = 1\nfor a in c:\n b = a\na = 2\nb = a", 3),
+        ("a = 1\nfor i in c:\n a += 1\na = 2\na += a", 2),
+        ("if c:\n a = 1\n return\nelse:\n a = 2\nb = a", 2),
+        ("for i in c:\n b = a\n a = 2\n b = a\n a = 3", 2),
     ],
 )
 def test_versions_of_a_variable(text, names):
-    made = split(ast.parse(text).body, {"b", "c", "i"})
+    made, _ = split(ast.parse(text).body, {"b", "c", "i"})
     found = {n.id for s in made for n in ast.walk(s) if isinstance(n, ast.Name)} - {"b", "c", "i"}
     assert len(found) == names
 

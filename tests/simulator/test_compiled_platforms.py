@@ -75,6 +75,7 @@ if __name__ == "__main__":
 @skip_if(not BY_DEFAULT, "no gpu")
 @pytest.mark.parametrize("platform, variable", [("darwin", "XDG_CACHE_HOME"), ("win32", "LOCALAPPDATA")])
 @pytest.mark.parametrize("blocked", ['"numba.cuda"', ""], ids=["no numba.cuda", "Numba's own target"])
+@pytest.mark.sampled(1)
 def test_a_script_on_other_systems(platform, variable, blocked, tmp_path, monkeypatch):
     monkeypatch.setenv(variable, str(tmp_path / "kept"))
     script = ELSEWHERE.format(platform=platform, variable=variable, blocked=blocked)

@@ -239,6 +239,7 @@ def test_arrays_on_a_gpu():
 
 MISALIGNED = """
 import numpy as np
+import numbacc
 from numba import cuda
 
 @cuda.jit

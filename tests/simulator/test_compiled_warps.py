@@ -52,6 +52,7 @@ def source_of(name, lane, b, width):
 @pytest.mark.each_alone
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ("shfl", "shfl_up", "shfl_down", "shfl_xor"))
+@pytest.mark.sampled(6)
 def test_shuffles(name, dtype):
     board, came = board_of(dtype), came_of(0.9)
     rng = np.random.default_rng(5)
@@ -80,6 +81,7 @@ def lanes(t, mask, came, holds):
 @pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("mask", (FULL, 0x0F0F00FF))
 @pytest.mark.parametrize("share", (1.0, 0.8))
+@pytest.mark.sampled(1)
 def test_votes(mask, share):
     came = came_of(share)
     for board in ((came_of(0.5) * 3).astype(np.uint8), np.ones(THREADS, np.uint8), np.zeros(THREADS, np.uint8)):

@@ -18,6 +18,7 @@ _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_
 def reductions(patch):
     """And results that several blocks share."""
     patch(launch, "MAX_THREADS", 8)
+    patch(launch, "_LEAST_ROUNDS", 2)
     patch(launch, "_SHARED_ROUNDS", 1)
 
 

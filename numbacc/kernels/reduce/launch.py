@@ -32,6 +32,8 @@ _PARTS_BYTES = 32
 _ROUNDS = 16
 #: The least number of rounds for a thread if blocks share a result.
 _SHARED_ROUNDS = 4
+#: With fewer rounds, no blocks share a result: a second kernel, which merges their results, takes longer.
+_LEAST_ROUNDS = 16
 #: The least number of accesses of a row for each thread; the second applies if merging costs more than an addition.
 _ACCESSES, _MORE_ACCESSES = 4, 16
 #: For reductions of partial results, which are few: consecutive bytes that a block reads, and elements per thread, at
@@ -135,7 +137,7 @@ def _rows(walk: ReduceWalk, width: int, repeated: tuple[int, ...], each: int) ->
     shares = 1
     if 2 * blocks < _BLOCKS:
         # Start no more blocks than run at once: the remaining ones would run alone.
-        shares = min(_BLOCKS // blocks, rounds * prod(outer) // _SHARED_ROUNDS)
+        shares = _shares(_BLOCKS // blocks, rounds * prod(outer))
     # Each piece of a row is merged separately, which also limits error growth.
     pieces = max(-(-rounds // _ROUNDS), min(-(-shares // max(prod(outer), 1)), rounds))
     piece = -(-rounds // pieces) * round_
@@ -172,13 +174,18 @@ def by_columns(walk: ReduceWalk, width: int, runs: int, most: int, line: int = _
     blocks = -(-positions // x)
     round_ = y * runs
     rounds = max(-(-items // round_), 1)
-    shares = min(most // blocks, rounds // _SHARED_ROUNDS) if 2 * blocks < most else 1
+    shares = _shares(most // blocks, rounds) if 2 * blocks < most else 1
     splits = _even(rounds, shares)
     span = -(-rounds // splits) * round_
     repeated = tuple(k for k in range(walk.inputs) if kept.strides[k][-1] == 0 and width > 1)
     shape = (*kept.shape[:-1], kept.shape[-1] // width)
     scalars = (positions, items, span, _ROUNDS * round_)
     return ReduceLaunch("reduce_strided", width, (blocks, splits), (x, y), shape, reduced.shape, scalars, repeated)
+
+
+def _shares(most: int, rounds: int) -> int:
+    """Return how many blocks, at most `most`, share a result."""
+    return min(most, rounds // _SHARED_ROUNDS) if rounds >= _LEAST_ROUNDS else 1
 
 
 def _even(units: int, shares: int) -> int:

@@ -69,8 +69,10 @@ def _prepared(value: Any, extensions: Sequence[Any], after: list[Any]) -> Any:
 
 def _converted(value: Any, name: str, gpu: _GPUArrays, after: list[Any]) -> Any:
     """Return one argument in host memory. Functions added to `after` copy results back."""
-    if isinstance(value, (np.ndarray, *_NUMBERS)) or value is None:
+    if isinstance(value, (np.ndarray, *_NUMBERS)):
         return value
+    if value is None:
+        raise DTypeError(f"{name} is None; a kernel on a GPU accepts no None: pass a number, or write a second kernel")
     if isinstance(value, tuple):
         parts = [_converted(each, f"{name}[{k}]", gpu, after) for k, each in enumerate(value)]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)

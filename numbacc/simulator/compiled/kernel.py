@@ -38,9 +38,9 @@ from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .meter import Meter
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
-from .source import GIVEN, Source
-from .syntax import SHAPE, assignment, expression, function, meets, named, pruned, returns, statements, walk
-from .versions import split
+from .source import Source, as_written
+from .syntax import SHAPE, assignment, expression, function, meets, named, returns, statements, walk
+from .versions import split, unite
 
 #: Launches of fewer threads than this run on the calling thread, unless they may never end and must be stoppable.
 _SMALL = 1 << 14
@@ -138,7 +138,7 @@ class Kernel:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
-        if not self._special and (self._typed or any(each is None for each in arguments)):
+        if self._typed and not self._special:
             self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers, observe)
             return
         axes = 3 if block[2] > 1 else 2 if block[1] > 1 else 1
@@ -182,25 +182,22 @@ class Kernel:
             if isinstance(checks, Accesses):
                 checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
-            names = [each.removeprefix(GIVEN) for each in names]
-            found = explain(error, names, lines, self.source, block, grid)
+            found = explain(error, [*map(as_written, names)], lines, self.source, block, grid)
             raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
 
     def _specialized(self, arguments: tuple[Any, ...]) -> Kernel:
-        """Return the kernel specialized for None arguments, and for dtypes that shared or local arrays use."""
+        """Return the kernel specialized for the dtypes that shared or local arrays use."""
         given = dict(zip(self.source.parameters, arguments, strict=False))
         dtypes = {n: getattr(given.get(n), "dtype", None) for n in self._typed}
-        missing = tuple(n for n, value in given.items() if value is None)
-        key = missing, tuple(dtypes.values())
+        key = tuple(dtypes.values())
         with self._lock:
             if key not in self._specials:
                 made = copy.copy(self)
                 made._lock, made._compiled, made._normal, made._special = threading.Lock(), {}, None, True
                 made.source = Source(self.source.function)
                 made.source.constants.update({n: SimpleNamespace(dtype=d) for n, d in dtypes.items()})
-                made.source.body = pruned(made.source.body, missing)
                 self._specials[key] = made
             return self._specials[key]
 
@@ -297,23 +294,18 @@ class Kernel:
     def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for one combination of argument types."""
         normal, source = self._normalized(), self.source
-        try:
-            found = infer(normal, source.parameters, self._body, kinds, self._function)
-        except NumbaError as error:
-            if "Cannot unify" not in str(error):
-                raise
-            self._body = split(self._body, {*source.parameters})
-            found = infer(normal, source.parameters, self._body, kinds, self._function)
-        facts = Facts(normal, self._body, found)
+        plain, names = split(self._body, {*source.parameters})
+        found = unite(plain, names, infer(normal, source.parameters, plain, kinds, self._function))
+        facts = Facts(normal, plain, found)
         arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
-        checks = self._checks(source, normal, facts, self._body, arrays) if self.checked else None
+        checks = self._checks(source, normal, facts, plain, arrays) if self.checked else None
         shadows = checks.parameters() if checks else []
         carried: set[str] | None = None
         several = dead = True
-        leaves, peels = returns(self._body), meets(self._body)
+        leaves, peels = returns(plain), meets(plain)
         while True:
             emit = Phases(normal, facts, leaves and dead, checks, carried, several, axes, peels)
-            body = emit.block(copy.deepcopy(self._body), Masks())
+            body = emit.block(copy.deepcopy(plain), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
             if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
                 break

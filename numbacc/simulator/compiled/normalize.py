@@ -12,6 +12,7 @@ import copy
 import hashlib
 import inspect
 import operator
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,7 @@ from .syntax import (
     function,
     meets,
     named,
+    pruned,
     returns,
     statements,
     stored,
@@ -103,6 +105,7 @@ class Normalize(ast.NodeTransformer):
         self.grids: set[str] = set()
         self._count = [0]
         self._locals = {*source.parameters, *stored(source.body)}
+        self._stores = _counted(source.body)
         self._inside: list[Any] = [source.function]
         self._devices: dict[int, tuple[str, list[str]]] = {}
         self._scalars: dict[int, str] = {}
@@ -148,8 +151,13 @@ class Normalize(ast.NodeTransformer):
         if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and isinstance(s.targets[0], ast.Name):
             path = self.source.path(s.value.func)
             if path in ("cuda.shared.array", "cuda.local.array"):
-                self.array(s.targets[0].id, s.value, path)
-                return []
+                name = s.targets[0].id
+                if self._stores[name] == 1:
+                    self.array(name, s.value, path)
+                    return []
+                made = self.fresh(name)  # the variable is another array or a number elsewhere
+                self.array(made, s.value, path)
+                return [assignment(name, expression(made, s.lineno))]
             if path == "cuda.cg.this_grid":
                 self.grids.add(s.targets[0].id)
                 return []
@@ -261,8 +269,6 @@ class Normalize(ast.NodeTransformer):
         shape = self.source.value(given["shape"])
         dtype = self.source.value(given["dtype"])
         table = self.shared if path == "cuda.shared.array" else self.local
-        if name in self.shared or name in self.local:
-            raise self.source.unsupported(call.lineno, f"a second array named {name}", "give it another name")
         kept = half.as_dtype(dtype)
         try:
             sizes = tuple(map(operator.index, shape if isinstance(shape, tuple) else (shape,)))
@@ -562,12 +568,15 @@ class Normalize(ast.NodeTransformer):
         local = {n: f"{suffix}_{n}" for n in {*inner.parameters, *assigned}}
         body: list[ast.stmt] = []
         renamed: dict[str, ast.expr] = {}
+        are_none: dict[str, bool] = {}
         for parameter, value in zip(inner.parameters, self.bound(node, inner), strict=True):
             if parameter not in assigned and isinstance(value, (ast.Name, ast.Constant)):
                 renamed[parameter] = value
+                if isinstance(value, ast.Constant):
+                    are_none[parameter] = value.value is None
             else:
                 body.append(assignment(local[parameter], value, node.lineno))
-        statements_ = copy.deepcopy(inner.body)
+        statements_ = pruned(inner.body, are_none)
         for each in walk(statements_):
             each.nb_file = inner.file  # type: ignore[attr-defined]
         source = _Inlined(inner)
@@ -583,6 +592,7 @@ class Normalize(ast.NodeTransformer):
         result = f"{suffix}_result"
         statements_ = _Returns(self, result).whole(statements_, node.lineno)
         statements_ = [_Rename(local, renamed).visit(s) for s in statements_]
+        self._stores.update(_counted(statements_))
         outer, outer_inside = self.source, self._inside
         self.source, self._inside = source, [*outer_inside, inner.function]
         body += self.block(statements_)
@@ -591,6 +601,11 @@ class Normalize(ast.NodeTransformer):
         if result not in stored(body) and result not in self.shared and result not in self.local:
             return expression("None", node.lineno)
         return expression(result, node.lineno)
+
+
+def _counted(body: list[ast.stmt]) -> Counter[str]:
+    """Return how many times statements assign each name."""
+    return Counter(n.id for n in walk(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
 def constants(names: set[str], space: dict[str, Any], numbers: dict[int, int] | None = None) -> str:

@@ -36,8 +36,15 @@ DIRECT = {
 _VECTOR = re.compile("(u?int(8|16|32|64)|float(32|64))x[1-4]|(u?(char|short|int|long|longlong)|float|double)[1-4]")
 #: The prefix of a parameter whose name is a variable.
 GIVEN = f"{PREFIX}given_"
+#: What generated names have before the user's: for assigned parameters, and for variables of several types.
+_BEFORE = re.compile(rf"{GIVEN}|{PREFIX}v\d+_")
 #: The classes of dispatchers of device functions.
 _DISPATCHERS = ("CUDADispatcher", "Dispatcher", "FakeCUDAKernel", "DeviceFunction")
+
+
+def as_written(text: str) -> str:
+    """Return a text with the names of variables as in the user's code."""
+    return _BEFORE.sub("", text)
 
 
 def own(value: Any) -> Any:
@@ -185,7 +192,7 @@ class Source:
 
     def uncompiled(self, error: NumbaError) -> UnsupportedError:
         """Return the error for code that Numba cannot compile."""
-        text = re.sub(r"\x1b\[\d+m", "", str(error))
+        text = as_written(re.sub(r"\x1b\[\d+m", "", str(error)))
         found = re.findall(r'File "([^"]*)", line (\d+)', text)
         here = [int(line) for file, line in found if os.path.basename(file) == os.path.basename(self.file)]
         loc = getattr(error, "loc", None)

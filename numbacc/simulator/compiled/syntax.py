@@ -9,7 +9,7 @@ import ast
 import copy
 import functools
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Nodes = ast.AST | Sequence[ast.AST]
@@ -148,15 +148,15 @@ class Rewriter(ast.NodeTransformer):
 class _Pruned(ast.NodeTransformer):
     """Evaluate the tests `x is None` and `x is not None`, and keep only the branches that run."""
 
-    def __init__(self, names: set[str]):
-        self.names = names
+    def __init__(self, are_none: Mapping[str, bool]):
+        self.are_none = are_none
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
         with_none = isinstance(node.comparators[-1], ast.Constant) and node.comparators[-1].value is None
-        mine = isinstance(node.left, ast.Name) and node.left.id in self.names
-        if with_none and mine and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            return ast.copy_location(ast.Constant(isinstance(node.ops[0], ast.Is)), node)
+        known = self.are_none.get(node.left.id) if isinstance(node.left, ast.Name) else None
+        if with_none and known is not None and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            return ast.copy_location(ast.Constant(isinstance(node.ops[0], ast.Is) is known), node)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
@@ -186,9 +186,9 @@ class _Pruned(ast.NodeTransformer):
         return (node.body if node.test.value else node.orelse) or ast.copy_location(ast.Pass(), node)
 
 
-def pruned(body: list[ast.stmt], names: Iterable[str]) -> list[ast.stmt]:
-    """Return the statements of a function, given that these parameters are None."""
-    tree = _Pruned({*names}).visit(ast.Module(copy.deepcopy(body), []))
+def pruned(body: list[ast.stmt], are_none: Mapping[str, bool]) -> list[ast.stmt]:
+    """Return the statements of a function, given which of its parameters are None and which are not."""
+    tree = _Pruned(are_none).visit(ast.Module(copy.deepcopy(body), []))
     kept: list[ast.stmt] = tree.body
     return kept
 

@@ -1,106 +1,166 @@
 """Give a variable that has several types a name for each of them.
 
 A compiled kernel's variable has one type, because it may live from one phase to another. Numba on a GPU lets each
-assignment begin a new variable. `split` does so where that is simple: in blocks that assign a variable before they read
-it, if no code outside of them reads what they assigned, and from one assignment to the next in a block.
+assignment begin a new variable, unless code reads what two assignments may have written. `split` does the same: the
+assignments that some code may read belong together, and each such group has a name of its own. After the types are
+known, `unite` gives groups of one type the user's name again.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-from .syntax import exposed, stored, walk
+from numba import types
 
+from .syntax import PREFIX, stored, walk
 
-class _Naming(ast.NodeTransformer):
-    def __init__(self, old: str, new: str):
-        self.old, self.new = old, new
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        if node.id == self.old:
-            node.id = self.new
-        return node
+#: The assignments that may have written each variable, by the identities of the assigned names.
+_State = dict[str, frozenset[int]]
 
 
-def _bodies(s: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """Return the blocks in a statement."""
-    for part in ("body", "orelse"):
-        if getattr(s, part, None):
-            yield getattr(s, part)
+def _join(*states: _State | None) -> _State | None:
+    """Return the state where control comes from several places; None for places that control never reaches."""
+    reached = [s for s in states if s is not None]
+    if not reached:
+        return None
+    return {n: frozenset().union(*(s.get(n, frozenset()) for s in reached)) for n in {n for s in reached for n in s}}
 
 
-def _mentions(nodes: ast.AST | list[ast.stmt], name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name for n in walk(nodes))
+@dataclass
+class _Loop:
+    """The states at the jumps of a loop."""
+
+    breaks: list[_State | None] = field(default_factory=list)
+    continues: list[_State | None] = field(default_factory=list)
 
 
-def _header(s: ast.stmt, name: str) -> bool:
-    """Return whether a statement names a variable outside of its blocks."""
-    if not any(True for _ in _bodies(s)):
-        return _mentions(s, name)
-    parts = [part for part in (getattr(s, each, None) for each in ("test", "iter", "target")) if part is not None]
-    return any(_mentions(part, name) for part in parts)
+class _Groups:
+    """Find the assignments that belong together, by following control through the statements.
+
+    Attributes:
+        names: the variables.
+        nodes: assigned or read names, by their identities.
+    """
+
+    def __init__(self, names: set[str]):
+        self.names = names
+        self.nodes: dict[int, ast.Name] = {}
+        self._same: dict[int, int] = {}
+
+    def group(self, key: int) -> int:
+        """Return the assignment that stands for the group of an assigned or read name."""
+        while (above := self._same.setdefault(key, key)) != key:
+            key = above
+        return key
+
+    def _together(self, node: ast.Name, keys: frozenset[int]) -> None:
+        for key in keys:  # none where a variable is read before any assignment
+            self.nodes[id(node)] = node
+            self._same[self.group(key)] = self.group(id(node))
+
+    def _reads(self, nodes: list[ast.AST], state: _State) -> None:
+        for node in nodes:
+            for n in ast.walk(node):
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in self.names:
+                    self._together(n, state.get(n.id, frozenset()))
+
+    def _assigned(self, node: ast.AST, state: _State) -> _State:
+        made = dict(state)
+        for n in ast.walk(node):
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in self.names:
+                self.nodes[id(n)] = n
+                made[n.id] = frozenset({id(n)})
+        return made
+
+    def block(self, body: list[ast.stmt], state: _State | None, loop: _Loop | None = None) -> _State | None:
+        """Follow control through a block; return the state at its end."""
+        for s in body:
+            here = {} if state is None else state
+            if isinstance(s, ast.If):
+                self._reads([s.test], here)
+                state = _join(self.block(s.body, here, loop), self.block(s.orelse, here, loop))
+            elif isinstance(s, (ast.For, ast.While)):
+                state = self._loop(s, here)
+            elif isinstance(s, (ast.Break, ast.Continue)):
+                if loop is not None:
+                    (loop.breaks if isinstance(s, ast.Break) else loop.continues).append(state)
+                state = None
+            else:
+                self._reads([s], here)
+                if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name) and s.target.id in self.names:
+                    self._together(s.target, here.get(s.target.id, frozenset()))
+                state = None if isinstance(s, ast.Return) else self._assigned(s, here)
+        return state
+
+    def _loop(self, s: ast.For | ast.While, before: _State) -> _State | None:
+        if isinstance(s, ast.For):
+            self._reads([s.iter], before)
+        head = before
+        while True:
+            inside, jumps = head, _Loop()
+            if isinstance(s, ast.For):
+                inside = self._assigned(s.target, head)
+            else:
+                self._reads([s.test], head)
+            again = _join(before, self.block(s.body, inside, jumps), *jumps.continues)
+            if again == head:
+                break
+            head = again or {}
+        forever = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and bool(s.test.value)
+        after = None if forever else self.block(s.orelse, head)
+        return _join(after, *jumps.breaks)
 
 
-def _reads_first(body: list[ast.stmt], name: str) -> bool:
-    """Return whether a block may read a variable before it assigns it."""
-    found: set[str] = set()
-    exposed(body, set(), found)
-    return name in found
-
-
-def _assigns(s: ast.stmt, name: str) -> bool:
-    """Return whether a statement is an assignment of a variable."""
-    return isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and s.targets[0].id == name
-
-
-def _split(body: list[ast.stmt], name: str, fresh: Callable[[], str]) -> None:
-    """Rename a variable that no code outside of a block reads, and that the block assigns before it reads it."""
-    naming = [s for s in body if _mentions(s, name)]
-    if not any(_header(s, name) for s in naming):
-        inner = [each for s in naming for each in _bodies(s) if _mentions(each, name)]
-        if not any(_reads_first(each, name) for each in inner):
-            for each in inner:
-                _split(each, name, fresh)
-            return
-    now = name
-    for k, s in enumerate(body):
-        if _assigns(s, name):
-            assert isinstance(s, ast.Assign)
-            s.value = _Naming(name, now).visit(s.value)
-            now = fresh()
-            s.targets = [_Naming(name, now).visit(s.targets[0])]
-        elif _mentions(s, name) and _own(s, name) and not _reads_first(body[k + 1 :], name):
-            for each in _bodies(s):
-                if _mentions(each, name):
-                    _split(each, name, fresh)
-        else:
-            _Naming(name, now).visit(s)
-
-
-def _own(s: ast.stmt, name: str) -> bool:
-    """Return whether a statement names a variable only in blocks that assign it before they read it."""
-    return not _header(s, name) and not any(_reads_first(each, name) for each in _bodies(s))
-
-
-def split(body: list[ast.stmt], keeps: set[str]) -> list[ast.stmt]:
-    """Return the statements with a separate name for each value of a variable, where that is simple.
+def split(body: list[ast.stmt], keeps: set[str]) -> tuple[list[ast.stmt], dict[str, str]]:
+    """Return the statements with a name for each group of a variable's assignments.
 
     Args:
         body: the statements of a kernel.
         keeps: names that stay, such as parameters.
+
+    Returns:
+        The statements, and the variables of the new names.
     """
     body = copy.deepcopy(body)
-    count = 0
-    for name in sorted(stored(body) - keeps):
-        if _reads_first(body, name):
-            continue
+    found = _Groups(stored(body) - keeps)
+    found.block(body, {})
+    groups: dict[str, list[int]] = {}
+    for key, node in found.nodes.items():
+        mine = groups.setdefault(node.id, [])
+        if found.group(key) not in mine:
+            mine.append(found.group(key))
+    several = {n: mine for n, mine in groups.items() if len(mine) > 1}
+    names: dict[str, str] = {}
+    for key, node in found.nodes.items():
+        if node.id in several:
+            name, node.id = node.id, f"{PREFIX}v{several[node.id].index(found.group(key)) + 1}_{node.id}"
+            names[node.id] = name
+    return body, names
 
-        def fresh(name: str = name) -> str:
-            nonlocal count
-            count += 1
-            return f"_nb_v{count}_{name.removeprefix('_nb_')}"
 
-        _split(body, name, fresh)
-    return body
+def unite(body: list[ast.stmt], names: dict[str, str], kinds: dict[str, types.Type]) -> dict[str, types.Type]:
+    """Give the groups of one type one name again; a variable's first type has the variable's name.
+
+    Args:
+        body: the statements, whose names are changed.
+        names: as `split` returns them.
+        kinds: the type of each variable.
+
+    Returns:
+        The types of the variables that are left.
+    """
+    first: dict[str, types.Type] = {}
+    chosen: dict[tuple[str, types.Type], str] = {}
+    new: dict[str, str] = {}
+    for each, name in names.items():
+        if each in kinds:
+            is_first = first.setdefault(name, kinds[each]) == kinds[each]
+            new[each] = chosen.setdefault((name, kinds[each]), name if is_first else each)
+        else:  # control never reaches it
+            new[each] = name
+    for n in walk(body):
+        if isinstance(n, ast.Name):
+            n.id = new.get(n.id, n.id)
+    return {new.get(n, n): kind for n, kind in kinds.items()}
