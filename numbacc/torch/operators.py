@@ -7,22 +7,27 @@ torch's fake rule, which tells a compiler shapes and dtypes without computing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch.autograd import forward_ad
 
+from ..arrays.tensors import layout_of
 from ..base import dtypes
 from ..errors import DeviceError, DTypeError, UnsupportedError
+from ..runtime.streams import foreign, handle_of
 
 __all__ = ["LIBRARY", "Operator", "as_stored", "host", "like", "numpy_dtype"]
 
 LIBRARY = torch.library.Library("numbacc", "DEF")
 #: torch's name for dispatch keys -> devices.
 _DEVICES = {"CPU": "cpu", "CUDA": "cuda"}
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+#: The devices that operators run on.
+_SUPPORTED = ("cpu", "cuda")
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_is_compiling, _is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
 
 
 class _TensorMemory:
@@ -39,16 +44,40 @@ class _TensorMemory:
         }
 
 
-def host(value: Any) -> Any:
-    """Return a NumPy array in the memory of a tensor on the CPU, which must live longer; other values as they are.
+def host(tensor: torch.Tensor) -> Any:
+    """Return a NumPy array in the memory of a tensor on the CPU, which must live longer.
 
     Unlike `Tensor.numpy`, it takes bfloat16, and leaves the tensor's storage resizable, which FSDP needs.
     """
-    if not isinstance(value, torch.Tensor):
-        return value
-    tensor = value.detach().resolve_conj().resolve_neg()
+    tensor = tensor.detach().resolve_conj().resolve_neg()
     dtype = numpy_dtype(tensor.dtype)
     return np.asarray(_TensorMemory(tensor, dtype)).view(dtype)
+
+
+def _taker(device: Any, stream: int) -> Callable[[torch.Tensor], Any]:
+    """Return a function that returns device arrays in the memory of tensors.
+
+    torch's current stream orders all work on the tensors, and torch's allocator keeps the memory until that work is
+    done. So these arrays own nothing and wait for nothing: a graph that torch captures keeps no tensor alive.
+    """
+    from ..arrays.device_array import DeviceArray
+    from ..runtime.sharing import Borrowed
+
+    memory = Borrowed(None, 0, device.index, stream, stream)
+
+    def take(tensor: torch.Tensor) -> Any:
+        if tensor.is_neg() or tensor.is_conj():
+            tensor = tensor.resolve_conj().resolve_neg()
+        made = layout_of(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+        address = tensor.data_ptr()
+        if made is None or address % made.itemsize:
+            raise DTypeError(
+                f"a tensor has dtype {tensor.dtype}, or an address that is no multiple of its elements, which numbacc "
+                "does not support: convert it, x.to(torch.float32), or clone it"
+            )
+        return DeviceArray(made, address, memory)
+
+    return take
 
 
 def numpy_dtype(kind: torch.dtype) -> Any:
@@ -59,13 +88,31 @@ def numpy_dtype(kind: torch.dtype) -> Any:
     return dtypes.TABLE[name].numpy
 
 
+def _flat(values: Sequence[Any]) -> Iterator[Any]:
+    for each in values:
+        if type(each) is list:
+            yield from each
+        else:
+            yield each
+
+
+def _is_observed() -> bool:
+    """Return whether a mode, functorch or a tracer wants to see operators."""
+    return bool(
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state() is not None
+    )
+
+
 class Operator:
     """A torch operator for tensors on CPUs and CUDA GPUs. Call it with the schema's arguments.
 
     Args:
         schema: the name, the arguments and the results, in the language of torch's operators.
         results: returns new tensors for the results, given the arguments. It may be called with fake tensors.
-        fill: computes: fill(results, stream, *arguments), with NumPy arrays and None, or with tensors and a stream.
+        fill: computes: fill(results, stream, *arguments), with NumPy arrays and None, or with device arrays
+            and a stream's handle.
         autocast: what happens to floats under `torch.autocast`: "lower" casts them to its dtype, "float32" to float32;
             "" leaves them.
 
@@ -100,28 +147,23 @@ class Operator:
                 LIBRARY.impl(name, self._cast(device), f"Autocast{key}")
 
     def __call__(self, *arguments: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             return self.op(*arguments)
         device, tracks = None, False
         for each in arguments:
             kind = type(each)
-            if kind in _PLAIN:
-                device = device or each.device.type
+            if kind is _Tensor or kind is _Parameter:
                 tracks = tracks or each.requires_grad
-            elif kind is list or isinstance(each, torch.Tensor):
+                if device is None:
+                    device = each.device
+            elif kind is list or isinstance(each, _Tensor):
                 return self.op(*arguments)
-        if (
-            device not in ("cpu", "cuda")
-            or torch._C._len_torch_dispatch_stack()
-            or torch._C._are_functorch_transforms_active()
-            or forward_ad._current_level >= 0
-            or torch._C._get_tracing_state() is not None
-        ):
+        if device is None or device.type not in _SUPPORTED or _is_observed() or forward_ad._current_level >= 0:
             return self.op(*arguments)
-        if self._autocast and torch.is_autocast_enabled(device):
-            lower = _dtype_under_autocast(device, self._autocast)
-            arguments = tuple(_as(each, lower, device) for each in arguments)
-        if tracks and self._function is not None and torch.is_grad_enabled():
+        if self._autocast and torch.is_autocast_enabled(device.type):
+            lower = _dtype_under_autocast(device.type, self._autocast)
+            arguments = tuple(_as(each, lower, device.type) for each in arguments)
+        if tracks and self._function is not None and _is_grad_enabled():
             return self._function.apply(*arguments)
         return self._compute(*arguments)
 
@@ -132,37 +174,40 @@ class Operator:
         return self._returned(self._results(*arguments))
 
     def _compute(self, *arguments: Any) -> Any:
-        device = self._device(arguments)
+        device = next((each.device for each in _flat(arguments) if isinstance(each, _Tensor)), None)
+        if device is None or device.type not in _SUPPORTED:
+            raise DeviceError(
+                f"numbacc.torch.{self._name} got a tensor on {device}; it runs on CPUs and CUDA GPUs: call x.to('cuda')"
+            )
         made = self._results(*arguments)
         if device.type == "cpu":
-            self._fill(tuple(map(host, made)), None, *map(host, arguments))
+            stream, take = None, host
         else:
-            self._fill(made, _stream(device), *arguments)
+            stream = _stream(device)
+            take = _taker(device, stream)
+        given = []
+        for each in arguments:
+            if type(each) is list:
+                given.append([self._taken(one, take, device) for one in each])
+            else:
+                given.append(self._taken(each, take, device))
+        self._fill(tuple([take(each) for each in made]), stream, *given)
         return self._returned(made)
 
-    def _device(self, arguments: Sequence[Any]) -> Any:
-        """Return the device of all tensors.
+    def _taken(self, value: Any, take: Callable[[Any], Any], device: Any) -> Any:
+        """Return a tensor as an array, or another value as it is.
 
         Raises:
-            DeviceError: they are on several devices, or on none that is supported.
+            DeviceError: it is not on this device.
         """
-        found = None
-        for each in arguments:
-            for tensor in each if type(each) is list else (each,):
-                if not isinstance(tensor, torch.Tensor):
-                    continue
-                if found is None:
-                    found = tensor.device
-                elif tensor.device != found:
-                    raise DeviceError(
-                        f"numbacc.torch.{self._name} got tensors on {found} and {tensor.device}: move them to one "
-                        f"device, x.to({str(found)!r})"
-                    )
-        if found is None or found.type not in ("cpu", "cuda"):
+        if not isinstance(value, _Tensor):
+            return value
+        if value.device != device:
             raise DeviceError(
-                f"numbacc.torch.{self._name} got a tensor on {found}; it runs on CPUs and CUDA GPUs: call x.to('cuda')"
+                f"numbacc.torch.{self._name} got tensors on {device} and {value.device}: move them to one device, "
+                f"x.to({str(device)!r})"
             )
-        return found
+        return take(value)
 
     def _cast(self, device: str) -> Callable[..., Any]:
         """Return what the operator does under `torch.autocast`: it casts floats, then runs without autocast."""
@@ -227,10 +272,11 @@ class Operator:
         torch.library.register_autograd(self.op.name(), run, setup_context=keep, lib=LIBRARY)
 
 
-def _stream(device: Any) -> Any:
-    """Return torch's current stream: 0 for the default stream, which is found faster."""
-    index = torch.cuda.current_device() if device.index is None else device.index
-    return torch._C._cuda_getCurrentRawStream(index) and torch.cuda.current_stream(device)
+def _stream(device: Any) -> int:
+    """Return the handle of torch's current stream."""
+    handle: int = torch._C._cuda_getCurrentRawStream(device.index)
+    # A stream that torch did not make must live as long as numbacc uses it.
+    return handle if not handle or handle in foreign else handle_of(torch.cuda.current_stream(device))
 
 
 def _dtype_under_autocast(device: str, how: str) -> torch.dtype:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..elementwise.custom_kernels import Kernel
 from ..elementwise.custom_reductions import Reduction
-from .operators import Operator, host, like, numpy_dtype
+from .operators import Operator, like, numpy_dtype
 
 __all__ = ["wrap"]
 
@@ -97,7 +97,6 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
 
     def fill_slopes(outs: Any, stream: Any, dys: Any, *arguments: Any) -> None:
         positional, keywords = split(arguments)
-        dys = [host(dy) for dy in dys] if stream is None else list(dys)
         rest = iter(outs)
         out = tuple(next(rest) if _is_float(each) else None for each in arguments[:count] if each is not None)
         kernel.backward(dys[0] if len(dys) == 1 else tuple(dys), *positional, out=out, stream=stream, **keywords)
@@ -141,8 +140,6 @@ def _reduced(shape: Sequence[int], axis: Sequence[int] | None, keepdims: bool) -
 
 
 def _is_float(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return bool(value.is_floating_point())
     return value.dtype.name in ("float16", "float32", "float64", "bfloat16")
 
 

@@ -32,7 +32,9 @@ def gradients(function, given, slope=None):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_differences(name, device):
-    assert torch.autograd.gradcheck(CASES[name].ours, tensors(CASES[name], "float64", device), fast_mode=True)
+    # Some of cuDNN's kernels for gradients of convolutions add in any order.
+    given, any_order = tensors(CASES[name], "float64", device), 1e-12 if name.startswith("conv") else 0.0
+    assert torch.autograd.gradcheck(CASES[name].ours, given, fast_mode=True, nondet_tol=any_order)
 
 
 @pytest.mark.parametrize("device", DEVICES)
