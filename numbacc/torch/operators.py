@@ -7,19 +7,25 @@ torch's fake rule, which tells a compiler shapes and dtypes without computing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.autograd import forward_ad
 
+from ..arrays import operands
 from ..arrays.tensors import layout_of
-from ..base import dtypes
+from ..base import dtypes, observing
+from ..elementwise.planning import SeveralPlan
 from ..errors import DeviceError, DTypeError, UnsupportedError
+from ..gemm import matmul
+from ..runtime.operation import Operation
 from ..runtime.streams import foreign, handle_of
 
-__all__ = ["LIBRARY", "Operator", "as_stored", "host", "like", "numpy_dtype"]
+__all__ = ["LIBRARY", "Call", "Operator", "as_stored", "call", "host", "like", "numpy_dtype"]
 
 LIBRARY = torch.library.Library("numbacc", "DEF")
 #: torch's name for dispatch keys -> devices.
@@ -27,7 +33,9 @@ _DEVICES = {"CPU": "cpu", "CUDA": "cuda"}
 #: The devices that operators run on.
 _SUPPORTED = ("cpu", "cuda")
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
-_is_compiling, _is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
+_is_compiling, _is_grad_enabled, _empty = torch.compiler.is_compiling, torch.is_grad_enabled, torch.empty_strided
+#: An operator keeps so many plans.
+_KEPT = 1024
 
 
 class _TensorMemory:
@@ -60,10 +68,7 @@ def _taker(device: Any, stream: int) -> Callable[[torch.Tensor], Any]:
     torch's current stream orders all work on the tensors, and torch's allocator keeps the memory until that work is
     done. So these arrays own nothing and wait for nothing: a graph that torch captures keeps no tensor alive.
     """
-    from ..arrays.device_array import DeviceArray
-    from ..runtime.sharing import Borrowed
-
-    memory = Borrowed(None, 0, device.index, stream, stream)
+    make, memory = _device_array(), _memory(device.index, stream)
 
     def take(tensor: torch.Tensor) -> Any:
         if tensor.is_neg() or tensor.is_conj():
@@ -75,9 +80,27 @@ def _taker(device: Any, stream: int) -> Callable[[torch.Tensor], Any]:
                 f"a tensor has dtype {tensor.dtype}, or an address that is no multiple of its elements, which numbacc "
                 "does not support: convert it, x.to(torch.float32), or clone it"
             )
-        return DeviceArray(made, address, memory)
+        return make(made, address, memory)
 
     return take
+
+
+def _memory(device: int, stream: int) -> Any:
+    """Return memory that a stream orders, and that numbacc does not own."""
+    return _classes()[1](None, 0, device, stream, stream)
+
+
+def _device_array() -> Any:
+    return _classes()[0]
+
+
+@cache
+def _classes() -> tuple[Any, Any]:
+    """Return the classes of device arrays and of borrowed memory, which load Numba."""
+    from ..arrays.device_array import DeviceArray
+    from ..runtime.sharing import Borrowed
+
+    return DeviceArray, Borrowed
 
 
 def numpy_dtype(kind: torch.dtype) -> Any:
@@ -86,14 +109,6 @@ def numpy_dtype(kind: torch.dtype) -> Any:
     if name not in dtypes.TABLE:
         raise DTypeError(f"a tensor has dtype {kind}, which numbacc does not support: convert it, x.to(torch.float32)")
     return dtypes.TABLE[name].numpy
-
-
-def _flat(values: Sequence[Any]) -> Iterator[Any]:
-    for each in values:
-        if type(each) is list:
-            yield from each
-        else:
-            yield each
 
 
 def _is_observed() -> bool:
@@ -105,14 +120,137 @@ def _is_observed() -> bool:
     )
 
 
+class Call(NamedTuple):
+    """A call of a function of numbacc's, without the stream."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Call:
+    """Return a call that has not been made."""
+    return Call(function, arguments, options)
+
+
+class _Light:
+    """What plans read of a device array when they run."""
+
+    __slots__ = ("_address", "_storage")
+    _readonly = False
+
+    def __init__(self, address: int, storage: Any):
+        self._address, self._storage = address, storage
+
+
+class _Prepared(NamedTuple):
+    """A plan, for tensors that need no checks.
+
+    Attributes:
+        plan: the plan.
+        inputs, outs: the numbers of its arrays among the tensors of a call and its results.
+        scalars: of its runs.
+        made: shape, strides and dtype of each result.
+        layouts: those of the arrays, if the plan consists of several; else ().
+        is_list: whether such a plan takes a list of arrays for its results, rather than one.
+    """
+
+    plan: Any
+    inputs: tuple[int, ...]
+    outs: tuple[int, ...]
+    scalars: Any
+    made: tuple[tuple[Any, ...], ...]
+    layouts: tuple[Any, ...] = ()
+    is_list: bool = False
+
+    def run(self, tensors: Sequence[torch.Tensor], device: Any, stream: int) -> None:
+        """Run the plan on the tensors of a call, followed by those for its results."""
+        plan, count = self.plan, len(self.inputs)
+        if device.type == "cpu" or self.layouts:
+            memory = None if device.type == "cpu" else _memory(device.index, stream)
+            layouts = self.layouts or (*plan.inputs, *plan.outputs)
+            numbers = (*self.inputs, *self.outs)
+            arrays = [_as(tensors[k], each, memory) for k, each in zip(numbers, layouts, strict=True)]
+            if self.layouts:
+                plan.run(arrays[:count], arrays[count:] if self.is_list else arrays[-1], stream)
+            else:
+                plan.run(arrays[:count], arrays[count:], True, 0, self.scalars)
+            return
+        memory = _memory(device.index, stream)
+        inputs = [_Light(tensors[k].data_ptr(), memory) for k in self.inputs]
+        plan.run(inputs, [_Light(tensors[k].data_ptr(), memory) for k in self.outs], True, stream, self.scalars)
+
+
+def _as(tensor: torch.Tensor, layout: Any, memory: Any) -> Any:
+    """Return a tensor as an array of a layout that starts where the tensor does."""
+    if memory is None:
+        return np.lib.stride_tricks.as_strided(host(tensor), layout.shape, layout.strides)
+    return _device_array()(layout, tensor.data_ptr(), memory)
+
+
+def _prepared(called: Call, arrays: Sequence[Any], made: Sequence[torch.Tensor], stream: int) -> _Prepared | None:
+    """Make a call, and return its plan with what further runs need; None if that does not describe the whole call.
+
+    Args:
+        called: the call.
+        arrays: those of the tensors, then those of the results.
+        made: the results.
+        stream: the stream's handle.
+    """
+    function, arguments, options = called
+    several, target = False, None
+    # The function that `plan.calls.planned` has made public returns its plan and its arrays.
+    body = getattr(function, "__wrapped__", None) if isinstance(function, FunctionType) else None
+    found = () if body is None else body(*arguments, **options, stream=stream)
+    if function is matmul and found:
+        plan, given, *_ = found
+        names = plan.names
+        inputs, outs = [
+            [given.get(name) for name in part] for part in (names[: len(plan.inputs)], names[len(plan.inputs) :])
+        ]
+        scalars: Any = (1.0, 0.0, {}) if plan.device < 0 else ()
+    elif type(found) is tuple and len(found) == 5 and isinstance(found[0], Operation):
+        plan, inputs, outs, _, scalars = found
+    elif type(found) is tuple and len(found) == 5 and isinstance(found[0], SeveralPlan) and found[2] is not None:
+        plan, inputs, target, *_ = found
+        outs, scalars, several = (target if type(target) is list else [target]), (), True
+    else:
+        function(*arguments, **options, stream=stream)
+        return None
+    if several:
+        plan.run(inputs, target, stream)
+    else:
+        plan.run(inputs, outs, True, stream, scalars)
+    addresses = [_address(each) for each in arrays]
+    numbers = []
+    for each in (*inputs, *(outs or (None,))):
+        address = 0 if each is None else _address(each)
+        if not address or addresses.count(address) != 1:
+            return None
+        numbers.append(addresses.index(address))
+    count = len(inputs)
+    return _Prepared(
+        plan,
+        tuple(numbers[:count]),
+        tuple(numbers[count:]),
+        scalars,
+        tuple((each.shape, each.stride(), each.dtype) for each in made),
+        tuple(operands.layout_of(each) for each in (*inputs, *outs)) if several else (),
+        type(target) is list,
+    )
+
+
+def _address(array: Any) -> int:
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array._address)
+
+
 class Operator:
     """A torch operator for tensors on CPUs and CUDA GPUs. Call it with the schema's arguments.
 
     Args:
         schema: the name, the arguments and the results, in the language of torch's operators.
         results: returns new tensors for the results, given the arguments. It may be called with fake tensors.
-        fill: computes: fill(results, stream, *arguments), with NumPy arrays and None, or with device arrays
-            and a stream's handle.
+        call: (results, *arguments) -> the call of numbacc's that computes, given NumPy arrays or device arrays.
         autocast: what happens to floats under `torch.autocast`: "lower" casts them to its dtype, "float32" to float32;
             "" leaves them.
 
@@ -127,14 +265,16 @@ class Operator:
         self,
         schema: str,
         results: Callable[..., tuple[torch.Tensor, ...]],
-        fill: Callable[..., None],
+        call: Callable[..., Call],
         *,
         autocast: str = "",
     ):
         name, _, returns = schema.partition("(")[0], *schema.rpartition("->")[1:]
-        self._name, self._results, self._fill, self._autocast = name, results, fill, autocast
+        self._name, self._results, self._call, self._autocast = name, results, call, autocast
         self._is_list, self._is_one = returns.strip() == "Tensor[]", returns.strip() == "Tensor"
         self._function: Any = None
+        #: What describes arguments -> the plan of a call with such arguments; None if it cannot be kept.
+        self._known: dict[Any, _Prepared | None] = {}
         LIBRARY.define(schema, tags=(torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag))
         LIBRARY.impl(name, self._compute, "CPU")
         LIBRARY.impl(name, self._compute, "CUDA")
@@ -162,7 +302,7 @@ class Operator:
             return self.op(*arguments)
         if self._autocast and torch.is_autocast_enabled(device.type):
             lower = _dtype_under_autocast(device.type, self._autocast)
-            arguments = tuple(_as(each, lower, device.type) for each in arguments)
+            arguments = tuple(_cast(each, lower, device.type) for each in arguments)
         if tracks and self._function is not None and _is_grad_enabled():
             return self._function.apply(*arguments)
         return self._compute(*arguments)
@@ -174,40 +314,67 @@ class Operator:
         return self._returned(self._results(*arguments))
 
     def _compute(self, *arguments: Any) -> Any:
-        device = next((each.device for each in _flat(arguments) if isinstance(each, _Tensor)), None)
+        tensors: list[torch.Tensor] = []
+        parts: list[Any] = []
+        is_plain = observing._observers is None
+        for each in arguments:
+            if isinstance(each, _Tensor):
+                tensors.append(each)
+                parts += (each.shape, each.stride(), each.dtype)
+                is_plain = is_plain and not each.is_neg()
+            elif type(each) is list:
+                if each and isinstance(each[0], _Tensor):
+                    tensors += each
+                    is_plain = False
+                parts.append(tuple(each))
+            else:
+                parts.append(each)
+        device = self._device(tensors)
+        stream = 0 if device.type == "cpu" else _stream(device)
+        key = (device, *parts)
+        prepared = self._known.get(key) if is_plain else None
+        if prepared is not None:
+            made = tuple([_empty(shape, steps, dtype=dtype, device=device) for shape, steps, dtype in prepared.made])
+            prepared.run((*tensors, *made), device, stream)
+            return self._returned(made)
+        made = self._results(*arguments)
+        take = host if device.type == "cpu" else _taker(device, stream)
+        taken = {id(each): take(each) for each in (*tensors, *made)}
+        given = [
+            [taken.get(id(one), one) for one in each] if type(each) is list else taken.get(id(each), each)
+            for each in arguments
+        ]
+        called = self._call(tuple([taken[id(each)] for each in made]), *given)
+        if not is_plain or key in self._known:
+            called.function(*called.arguments, **called.options, stream=stream)
+            return self._returned(made)
+        arrays = [taken[id(each)] for each in (*tensors, *made)]
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        found = _prepared(called, arrays, made, stream)
+        # Where tensors share memory, it is not known which is which; for others there may be a plan.
+        if found is not None or len({_address(each) for each in arrays}) == len(arrays):
+            self._known[key] = found
+        return self._returned(made)
+
+    def _device(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Return the device of tensors.
+
+        Raises:
+            DeviceError: they are on several devices, or on none that is supported.
+        """
+        device = tensors[0].device if tensors else None
         if device is None or device.type not in _SUPPORTED:
             raise DeviceError(
                 f"numbacc.torch.{self._name} got a tensor on {device}; it runs on CPUs and CUDA GPUs: call x.to('cuda')"
             )
-        made = self._results(*arguments)
-        if device.type == "cpu":
-            stream, take = None, host
-        else:
-            stream = _stream(device)
-            take = _taker(device, stream)
-        given = []
-        for each in arguments:
-            if type(each) is list:
-                given.append([self._taken(one, take, device) for one in each])
-            else:
-                given.append(self._taken(each, take, device))
-        self._fill(tuple([take(each) for each in made]), stream, *given)
-        return self._returned(made)
-
-    def _taken(self, value: Any, take: Callable[[Any], Any], device: Any) -> Any:
-        """Return a tensor as an array, or another value as it is.
-
-        Raises:
-            DeviceError: it is not on this device.
-        """
-        if not isinstance(value, _Tensor):
-            return value
-        if value.device != device:
-            raise DeviceError(
-                f"numbacc.torch.{self._name} got tensors on {device} and {value.device}: move them to one device, "
-                f"x.to({str(device)!r})"
-            )
-        return take(value)
+        for each in tensors:
+            if each.device != device:
+                raise DeviceError(
+                    f"numbacc.torch.{self._name} got tensors on {device} and {each.device}: move them to one device, "
+                    f"x.to({str(device)!r})"
+                )
+        return device
 
     def _cast(self, device: str) -> Callable[..., Any]:
         """Return what the operator does under `torch.autocast`: it casts floats, then runs without autocast."""
@@ -218,7 +385,7 @@ class Operator:
         def cast(*arguments: Any) -> Any:
             lower = _dtype_under_autocast(device, self._autocast)
             with torch._C._ExcludeDispatchKeyGuard(keys):
-                return self.op(*(_as(each, lower, device) for each in arguments))
+                return self.op(*(_cast(each, lower, device) for each in arguments))
 
         return cast
 
@@ -283,7 +450,7 @@ def _dtype_under_autocast(device: str, how: str) -> torch.dtype:
     return torch.get_autocast_dtype(device) if how == "lower" else torch.float32
 
 
-def _as(value: Any, kind: torch.dtype, device: str) -> Any:
+def _cast(value: Any, kind: torch.dtype, device: str) -> Any:
     """Return a tensor of another dtype, as autocast does: float64 and other devices are left alone."""
     if isinstance(value, torch.Tensor) and value.is_floating_point() and value.device.type == device:
         return value if value.dtype in (kind, torch.float64) else value.to(kind)

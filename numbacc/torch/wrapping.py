@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..elementwise.custom_kernels import Kernel
 from ..elementwise.custom_reductions import Reduction
-from .operators import Operator, like, numpy_dtype
+from .operators import Call, Operator, call, like, numpy_dtype
 
 __all__ = ["wrap"]
 
@@ -86,22 +86,22 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
             shape = _reduced(shape, *arguments[count + 2 :])
         return tuple(there[0].new_empty(shape, dtype=dtype) for dtype in dtypes_of(arguments))
 
-    def fill(outs: Any, stream: Any, *arguments: Any) -> None:
+    def run(outs: Any, *arguments: Any) -> Call:
         positional, keywords = split(arguments)
-        kernel(*positional, out=outs if len(outs) > 1 else outs[0], stream=stream, **keywords)
+        return call(kernel, *positional, out=outs if len(outs) > 1 else outs[0], **keywords)
 
-    forward = Operator(f"{name}({given}) -> Tensor[]", results, fill)
+    forward = Operator(f"{name}({given}) -> Tensor[]", results, run)
 
     def slopes(dys: Any, *arguments: Any) -> tuple[Tensor, ...]:
         return like(*(t for t in arguments[:count] if t is not None and t.is_floating_point()))
 
-    def fill_slopes(outs: Any, stream: Any, dys: Any, *arguments: Any) -> None:
+    def run_back(outs: Any, dys: Any, *arguments: Any) -> Call:
         positional, keywords = split(arguments)
         rest = iter(outs)
         out = tuple(next(rest) if _is_float(each) else None for each in arguments[:count] if each is not None)
-        kernel.backward(dys[0] if len(dys) == 1 else tuple(dys), *positional, out=out, stream=stream, **keywords)
+        return call(kernel.backward, dys[0] if len(dys) == 1 else tuple(dys), *positional, out=out, **keywords)
 
-    backward = Operator(f"{name}_backward(Tensor[] dy, {given}) -> Tensor[]", slopes, fill_slopes)
+    backward = Operator(f"{name}_backward(Tensor[] dy, {given}) -> Tensor[]", slopes, run_back)
 
     def gradients(ctx: Any, dys: Sequence[Tensor]) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
@@ -110,23 +110,25 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
 
     forward.differentiable(gradients, lambda inputs, _: inputs[:count], count)
 
-    def call(*arguments: Any, **given: Any) -> Any:
+    def wrapped(*arguments: Any, **given: Any) -> Any:
         tensors = [each if isinstance(each, Tensor) else None for each in arguments]
         numbers = [float(each) for each in arguments if not isinstance(each, Tensor)]
         values = [float(given.pop(each, value)) for each, value in options.items()]
         how = [_axes(given.pop("axis", None)), given.pop("keepdims", False)] if reduces else []
         if len(arguments) != count or given:
             listed = [*options, *(["axis", "keepdims"] if reduces else [])]
-            raise TypeError(f"{call.__name__} takes {', '.join(names)} and the options {', '.join(listed) or 'none'}")
+            raise TypeError(
+                f"{wrapped.__name__} takes {', '.join(names)} and the options {', '.join(listed) or 'none'}"
+            )
         if not any(isinstance(each, Tensor) for each in arguments):
-            raise TypeError(f"{call.__name__} got only numbers; it needs a tensor")
+            raise TypeError(f"{wrapped.__name__} got only numbers; it needs a tensor")
         # torch takes an empty list for a list of tensors.
         found = forward(*tensors, [*numbers, 0.0], [*values, 0.0], *how)
         return found[0] if len(found) == 1 else tuple(found)
 
-    call.__name__ = call.__qualname__ = kernel.__name__
-    call.__doc__ = kernel.__doc__
-    return call
+    wrapped.__name__ = wrapped.__qualname__ = kernel.__name__
+    wrapped.__doc__ = kernel.__doc__
+    return wrapped
 
 
 def _axes(axis: int | Sequence[int] | None) -> list[int] | None:

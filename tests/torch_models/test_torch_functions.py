@@ -8,6 +8,7 @@ from skips import needed
 torch = needed("torch", "torch")
 from torch_cases import CASES, tensors  # noqa: E402
 
+import numbacc  # noqa: E402
 import numbacc.torch as nt  # noqa: E402
 from numbacc import elementwise as ew  # noqa: E402
 
@@ -163,6 +164,51 @@ def test_torch_accepts_the_operator(name, device):
     arguments = _arguments(device)[name]
     found = torch.library.opcheck(getattr(torch.ops.numbacc, name).default, arguments)
     assert set(found.values()) == {"SUCCESS"}, found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tensors_that_share_memory_or_are_negated(device):
+    """Before and after other tensors with the same shapes."""
+    for _ in range(2):
+        q, k, v = (torch.randn(1, 2, 5, 8, device=device) for _ in range(3))
+        for given in ((q, q, q), (q, k, v), (q, k, k), (q, k, v)):
+            wanted = torch.nn.functional.scaled_dot_product_attention(*(each.double() for each in given))
+            close(nt.attention(*given), wanted, ERRORS["float32"])
+        turned = torch.randn(3, 8, dtype=torch.complex64, device=device).conj().imag
+        assert turned.is_neg()
+        for x in (turned, torch.empty(3, 16, device=device)[:, ::2].copy_(turned), turned):
+            close(nt.softmax(x), x.double().softmax(-1), ERRORS["float32"])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_recorded_calls_have_their_names(device):
+    x = torch.randn(3, 8, device=device)
+    nt.softmax(x)
+    with numbacc.record() as log:
+        nt.softmax(x)
+    assert [call.function for call in log] == ["elementwise.softmax"]
+    nt.softmax(x)
+
+
+def test_second_derivatives_raise_an_error():
+    x = torch.randn(3, 8, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"numbacc\.torch\.softmax has no second derivatives"):
+        torch.autograd.grad(nt.softmax(x).square().sum(), x, create_graph=True)
+
+
+def test_wrong_tensors():
+    x = torch.randn(3, 8)
+    for error, words, run in (
+        (TypeError, "int64", lambda: nt.gated(x.long())),
+        (TypeError, "weight has dtype torch.bfloat16", lambda: nt.linear(x, torch.ones(2, 8, dtype=torch.bfloat16))),
+        (ValueError, r"weight has shape \(2, 9\)", lambda: nt.linear(x, torch.ones(2, 9))),
+        (ValueError, "3 tensors", lambda: nt.gated((x, x, x))),
+        (ValueError, "rank 2", lambda: nt.conv(x, x)),
+        (TypeError, "complex32", lambda: nt.softmax(x.to(torch.complex32))),
+        (ValueError, "mask is 'diagonal'", lambda: nt.attention(x, x, x, mask="diagonal")),
+    ):
+        with pytest.raises(error, match=words):
+            run()
 
 
 # ---------------------------------------------------------------- dropout
