@@ -14,7 +14,7 @@ from .. import elementwise as _ew
 from .. import gated as _gated
 from .. import gemm as _gemm
 from ..errors import DTypeError, ShapeError
-from .operators import Call, Operator, as_stored, call, like
+from .operators import FunctionCall, Operator, as_stored, call, like
 
 __all__ = [
     "attention",
@@ -130,7 +130,7 @@ def _rows(x: Tensor, w: Tensor) -> Tensor:
     return x.new_empty(x.shape[0], w.shape[0])
 
 
-def _call_of_linear(outs: Any, x: Any, w: Any, bias: Any, activation: str) -> Call:
+def _call_of_linear(outs: Any, x: Any, w: Any, bias: Any, activation: str) -> FunctionCall:
     kind = "_".join(each for each in (activation, "" if bias is None else "bias") if each) or "none"
     return call(_gemm.matmul, x, w.T, bias=bias, epilogue=kind, out=outs[0])
 
@@ -143,7 +143,7 @@ _linear = Operator(
 )
 
 
-def _call_of_gelu(outs: Any, x: Any, w: Any, bias: Any) -> Call:
+def _call_of_gelu(outs: Any, x: Any, w: Any, bias: Any) -> FunctionCall:
     kind = "gelu_aux" if bias is None else "gelu_aux_bias"
     return call(_gemm.matmul, x, w.T, bias=bias, aux=outs[1], epilogue=kind, out=outs[0])
 
@@ -261,7 +261,7 @@ def _call_of_attention(
     window: int,
     scale: float,
     p: float,
-) -> Call:
+) -> FunctionCall:
     return call(_attention.forward, q, k, v, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
         offset=0 if offset is None else offset, return_stats=True, out=outs
     )  # fmt: skip
@@ -270,7 +270,7 @@ def _call_of_attention(
 def _call_of_attention_backward(
     outs: Any, do: Any, q: Any, k: Any, v: Any, bias: Any, offset: Any, o: Any, stats: Any,
     mask: str, window: int, scale: float, p: float, needs_bias: bool,
-) -> Call:  # fmt: skip
+) -> FunctionCall:  # fmt: skip
     return call(_attention.backward, do, q, k, v, o, stats, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
         offset=0 if offset is None else offset, bias_grad=needs_bias, out=outs
     )  # fmt: skip
@@ -555,7 +555,7 @@ def _losses(x: Tensor, target: Tensor, axis: int, reduction: str, *_: Any) -> tu
 
 def _call_of_loss(
     outs: Any, x: Any, target: Any, axis: int, reduction: str, ignore_index: int, smoothing: float
-) -> Call:
+) -> FunctionCall:
     return call(_ew.cross_entropy, x, target, axis=axis, reduction=reduction, ignore_index=ignore_index,
         label_smoothing=smoothing, return_stats=True, out=outs
     )  # fmt: skip

@@ -25,7 +25,7 @@ from ..gemm import matmul
 from ..runtime.operation import Operation
 from ..runtime.streams import foreign, handle_of
 
-__all__ = ["LIBRARY", "Call", "Operator", "as_stored", "call", "host", "like", "numpy_dtype"]
+__all__ = ["LIBRARY", "FunctionCall", "Operator", "as_stored", "call", "host", "like", "numpy_dtype"]
 
 LIBRARY = torch.library.Library("numbacc", "DEF")
 #: torch's name for dispatch keys -> devices.
@@ -97,10 +97,9 @@ def _device_array() -> Any:
 @cache
 def _classes() -> tuple[Any, Any]:
     """Return the classes of device arrays and of borrowed memory, which load Numba."""
-    from ..arrays.device_array import DeviceArray
     from ..runtime.sharing import Borrowed
 
-    return DeviceArray, Borrowed
+    return operands.device_array(), Borrowed
 
 
 def numpy_dtype(kind: torch.dtype) -> Any:
@@ -120,7 +119,7 @@ def _is_observed() -> bool:
     )
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A call of a function of numbacc's, without the stream."""
 
     function: Callable[..., Any]
@@ -128,9 +127,9 @@ class Call(NamedTuple):
     options: dict[str, Any]
 
 
-def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Call:
+def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> FunctionCall:
     """Return a call that has not been made."""
-    return Call(function, arguments, options)
+    return FunctionCall(function, arguments, options)
 
 
 class _Light:
@@ -188,7 +187,9 @@ def _as(tensor: torch.Tensor, layout: Any, memory: Any) -> Any:
     return _device_array()(layout, tensor.data_ptr(), memory)
 
 
-def _prepared(called: Call, arrays: Sequence[Any], made: Sequence[torch.Tensor], stream: int) -> _Prepared | None:
+def _prepared(
+    called: FunctionCall, arrays: Sequence[Any], made: Sequence[torch.Tensor], stream: int
+) -> _Prepared | None:
     """Make a call, and return its plan with what further runs need; None if that does not describe the whole call.
 
     Args:
@@ -265,7 +266,7 @@ class Operator:
         self,
         schema: str,
         results: Callable[..., tuple[torch.Tensor, ...]],
-        call: Callable[..., Call],
+        call: Callable[..., FunctionCall],
         *,
         autocast: str = "",
     ):

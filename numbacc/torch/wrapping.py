@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..elementwise.custom_kernels import Kernel
 from ..elementwise.custom_reductions import Reduction
-from .operators import Call, Operator, call, like, numpy_dtype
+from .operators import FunctionCall, Operator, call, like, numpy_dtype
 
 __all__ = ["wrap"]
 
@@ -86,7 +86,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
             shape = _reduced(shape, *arguments[count + 2 :])
         return tuple(there[0].new_empty(shape, dtype=dtype) for dtype in dtypes_of(arguments))
 
-    def run(outs: Any, *arguments: Any) -> Call:
+    def run(outs: Any, *arguments: Any) -> FunctionCall:
         positional, keywords = split(arguments)
         return call(kernel, *positional, out=outs if len(outs) > 1 else outs[0], **keywords)
 
@@ -95,7 +95,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
     def slopes(dys: Any, *arguments: Any) -> tuple[Tensor, ...]:
         return like(*(t for t in arguments[:count] if t is not None and t.is_floating_point()))
 
-    def run_back(outs: Any, dys: Any, *arguments: Any) -> Call:
+    def run_back(outs: Any, dys: Any, *arguments: Any) -> FunctionCall:
         positional, keywords = split(arguments)
         rest = iter(outs)
         out = tuple(next(rest) if _is_float(each) else None for each in arguments[:count] if each is not None)
