@@ -77,8 +77,8 @@ def _taker(device: Any, stream: int) -> Callable[[torch.Tensor], Any]:
         address = tensor.data_ptr()
         if made is None or address % made.itemsize:
             raise DTypeError(
-                f"a tensor has dtype {tensor.dtype}, or an address that is no multiple of its elements, which numbacc "
-                "does not support: convert it, x.to(torch.float32), or clone it"
+                f"a tensor has dtype {tensor.dtype} and starts at {address:#x}: numbacc does not support the dtype, or the "
+                "address is not a multiple of the element size. Convert it, x.to(torch.float32), or clone it"
             )
         return make(made, address, memory)
 
@@ -133,7 +133,7 @@ def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Funct
 
 
 class _Light:
-    """What plans read of a device array when they run."""
+    """The address and the storage of a device array, which is all that a plan needs to run."""
 
     __slots__ = ("_address", "_storage")
     _readonly = False
@@ -150,7 +150,7 @@ class _Prepared(NamedTuple):
         inputs, outs: the numbers of its arrays among the tensors of a call and its results.
         scalars: of its runs.
         made: shape, strides and dtype of each result.
-        layouts: those of the arrays, if the plan consists of several; else ().
+        layouts: the arrays' layouts, if the plan consists of several; else ().
         is_list: whether such a plan takes a list of arrays for its results, rather than one.
     """
 
@@ -190,11 +190,11 @@ def _as(tensor: torch.Tensor, layout: Any, memory: Any) -> Any:
 def _prepared(
     called: FunctionCall, arrays: Sequence[Any], made: Sequence[torch.Tensor], stream: int
 ) -> _Prepared | None:
-    """Make a call, and return its plan with what further runs need; None if that does not describe the whole call.
+    """Make a call, and return its plan for further runs; None if a plan does not describe the whole call.
 
     Args:
         called: the call.
-        arrays: those of the tensors, then those of the results.
+        arrays: the arrays of the tensors and of the results.
         made: the results.
         stream: the stream's handle.
     """
@@ -252,7 +252,7 @@ class Operator:
         schema: the name, the arguments and the results, in the language of torch's operators.
         results: returns new tensors for the results, given the arguments. It may be called with fake tensors.
         call: (results, *arguments) -> the call of numbacc's that computes, given NumPy arrays or device arrays.
-        autocast: what happens to floats under `torch.autocast`: "lower" casts them to its dtype, "float32" to float32;
+        autocast: the conversion of floats under `torch.autocast`: "lower" casts them to its dtype, "float32" to float32;
             "" leaves them.
 
     torch's dispatcher takes 20 µs to call a Python function, an `autograd.Function` 5 µs. So a call that nothing
@@ -274,7 +274,7 @@ class Operator:
         self._name, self._results, self._call, self._autocast = name, results, call, autocast
         self._is_list, self._is_one = returns.strip() == "Tensor[]", returns.strip() == "Tensor"
         self._function: Any = None
-        #: What describes arguments -> the plan of a call with such arguments; None if it cannot be kept.
+        #: Layouts of tensors, and options -> the plan of such a call; None if it cannot be kept.
         self._known: dict[Any, _Prepared | None] = {}
         LIBRARY.define(schema, tags=(torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag))
         LIBRARY.impl(name, self._compute, "CPU")

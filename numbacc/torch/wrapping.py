@@ -27,7 +27,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
     once, outside of compiled functions. The values of globals that the kernel reads should not change afterwards.
 
     Args:
-        kernel: what `numbacc.elementwise.kernel` or `numbacc.elementwise.reduction` returned.
+        kernel: an object made by `numbacc.elementwise.kernel` or `numbacc.elementwise.reduction`.
 
     Returns:
         a function of the kernel's arguments: tensors that broadcast, or numbers; at least one tensor. Options are
@@ -58,7 +58,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
     given += ", float[] numbers, float[] options" + ", int[]? axis, bool keepdims" * reduces
 
     def split(arguments: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments and the keywords of the kernel's call, given those of the operator."""
+        """Return the arguments and the keywords of the kernel's call, given the operator's arguments."""
         numbers, values, *how = arguments[count:]
         rest = iter(numbers)
         positional = [next(rest) if each is None else each for each in arguments[:count]]
