@@ -161,6 +161,12 @@ def empty_device(array: Layout, stream: int) -> Array:
     return make(array, storage.address, storage)
 
 
+def device_array() -> Callable[[Layout, int, Any], Array]:
+    """Return the function that makes a device array, given its layout, its address and the storage of its memory."""
+    made: Callable[[Layout, int, Any], Array] = _device_arrays().DeviceArray
+    return made
+
+
 #: DeviceArray and the runtime's `allocate`, once they are needed.
 _makers: list[Any] = []
 

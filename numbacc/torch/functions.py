@@ -14,7 +14,7 @@ from .. import elementwise as _ew
 from .. import gated as _gated
 from .. import gemm as _gemm
 from ..errors import DTypeError, ShapeError
-from .operators import Operator, as_stored, like
+from .operators import FunctionCall, Operator, as_stored, call, like
 
 __all__ = [
     "attention",
@@ -43,14 +43,12 @@ def _half(x: Tensor, axis: int) -> Tensor:
 _gated_one = Operator(
     "gated(Tensor x, str kind, int axis, str gate) -> Tensor",
     lambda x, kind, axis, gate: (_half(x, axis),),
-    lambda outs, stream, x, kind, axis, gate: _gated.forward(x, kind, axis=axis, gate=gate, out=outs[0], stream=stream),
+    lambda outs, x, kind, axis, gate: call(_gated.forward, x, kind, axis=axis, gate=gate, out=outs[0]),
 )
 _gated_one_backward = Operator(
     "gated_backward(Tensor dy, Tensor x, str kind, int axis, str gate) -> Tensor",
     lambda dy, x, *_: like(x),
-    lambda outs, stream, dy, x, kind, axis, gate: _gated.backward(
-        dy, x, kind, axis=axis, gate=gate, out=outs[0], stream=stream
-    ),
+    lambda outs, dy, x, kind, axis, gate: call(_gated.backward, dy, x, kind, axis=axis, gate=gate, out=outs[0]),
 )
 _gated_one.differentiable(
     lambda ctx, dy: (_gated_one_backward(dy, *ctx.saved_tensors, *ctx.options),),
@@ -60,12 +58,12 @@ _gated_one.differentiable(
 _gated_pair = Operator(
     "gated_pair(Tensor a, Tensor b, str kind, str gate) -> Tensor",
     lambda a, *_: like(a),
-    lambda outs, stream, a, b, kind, gate: _gated.forward((a, b), kind, gate=gate, out=outs[0], stream=stream),
+    lambda outs, a, b, kind, gate: call(_gated.forward, (a, b), kind, gate=gate, out=outs[0]),
 )
 _gated_pair_backward = Operator(
     "gated_pair_backward(Tensor dy, Tensor a, Tensor b, str kind, str gate) -> (Tensor, Tensor)",
     lambda dy, a, b, *_: like(a, b),
-    lambda outs, stream, dy, a, b, kind, gate: _gated.backward(dy, (a, b), kind, gate=gate, out=outs, stream=stream),
+    lambda outs, dy, a, b, kind, gate: call(_gated.backward, dy, (a, b), kind, gate=gate, out=outs),
 )
 _gated_pair.differentiable(
     lambda ctx, dy: _gated_pair_backward(dy, *ctx.saved_tensors, *ctx.options),
@@ -102,14 +100,14 @@ def gated(x: Tensor | tuple[Tensor, Tensor], kind: str = "swiglu", *, axis: int 
 _matmul = Operator(
     "matmul(Tensor a, Tensor b) -> Tensor",
     lambda a, b: (a.new_empty(a.shape[0], b.shape[1]),),
-    lambda outs, stream, a, b: _gemm.matmul(a, b, out=outs[0], stream=stream),
+    lambda outs, a, b: call(_gemm.matmul, a, b, out=outs[0]),
 )
 
 
 _weight_gradients = Operator(
     "linear_weight_backward(Tensor dz, Tensor x) -> (Tensor, Tensor)",
     lambda dz, x: (dz.new_empty(dz.shape[1], x.shape[1]), dz.new_empty(dz.shape[1])),
-    lambda outs, stream, dz, x: _gemm.matmul(dz.T, x, epilogue="bgrada", out=outs, stream=stream),
+    lambda outs, dz, x: call(_gemm.matmul, dz.T, x, epilogue="bgrada", out=outs),
 )
 
 
@@ -132,37 +130,37 @@ def _rows(x: Tensor, w: Tensor) -> Tensor:
     return x.new_empty(x.shape[0], w.shape[0])
 
 
-def _fill_linear(outs: Any, stream: Any, x: Any, w: Any, bias: Any, activation: str) -> None:
+def _call_of_linear(outs: Any, x: Any, w: Any, bias: Any, activation: str) -> FunctionCall:
     kind = "_".join(each for each in (activation, "" if bias is None else "bias") if each) or "none"
-    _gemm.matmul(x, w.T, bias=bias, epilogue=kind, out=outs[0], stream=stream)
+    return call(_gemm.matmul, x, w.T, bias=bias, epilogue=kind, out=outs[0])
 
 
 _linear = Operator(
     "linear(Tensor x, Tensor w, Tensor? bias, str activation) -> Tensor",
     lambda x, w, *_: (_rows(x, w),),
-    _fill_linear,
+    _call_of_linear,
     autocast="lower",
 )
 
 
-def _fill_gelu(outs: Any, stream: Any, x: Any, w: Any, bias: Any) -> None:
+def _call_of_gelu(outs: Any, x: Any, w: Any, bias: Any) -> FunctionCall:
     kind = "gelu_aux" if bias is None else "gelu_aux_bias"
-    _gemm.matmul(x, w.T, bias=bias, aux=outs[1], epilogue=kind, out=outs[0], stream=stream)
+    return call(_gemm.matmul, x, w.T, bias=bias, aux=outs[1], epilogue=kind, out=outs[0])
 
 
 _linear_gelu = Operator(
     "linear_gelu(Tensor x, Tensor w, Tensor? bias) -> (Tensor, Tensor)",
     lambda x, w, *_: (_rows(x, w), _rows(x, w)),
-    _fill_gelu,
+    _call_of_gelu,
     autocast="lower",
 )
 _slopes = Operator(
     "activation_backward(Tensor dy, Tensor z, str activation) -> Tensor",
     lambda dy, *_: like(dy),
-    lambda outs, stream, dy, z, activation: (
-        _ew.relu_backward(dy, z, out=outs[0], stream=stream)
+    lambda outs, dy, z, activation: (
+        call(_ew.relu_backward, dy, z, out=outs[0])
         if activation == "relu"
-        else _ew.gelu_tanh_backward(dy, z, out=outs[0], stream=stream)
+        else call(_ew.gelu_tanh_backward, dy, z, out=outs[0])
     ),
 )
 
@@ -252,9 +250,8 @@ def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, ...]:
     return as_stored(q, shape), q.new_empty(q.shape[:-1], dtype=wide)
 
 
-def _fill_attention(
+def _call_of_attention(
     outs: Any,
-    stream: Any,
     q: Any,
     k: Any,
     v: Any,
@@ -264,20 +261,18 @@ def _fill_attention(
     window: int,
     scale: float,
     p: float,
-) -> None:
-    _attention.forward(
-        q, k, v, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p, offset=0 if offset is None else offset,
-        return_stats=True, out=outs, stream=stream,
+) -> FunctionCall:
+    return call(_attention.forward, q, k, v, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
+        offset=0 if offset is None else offset, return_stats=True, out=outs
     )  # fmt: skip
 
 
-def _fill_attention_backward(
-    outs: Any, stream: Any, do: Any, q: Any, k: Any, v: Any, bias: Any, offset: Any, o: Any, stats: Any,
+def _call_of_attention_backward(
+    outs: Any, do: Any, q: Any, k: Any, v: Any, bias: Any, offset: Any, o: Any, stats: Any,
     mask: str, window: int, scale: float, p: float, needs_bias: bool,
-) -> None:  # fmt: skip
-    _attention.backward(
-        do, q, k, v, o, stats, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
-        offset=0 if offset is None else offset, bias_grad=needs_bias, out=outs, stream=stream,
+) -> FunctionCall:  # fmt: skip
+    return call(_attention.backward, do, q, k, v, o, stats, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
+        offset=0 if offset is None else offset, bias_grad=needs_bias, out=outs
     )  # fmt: skip
 
 
@@ -285,7 +280,7 @@ _OPTIONS = "str mask, int window, float scale, float p"
 _attend = Operator(
     f"attention(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, {_OPTIONS}) -> (Tensor, Tensor)",
     _attended,
-    _fill_attention,
+    _call_of_attention,
     autocast="lower",
 )
 _attend_backward = Operator(
@@ -295,7 +290,7 @@ _attend_backward = Operator(
         *(as_stored(each, each.shape) for each in (q, k, v)),
         *(like(bias) if options[-1] else ()),
     ),
-    _fill_attention_backward,
+    _call_of_attention_backward,
 )
 
 
@@ -372,22 +367,18 @@ _HOW = "int[] stride, int[] padding, int[] dilation, int groups"
 _convolve = Operator(
     f"conv(Tensor x, Tensor w, Tensor? bias, {_HOW}) -> Tensor",
     _convolved,
-    lambda outs, stream, x, w, bias, *how: _conv.forward(x, w, bias, **_how(x, *how), out=outs[0], stream=stream),
+    lambda outs, x, w, bias, *how: call(_conv.forward, x, w, bias, **_how(x, *how), out=outs[0]),
     autocast="lower",
 )
 _convolve_data = Operator(
     f"conv_backward_data(Tensor dy, Tensor w, Tensor x, {_HOW}) -> Tensor",
     lambda dy, w, x, *_: (torch.empty_like(x),),
-    lambda outs, stream, dy, w, x, *how: _conv.backward_data(
-        dy, w, tuple(x.shape), **_how(x, *how), out=outs[0], stream=stream
-    ),
+    lambda outs, dy, w, x, *how: call(_conv.backward_data, dy, w, tuple(x.shape), **_how(x, *how), out=outs[0]),
 )
 _convolve_filter = Operator(
     f"conv_backward_filter(Tensor dy, Tensor w, Tensor x, {_HOW}) -> Tensor",
     lambda dy, w, x, *_: (torch.empty_like(w),),
-    lambda outs, stream, dy, w, x, *how: _conv.backward_filter(
-        x, dy, tuple(w.shape), **_how(x, *how), out=outs[0], stream=stream
-    ),
+    lambda outs, dy, w, x, *how: call(_conv.backward_filter, x, dy, tuple(w.shape), **_how(x, *how), out=outs[0]),
 )
 
 
@@ -452,14 +443,14 @@ def conv(
 _norm = Operator(
     "rms_norm(Tensor x, Tensor? weight, float eps) -> Tensor",
     lambda x, *_: like(x),
-    lambda outs, stream, x, weight, eps: _ew.rms_norm(x, weight, eps=eps, out=outs[0], stream=stream),
+    lambda outs, x, weight, eps: call(_ew.rms_norm, x, weight, eps=eps, out=outs[0]),
     autocast="float32",
 )
 _norm_backward = Operator(
     "rms_norm_backward(Tensor dy, Tensor x, Tensor? weight, float eps) -> Tensor[]",
     lambda dy, x, weight, eps: like(x) if weight is None else like(x, weight),
-    lambda outs, stream, dy, x, weight, eps: _ew.rms_norm_backward(
-        dy, x, weight, eps=eps, out=outs if weight is not None else outs[0], stream=stream
+    lambda outs, dy, x, weight, eps: call(
+        _ew.rms_norm_backward, dy, x, weight, eps=eps, out=outs if weight is not None else outs[0]
     ),
 )
 
@@ -486,14 +477,20 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
 _layers = Operator(
     "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor",
     lambda x, *_: like(x),
-    lambda outs, stream, x, weight, bias, eps: _ew.layer_norm(x, weight, bias, eps=eps, out=outs[0], stream=stream),
+    lambda outs, x, weight, bias, eps: call(_ew.layer_norm, x, weight, bias, eps=eps, out=outs[0]),
     autocast="float32",
 )
 _layers_backward = Operator(
     "layer_norm_backward(Tensor dy, Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor[]",
     lambda dy, x, weight, bias, eps: like(*(each for each in (x, weight, bias) if each is not None)),
-    lambda outs, stream, dy, x, weight, bias, eps: _ew.layer_norm_backward(
-        dy, x, weight, bias=bias is not None, eps=eps, out=outs if weight is not None else outs[0], stream=stream
+    lambda outs, dy, x, weight, bias, eps: call(
+        _ew.layer_norm_backward,
+        dy,
+        x,
+        weight,
+        bias=bias is not None,
+        eps=eps,
+        out=outs if weight is not None else outs[0],
     ),
 )
 
@@ -521,13 +518,13 @@ def _softmax_like(name: str, forward: Any, backward: Any) -> Any:
     made = Operator(
         f"{name}(Tensor x, int axis) -> Tensor",
         lambda x, axis: like(x),
-        lambda outs, stream, x, axis: forward(x, axis=axis, out=outs[0], stream=stream),
+        lambda outs, x, axis: call(forward, x, axis=axis, out=outs[0]),
         autocast="float32",
     )
     slopes = Operator(
         f"{name}_backward(Tensor dy, Tensor y, int axis) -> Tensor",
         lambda dy, y, axis: like(y),
-        lambda outs, stream, dy, y, axis: backward(dy, y, axis=axis, out=outs[0], stream=stream),
+        lambda outs, dy, y, axis: call(backward, dy, y, axis=axis, out=outs[0]),
     )
     made.differentiable(lambda ctx, dy: (slopes(dy, *ctx.saved_tensors, *ctx.options),), lambda inputs, y: (y,), 1)
     return made
@@ -556,21 +553,21 @@ def _losses(x: Tensor, target: Tensor, axis: int, reduction: str, *_: Any) -> tu
     return x.new_empty(shape, dtype=wide), x.new_empty(*target.shape, 2, dtype=wide)
 
 
-def _fill_loss(
-    outs: Any, stream: Any, x: Any, target: Any, axis: int, reduction: str, ignore_index: int, smoothing: float
-) -> None:
-    _ew.cross_entropy(
-        x, target, axis=axis, reduction=reduction, ignore_index=ignore_index, label_smoothing=smoothing,
-        return_stats=True, out=outs, stream=stream,
+def _call_of_loss(
+    outs: Any, x: Any, target: Any, axis: int, reduction: str, ignore_index: int, smoothing: float
+) -> FunctionCall:
+    return call(_ew.cross_entropy, x, target, axis=axis, reduction=reduction, ignore_index=ignore_index,
+        label_smoothing=smoothing, return_stats=True, out=outs
     )  # fmt: skip
 
 
 _LOSS = "int axis, str reduction, int ignore_index, float label_smoothing"
-_loss = Operator(f"cross_entropy(Tensor x, Tensor target, {_LOSS}) -> (Tensor, Tensor)", _losses, _fill_loss)
+_loss = Operator(f"cross_entropy(Tensor x, Tensor target, {_LOSS}) -> (Tensor, Tensor)", _losses, _call_of_loss)
 _loss_backward = Operator(
     f"cross_entropy_backward(Tensor dy, Tensor x, Tensor target, Tensor stats, {_LOSS}) -> Tensor",
     lambda dy, x, *_: like(x),
-    lambda outs, stream, dy, x, target, stats, axis, reduction, ignore_index, smoothing: _ew.cross_entropy_backward(
+    lambda outs, dy, x, target, stats, axis, reduction, ignore_index, smoothing: call(
+        _ew.cross_entropy_backward,
         dy,
         x,
         target,
@@ -580,7 +577,6 @@ _loss_backward = Operator(
         ignore_index=ignore_index,
         label_smoothing=smoothing,
         out=outs[0],
-        stream=stream,
     ),
 )
 _loss.differentiable(
@@ -622,16 +618,12 @@ def cross_entropy(
 _rope = Operator(
     "rope(Tensor x, Tensor cos, Tensor sin, bool interleaved) -> Tensor",
     lambda x, *_: (as_stored(x, x.shape),),
-    lambda outs, stream, x, cos, sin, interleaved: _ew.rope(
-        x, cos, sin, interleaved=interleaved, out=outs[0], stream=stream
-    ),
+    lambda outs, x, cos, sin, interleaved: call(_ew.rope, x, cos, sin, interleaved=interleaved, out=outs[0]),
 )
 _rope_backward = Operator(
     "rope_backward(Tensor dy, Tensor cos, Tensor sin, bool interleaved) -> Tensor",
     lambda dy, *_: (as_stored(dy, dy.shape),),
-    lambda outs, stream, dy, cos, sin, interleaved: _ew.rope_backward(
-        dy, cos, sin, interleaved=interleaved, out=outs[0], stream=stream
-    ),
+    lambda outs, dy, cos, sin, interleaved: call(_ew.rope_backward, dy, cos, sin, interleaved=interleaved, out=outs[0]),
 )
 _rope.differentiable(
     lambda ctx, dy: (_rope_backward(dy, *ctx.saved_tensors, *ctx.options), None, None),
@@ -654,7 +646,7 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> T
 _drop = Operator(
     "dropout(Tensor x, Tensor offset, float p) -> Tensor",
     lambda x, *_: (as_stored(x, x.shape),),
-    lambda outs, stream, x, offset, p: _ew.dropout(x, p, seed=0, offset=offset, out=outs[0], stream=stream),
+    lambda outs, x, offset, p: call(_ew.dropout, x, p, seed=0, offset=offset, out=outs[0]),
 )
 _drop.differentiable(
     lambda ctx, dy: (_drop(dy, *ctx.saved_tensors, *ctx.options), None),

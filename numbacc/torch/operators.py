@@ -8,21 +8,34 @@ torch's fake rule, which tells a compiler shapes and dtypes without computing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cache
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from ..base import dtypes
+from ..arrays import operands
+from ..arrays.tensors import layout_of
+from ..base import dtypes, observing
+from ..elementwise.planning import SeveralPlan
 from ..errors import DeviceError, DTypeError, UnsupportedError
+from ..gemm import matmul
+from ..runtime.operation import Operation
+from ..runtime.streams import foreign, handle_of
 
-__all__ = ["LIBRARY", "Operator", "as_stored", "host", "like", "numpy_dtype"]
+__all__ = ["LIBRARY", "FunctionCall", "Operator", "as_stored", "call", "host", "like", "numpy_dtype"]
 
 LIBRARY = torch.library.Library("numbacc", "DEF")
 #: torch's name for dispatch keys -> devices.
 _DEVICES = {"CPU": "cpu", "CUDA": "cuda"}
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+#: The devices that operators run on.
+_SUPPORTED = ("cpu", "cuda")
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_is_compiling, _is_grad_enabled, _empty = torch.compiler.is_compiling, torch.is_grad_enabled, torch.empty_strided
+#: An operator keeps so many plans.
+_KEPT = 1024
 
 
 class _TensorMemory:
@@ -39,16 +52,54 @@ class _TensorMemory:
         }
 
 
-def host(value: Any) -> Any:
-    """Return a NumPy array in the memory of a tensor on the CPU, which must live longer; other values as they are.
+def host(tensor: torch.Tensor) -> Any:
+    """Return a NumPy array in the memory of a tensor on the CPU, which must live longer.
 
     Unlike `Tensor.numpy`, it takes bfloat16, and leaves the tensor's storage resizable, which FSDP needs.
     """
-    if not isinstance(value, torch.Tensor):
-        return value
-    tensor = value.detach().resolve_conj().resolve_neg()
+    tensor = tensor.detach().resolve_conj().resolve_neg()
     dtype = numpy_dtype(tensor.dtype)
     return np.asarray(_TensorMemory(tensor, dtype)).view(dtype)
+
+
+def _taker(device: Any, stream: int) -> Callable[[torch.Tensor], Any]:
+    """Return a function that returns device arrays in the memory of tensors.
+
+    torch's current stream orders all work on the tensors, and torch's allocator keeps the memory until that work is
+    done. So these arrays own nothing and wait for nothing: a graph that torch captures keeps no tensor alive.
+    """
+    make, memory = _device_array(), _memory(device.index, stream)
+
+    def take(tensor: torch.Tensor) -> Any:
+        if tensor.is_neg() or tensor.is_conj():
+            tensor = tensor.resolve_conj().resolve_neg()
+        made = layout_of(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+        address = tensor.data_ptr()
+        if made is None or address % made.itemsize:
+            raise DTypeError(
+                f"a tensor has dtype {tensor.dtype} and starts at {address:#x}: numbacc does not support the dtype, or the "
+                "address is not a multiple of the element size. Convert it, x.to(torch.float32), or clone it"
+            )
+        return make(made, address, memory)
+
+    return take
+
+
+def _memory(device: int, stream: int) -> Any:
+    """Return memory that a stream orders, and that numbacc does not own."""
+    return _classes()[1](None, 0, device, stream, stream)
+
+
+def _device_array() -> Any:
+    return _classes()[0]
+
+
+@cache
+def _classes() -> tuple[Any, Any]:
+    """Return the classes of device arrays and of borrowed memory, which load Numba."""
+    from ..runtime.sharing import Borrowed
+
+    return operands.device_array(), Borrowed
 
 
 def numpy_dtype(kind: torch.dtype) -> Any:
@@ -59,14 +110,149 @@ def numpy_dtype(kind: torch.dtype) -> Any:
     return dtypes.TABLE[name].numpy
 
 
+def _is_observed() -> bool:
+    """Return whether a mode, functorch or a tracer wants to see operators."""
+    return bool(
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state() is not None
+    )
+
+
+class FunctionCall(NamedTuple):
+    """A call of a function of numbacc's, without the stream."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> FunctionCall:
+    """Return a call that has not been made."""
+    return FunctionCall(function, arguments, options)
+
+
+class _Light:
+    """The address and the storage of a device array, which is all that a plan needs to run."""
+
+    __slots__ = ("_address", "_storage")
+    _readonly = False
+
+    def __init__(self, address: int, storage: Any):
+        self._address, self._storage = address, storage
+
+
+class _Prepared(NamedTuple):
+    """A plan, for tensors that need no checks.
+
+    Attributes:
+        plan: the plan.
+        inputs, outs: the numbers of its arrays among the tensors of a call and its results.
+        scalars: of its runs.
+        made: shape, strides and dtype of each result.
+        layouts: the arrays' layouts, if the plan consists of several; else ().
+        is_list: whether such a plan takes a list of arrays for its results, rather than one.
+    """
+
+    plan: Any
+    inputs: tuple[int, ...]
+    outs: tuple[int, ...]
+    scalars: Any
+    made: tuple[tuple[Any, ...], ...]
+    layouts: tuple[Any, ...] = ()
+    is_list: bool = False
+
+    def run(self, tensors: Sequence[torch.Tensor], device: Any, stream: int) -> None:
+        """Run the plan on the tensors of a call, followed by those for its results."""
+        plan, count = self.plan, len(self.inputs)
+        if device.type == "cpu" or self.layouts:
+            memory = None if device.type == "cpu" else _memory(device.index, stream)
+            layouts = self.layouts or (*plan.inputs, *plan.outputs)
+            numbers = (*self.inputs, *self.outs)
+            arrays = [_as(tensors[k], each, memory) for k, each in zip(numbers, layouts, strict=True)]
+            if self.layouts:
+                plan.run(arrays[:count], arrays[count:] if self.is_list else arrays[-1], stream)
+            else:
+                plan.run(arrays[:count], arrays[count:], True, 0, self.scalars)
+            return
+        memory = _memory(device.index, stream)
+        inputs = [_Light(tensors[k].data_ptr(), memory) for k in self.inputs]
+        plan.run(inputs, [_Light(tensors[k].data_ptr(), memory) for k in self.outs], True, stream, self.scalars)
+
+
+def _as(tensor: torch.Tensor, layout: Any, memory: Any) -> Any:
+    """Return a tensor as an array of a layout that starts where the tensor does."""
+    if memory is None:
+        return np.lib.stride_tricks.as_strided(host(tensor), layout.shape, layout.strides)
+    return _device_array()(layout, tensor.data_ptr(), memory)
+
+
+def _prepared(
+    called: FunctionCall, arrays: Sequence[Any], made: Sequence[torch.Tensor], stream: int
+) -> _Prepared | None:
+    """Make a call, and return its plan for further runs; None if a plan does not describe the whole call.
+
+    Args:
+        called: the call.
+        arrays: the arrays of the tensors and of the results.
+        made: the results.
+        stream: the stream's handle.
+    """
+    function, arguments, options = called
+    several, target = False, None
+    # The function that `plan.calls.planned` has made public returns its plan and its arrays.
+    body = getattr(function, "__wrapped__", None) if isinstance(function, FunctionType) else None
+    found = () if body is None else body(*arguments, **options, stream=stream)
+    if function is matmul and found:
+        plan, given, *_ = found
+        names = plan.names
+        inputs, outs = [
+            [given.get(name) for name in part] for part in (names[: len(plan.inputs)], names[len(plan.inputs) :])
+        ]
+        scalars: Any = (1.0, 0.0, {}) if plan.device < 0 else ()
+    elif type(found) is tuple and len(found) == 5 and isinstance(found[0], Operation):
+        plan, inputs, outs, _, scalars = found
+    elif type(found) is tuple and len(found) == 5 and isinstance(found[0], SeveralPlan) and found[2] is not None:
+        plan, inputs, target, *_ = found
+        outs, scalars, several = (target if type(target) is list else [target]), (), True
+    else:
+        function(*arguments, **options, stream=stream)
+        return None
+    if several:
+        plan.run(inputs, target, stream)
+    else:
+        plan.run(inputs, outs, True, stream, scalars)
+    addresses = [_address(each) for each in arrays]
+    numbers = []
+    for each in (*inputs, *(outs or (None,))):
+        address = 0 if each is None else _address(each)
+        if not address or addresses.count(address) != 1:
+            return None
+        numbers.append(addresses.index(address))
+    count = len(inputs)
+    return _Prepared(
+        plan,
+        tuple(numbers[:count]),
+        tuple(numbers[count:]),
+        scalars,
+        tuple((each.shape, each.stride(), each.dtype) for each in made),
+        tuple(operands.layout_of(each) for each in (*inputs, *outs)) if several else (),
+        type(target) is list,
+    )
+
+
+def _address(array: Any) -> int:
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array._address)
+
+
 class Operator:
     """A torch operator for tensors on CPUs and CUDA GPUs. Call it with the schema's arguments.
 
     Args:
         schema: the name, the arguments and the results, in the language of torch's operators.
         results: returns new tensors for the results, given the arguments. It may be called with fake tensors.
-        fill: computes: fill(results, stream, *arguments), with NumPy arrays and None, or with tensors and a stream.
-        autocast: what happens to floats under `torch.autocast`: "lower" casts them to its dtype, "float32" to float32;
+        call: (results, *arguments) -> the call of numbacc's that computes, given NumPy arrays or device arrays.
+        autocast: the conversion of floats under `torch.autocast`: "lower" casts them to its dtype, "float32" to float32;
             "" leaves them.
 
     torch's dispatcher takes 20 µs to call a Python function, an `autograd.Function` 5 µs. So a call that nothing
@@ -80,14 +266,16 @@ class Operator:
         self,
         schema: str,
         results: Callable[..., tuple[torch.Tensor, ...]],
-        fill: Callable[..., None],
+        call: Callable[..., FunctionCall],
         *,
         autocast: str = "",
     ):
         name, _, returns = schema.partition("(")[0], *schema.rpartition("->")[1:]
-        self._name, self._results, self._fill, self._autocast = name, results, fill, autocast
+        self._name, self._results, self._call, self._autocast = name, results, call, autocast
         self._is_list, self._is_one = returns.strip() == "Tensor[]", returns.strip() == "Tensor"
         self._function: Any = None
+        #: Layouts of tensors, and options -> the plan of such a call; None if it cannot be kept.
+        self._known: dict[Any, _Prepared | None] = {}
         LIBRARY.define(schema, tags=(torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag))
         LIBRARY.impl(name, self._compute, "CPU")
         LIBRARY.impl(name, self._compute, "CUDA")
@@ -100,28 +288,23 @@ class Operator:
                 LIBRARY.impl(name, self._cast(device), f"Autocast{key}")
 
     def __call__(self, *arguments: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             return self.op(*arguments)
         device, tracks = None, False
         for each in arguments:
             kind = type(each)
-            if kind in _PLAIN:
-                device = device or each.device.type
+            if kind is _Tensor or kind is _Parameter:
                 tracks = tracks or each.requires_grad
-            elif kind is list or isinstance(each, torch.Tensor):
+                if device is None:
+                    device = each.device
+            elif kind is list or isinstance(each, _Tensor):
                 return self.op(*arguments)
-        if (
-            device not in ("cpu", "cuda")
-            or torch._C._len_torch_dispatch_stack()
-            or torch._C._are_functorch_transforms_active()
-            or forward_ad._current_level >= 0
-            or torch._C._get_tracing_state() is not None
-        ):
+        if device is None or device.type not in _SUPPORTED or _is_observed() or forward_ad._current_level >= 0:
             return self.op(*arguments)
-        if self._autocast and torch.is_autocast_enabled(device):
-            lower = _dtype_under_autocast(device, self._autocast)
-            arguments = tuple(_as(each, lower, device) for each in arguments)
-        if tracks and self._function is not None and torch.is_grad_enabled():
+        if self._autocast and torch.is_autocast_enabled(device.type):
+            lower = _dtype_under_autocast(device.type, self._autocast)
+            arguments = tuple(_cast(each, lower, device.type) for each in arguments)
+        if tracks and self._function is not None and _is_grad_enabled():
             return self._function.apply(*arguments)
         return self._compute(*arguments)
 
@@ -132,37 +315,67 @@ class Operator:
         return self._returned(self._results(*arguments))
 
     def _compute(self, *arguments: Any) -> Any:
-        device = self._device(arguments)
+        tensors: list[torch.Tensor] = []
+        parts: list[Any] = []
+        is_plain = observing._observers is None
+        for each in arguments:
+            if isinstance(each, _Tensor):
+                tensors.append(each)
+                parts += (each.shape, each.stride(), each.dtype)
+                is_plain = is_plain and not each.is_neg()
+            elif type(each) is list:
+                if each and isinstance(each[0], _Tensor):
+                    tensors += each
+                    is_plain = False
+                parts.append(tuple(each))
+            else:
+                parts.append(each)
+        device = self._device(tensors)
+        stream = 0 if device.type == "cpu" else _stream(device)
+        key = (device, *parts)
+        prepared = self._known.get(key) if is_plain else None
+        if prepared is not None:
+            made = tuple([_empty(shape, steps, dtype=dtype, device=device) for shape, steps, dtype in prepared.made])
+            prepared.run((*tensors, *made), device, stream)
+            return self._returned(made)
         made = self._results(*arguments)
-        if device.type == "cpu":
-            self._fill(tuple(map(host, made)), None, *map(host, arguments))
-        else:
-            self._fill(made, _stream(device), *arguments)
+        take = host if device.type == "cpu" else _taker(device, stream)
+        taken = {id(each): take(each) for each in (*tensors, *made)}
+        given = [
+            [taken.get(id(one), one) for one in each] if type(each) is list else taken.get(id(each), each)
+            for each in arguments
+        ]
+        called = self._call(tuple([taken[id(each)] for each in made]), *given)
+        if not is_plain or key in self._known:
+            called.function(*called.arguments, **called.options, stream=stream)
+            return self._returned(made)
+        arrays = [taken[id(each)] for each in (*tensors, *made)]
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        found = _prepared(called, arrays, made, stream)
+        # Where tensors share memory, it is not known which is which; for others there may be a plan.
+        if found is not None or len({_address(each) for each in arrays}) == len(arrays):
+            self._known[key] = found
         return self._returned(made)
 
-    def _device(self, arguments: Sequence[Any]) -> Any:
-        """Return the device of all tensors.
+    def _device(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Return the device of tensors.
 
         Raises:
             DeviceError: they are on several devices, or on none that is supported.
         """
-        found = None
-        for each in arguments:
-            for tensor in each if type(each) is list else (each,):
-                if not isinstance(tensor, torch.Tensor):
-                    continue
-                if found is None:
-                    found = tensor.device
-                elif tensor.device != found:
-                    raise DeviceError(
-                        f"numbacc.torch.{self._name} got tensors on {found} and {tensor.device}: move them to one "
-                        f"device, x.to({str(found)!r})"
-                    )
-        if found is None or found.type not in ("cpu", "cuda"):
+        device = tensors[0].device if tensors else None
+        if device is None or device.type not in _SUPPORTED:
             raise DeviceError(
-                f"numbacc.torch.{self._name} got a tensor on {found}; it runs on CPUs and CUDA GPUs: call x.to('cuda')"
+                f"numbacc.torch.{self._name} got a tensor on {device}; it runs on CPUs and CUDA GPUs: call x.to('cuda')"
             )
-        return found
+        for each in tensors:
+            if each.device != device:
+                raise DeviceError(
+                    f"numbacc.torch.{self._name} got tensors on {device} and {each.device}: move them to one device, "
+                    f"x.to({str(device)!r})"
+                )
+        return device
 
     def _cast(self, device: str) -> Callable[..., Any]:
         """Return what the operator does under `torch.autocast`: it casts floats, then runs without autocast."""
@@ -173,7 +386,7 @@ class Operator:
         def cast(*arguments: Any) -> Any:
             lower = _dtype_under_autocast(device, self._autocast)
             with torch._C._ExcludeDispatchKeyGuard(keys):
-                return self.op(*(_as(each, lower, device) for each in arguments))
+                return self.op(*(_cast(each, lower, device) for each in arguments))
 
         return cast
 
@@ -227,17 +440,18 @@ class Operator:
         torch.library.register_autograd(self.op.name(), run, setup_context=keep, lib=LIBRARY)
 
 
-def _stream(device: Any) -> Any:
-    """Return torch's current stream: 0 for the default stream, which is found faster."""
-    index = torch.cuda.current_device() if device.index is None else device.index
-    return torch._C._cuda_getCurrentRawStream(index) and torch.cuda.current_stream(device)
+def _stream(device: Any) -> int:
+    """Return the handle of torch's current stream."""
+    handle: int = torch._C._cuda_getCurrentRawStream(device.index)
+    # A stream that torch did not make must live as long as numbacc uses it.
+    return handle if not handle or handle in foreign else handle_of(torch.cuda.current_stream(device))
 
 
 def _dtype_under_autocast(device: str, how: str) -> torch.dtype:
     return torch.get_autocast_dtype(device) if how == "lower" else torch.float32
 
 
-def _as(value: Any, kind: torch.dtype, device: str) -> Any:
+def _cast(value: Any, kind: torch.dtype, device: str) -> Any:
     """Return a tensor of another dtype, as autocast does: float64 and other devices are left alone."""
     if isinstance(value, torch.Tensor) and value.is_floating_point() and value.device.type == device:
         return value if value.dtype in (kind, torch.float64) else value.to(kind)

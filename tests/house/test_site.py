@@ -85,6 +85,8 @@ SEARCHES = {
     "convert torch tensor": "start",
     "install windows": "start",
     "cuda graph": "order",
+    "hugging face llama": "torch",
+    "autograd torch model": "torch",
     "race condition": "tracer",
     "out of memory": "order",
     "why is it slow": "slow",

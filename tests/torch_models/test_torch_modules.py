@@ -58,7 +58,8 @@ def train(module, device, steps=60):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PAIRS)
-def test_weights_are_those_of_torch(name, device):
+def test_weights_are_those_of_torch(name, device, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     ours, theirs, shape = PAIRS[name]
     one, other = ours().to(device), theirs().to(device)
     one.load_state_dict(other.state_dict())
