@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -235,11 +236,12 @@ def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any)
     """Return the options, each in a unique form."""
     if not isinstance(reduction, str) or reduction not in REDUCTIONS:
         raise unknown("reduction", reduction, REDUCTIONS, 'it is "mean", "sum" or "none"')
-    smoothing = checks.real(label_smoothing, "label_smoothing")
+    smoothing = label_smoothing if type(label_smoothing) is float else checks.real(label_smoothing, "label_smoothing")
     if not 0.0 <= smoothing <= 1.0:
         raise OptionError(f"label_smoothing={smoothing} is out of range: it must be from 0 to 1")
     number = axis if type(axis) is int else checks.integer(axis, "axis")
-    return number, reduction, checks.integer(ignore_index, "ignore_index"), smoothing
+    ignored = ignore_index if type(ignore_index) is int else checks.integer(ignore_index, "ignore_index")
+    return number, reduction, ignored, smoothing
 
 
 # ---------------------------------------------------------------- plans of calls
@@ -505,8 +507,9 @@ def everyday_blocks(labelled: tuple[Layout, Layout]) -> Iterator[Plan]:
     axis, compute = x.ndim - 1, dtypes.TABLE[str(info(x.dtype).compute)]
     number = layout((), (), compute.numpy, x.device)
     rows = layout(target.shape, row_major_strides(target.shape, compute.itemsize), compute.numpy, x.device)
-    for reduction, smoothing in (("mean", 0.0), ("mean", 0.1), ("sum", 0.0), ("none", 0.0), ("none", 0.1)):
-        yield from LossPlan(x, target, axis, reduction, -100, smoothing, False).plans
+    usual = [("mean", 0.0), ("mean", 0.1), ("sum", 0.0), ("none", 0.0), ("none", 0.1)]
+    for (reduction, smoothing), with_stats in [*product(usual, [False]), *product(usual[:2], [True])]:
+        yield from LossPlan(x, target, axis, reduction, -100, smoothing, with_stats).plans
     yield from LossGradientPlan(number, x, target, None, axis, "mean", -100, 0.0, None).plans
     shape = (*target.shape, STATS)
     stats = layout(shape, row_major_strides(shape, compute.itemsize), compute.numpy, x.device)

@@ -430,6 +430,10 @@ def _filled(address: int, pattern: bytes, count: int, device: int, stream: int) 
     return "fill", device, stream, len(pattern) * count
 
 
+def _cleared(address: int, nbytes: int, device: int, stream: int) -> tuple[str, int, int, int]:
+    return "fill", device, stream, nbytes
+
+
 def _graph(before: Callable[..., Any], label: str) -> Callable[..., Any]:
     def observer(recording: Any, stream: int) -> Any:
         def kernel(call: OpenCall) -> OpenKernel:
@@ -522,6 +526,7 @@ OBSERVERS = {
     "copy_to_host": _copy(_to_host),
     "copy_on_device": _copy(_on_device),
     "fill": _copy(_filled),
+    "clear": _copy(_cleared),
     "graph": _graph,
     "queue": _queue,
     "lists": _lists,

@@ -138,7 +138,7 @@ def _clearing(device: int) -> Callable[[int, int, int, int, int], int]:
     return partial(made.execute, made.context, driver.address("cuStreamIsCapturing"), driver.address("cuMemsetD8Async"))
 
 
-@observable("fill")
+@observable("clear")
 def clear(address: int, nbytes: int, device: int, stream: int) -> bool:
     """Queue a fill with 0 of memory that only this stream uses, and return True.
 

@@ -61,7 +61,8 @@ def test_lines_are_the_same_wherever_arrays_are(place, name):
     assert isinstance(found, tuple) == isinstance(wanted, tuple)
     for one, other in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, wanted)), strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape
-        np.testing.assert_allclose(numbacc.asnumpy(one), other, rtol=1e-5, atol=1e-6)
+        if name != "empty_like":  # its numbers are arbitrary
+            np.testing.assert_allclose(numbacc.asnumpy(one), other, rtol=1e-5, atol=1e-6)
 
 
 def test_what_asnumpy_gives_can_be_written(place):

