@@ -114,6 +114,11 @@ class DTypeInfo:
         return 8 * self.itemsize
 
     @property
+    def bits_name(self) -> str:
+        """Name of the integer dtype that kernels copy elements as; for 32-bit floats and others, the dtype's own."""
+        return f"uint{self.bits}" if self.is_scaled or (self.is_float and self.bits == 16) else self.name
+
+    @property
     def significand_bits(self) -> int:
         """Bits of a float's precision: multiples of 2 to minus that number are exact in [0, 1]."""
         return int(ml_dtypes.finfo(self.numpy).nmant) + 1

@@ -29,7 +29,12 @@ def _copies() -> Row:
     return _COPY
 
 
-_COPY = Row("copy", ("x",), "keep", _SAME, origin=(_copies, ()))
+def _unchanged(common: str) -> Types:
+    """Return the dtypes of a copy."""
+    return Types(common, common, copied=True)
+
+
+_COPY = Row("copy", ("x",), _unchanged, _SAME, origin=(_copies, ()))
 
 
 def _run(row: Row | None, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
@@ -120,6 +125,6 @@ def _row(target: str) -> Row:
             raise DTypeError(
                 f"x is {common}, and cannot become {target}; use elementwise.real(x) or elementwise.abs(x)"
             )
-        return Types(common, target)
+        return Types(common, target, copied=True)
 
     return Row("astype", ("x",), rule, _SAME, origin=(_row, (target,)))

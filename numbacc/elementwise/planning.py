@@ -66,6 +66,8 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
     outputs = results if outs is None else list(outs)
     called = out_names(len(results))
     check_given(outputs, results, called)
+    if any(own.dtype != made.dtype for own, made in zip(outputs, results, strict=True)):
+        types = types._replace(copied=False)
     arrangement = arrangement_of(row, given, dtypes, types, wanted, mask is not None)
     if kind_of(types.result) in "iu" and any(
         own.dtype != made.dtype for own, made in zip(outputs, results, strict=True)

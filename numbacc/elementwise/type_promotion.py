@@ -33,21 +33,27 @@ class Types(NamedTuple):
         result: the dtype of the result.
         mixed: "m" if signed integers are compared with unsigned 64-bit integers, "w" if the unsigned ones come first.
             Both are then read as int64, with unchanged bits. Otherwise "".
+        copied: True if results are elements of the arguments.
     """
 
     common: str
     result: str
     mixed: str = ""
+    copied: bool = False
 
     @property
     def compute(self) -> str:
         """The dtype of the arithmetic."""
-        return "uint8" if self.as_bits else str(TABLE[self.common].number)
+        return TABLE[self.common].bits_name if self.as_bits else str(TABLE[self.common].number)
 
     @property
     def as_bits(self) -> bool:
-        """True if 8-bit floats are copied unchanged: a conversion would lose infinities and the bits of NaN."""
-        return self.common == self.result and self.kind == "8"
+        """True if 8-bit and 16-bit floats are copied unchanged.
+
+        Through a wider float, NaN would lose its bits, and 8-bit floats their infinities.
+        """
+        is_narrow = self.kind == "8" or (self.copied and self.kind == "f" and TABLE[self.common].bits == 16)
+        return self.common == self.result and is_narrow
 
     @property
     def kind(self) -> str:

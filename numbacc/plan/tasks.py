@@ -78,8 +78,8 @@ class MapPlan(TaskPlan[Result], MapExecutable):
 def _viewer(task: Any, part: View, array: Layout, shape: tuple[int, ...]) -> Callable[[Any], Any] | None:
     """Return a function that returns an operand's part of a NumPy array; None if the operand is the whole array."""
     shape = shape if part.shape is None else part.shape
-    if task.as_bits and info(array.dtype).is_scaled:
-        return lambda whole: numpy_view(whole, part.offset, shape, part.strides, np.dtype(np.uint8))
+    if task.as_bits and (name := info(array.dtype).bits_name) != info(array.dtype).name:
+        return lambda whole: numpy_view(whole, part.offset, shape, part.strides, np.dtype(name))
     if (part.offset, shape) == (0, array.shape) and all(
         n == 1 or one == other for n, one, other in zip(shape, part.strides, array.strides, strict=True)
     ):

@@ -14,6 +14,7 @@ from operand_cases import SHAPE, check, each_layout, poisoned
 from skips import skip_if
 
 import numbacc
+from numbacc import elementwise as ew
 from numbacc.base import casts, dtypes
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, words
@@ -227,3 +228,27 @@ def test_each_instruction_is_one_of_the_gpu_s(source, target, compute, capabilit
     spec = KernelSpec("scalar", Formula("cast", identity), (source,), (target,), 1, False, compute=compute)
     _, cubin = ptx.cubin(spec, capability)
     assert cubin.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_copies_have_the_same_bits(place, dtype):
+    """All 65,536 patterns, NaN with any payload too: dense, strided, under a mask, joined; not in a wider dtype."""
+    kind = TABLE[dtype].numpy
+    bits = np.arange(65536, dtype=np.uint16)[:: 16 if place.is_slow else 1].copy()
+    bits[:4] = 0x7F81, 0xFF81, 0x7C01, 0xFC01  # signalling NaN
+    x = place.put(bits.view(kind))
+
+    def same(found, wanted):
+        np.testing.assert_array_equal(np.ascontiguousarray(place.get(found)).view(np.uint16), wanted)
+
+    same(ew.copy(x), bits)
+    same(ew.copy(x[::-2]), bits[::-2])
+    same(ew.astype(x, dtype), bits)
+    same(ew.concatenate([x, x[:3]]), np.append(bits, bits[:3]))
+    same(ew.stack([x, x], 1), np.stack([bits, bits], 1))
+    out, mask = place.put(np.zeros(bits.size, kind)), np.arange(bits.size) % 3 == 0
+    ew.copy(x, out=out, where=place.put(mask))
+    same(out, np.where(mask, bits, 0))
+    wide = place.empty(bits.shape, np.dtype(np.float32)).view
+    ew.copy(x, out=wide)
+    np.testing.assert_array_equal(place.get(wide), bits.view(kind).astype(np.float32))

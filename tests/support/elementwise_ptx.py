@@ -17,7 +17,7 @@ def launched_by(plan):
     return found[-1]
 
 
-def spec_of(row, dtype, shape=(256, 4096), steps=None):
+def spec_of(row, dtype, shape=(4096, 4096), steps=None):
     """The kernel of a function of dense arrays, numbers for options."""
     array = dense(shape, dtype, steps)
     numbers = row.names[len(row.names) - row.options :]

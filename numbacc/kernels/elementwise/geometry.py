@@ -116,7 +116,7 @@ def order_of(
         task, key, pairs: as in `make_order`.
     """
     rows = [info(array.dtype) for array in task.operands]
-    names = ["uint8" if task.as_bits and row.is_scaled else row.name for row in rows]
+    names = [row.bits_name if task.as_bits else row.name for row in rows]
     counters = len(task.counters)
     reads, writes = (*names[: len(task.reads)], *["int64"] * counters), tuple(names[len(task.reads) :])
     outer, is_flat = geometry.outer, False

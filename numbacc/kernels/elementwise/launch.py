@@ -44,7 +44,7 @@ class Task:
         compute: name of the dtype of the arithmetic; "" if it follows from the operands' dtypes.
         scalars: names of the dtypes of scalar arguments, which are passed at each launch.
         is_whole: True if the reference accepts the inputs and returns the outputs, instead of the operands.
-        as_bits: True if kernels and reference treat 8-bit floats as integers with the same bits.
+        as_bits: True if kernels and reference treat 8-bit and 16-bit floats as integers with the same bits.
     """
 
     op: str
