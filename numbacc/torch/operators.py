@@ -77,8 +77,8 @@ def _taker(device: Any, stream: int) -> Callable[[torch.Tensor], Any]:
         address = tensor.data_ptr()
         if made is None or address % made.itemsize:
             raise DTypeError(
-                f"a tensor has dtype {tensor.dtype} and starts at {address:#x}: numbacc does not support the dtype, or the "
-                "address is not a multiple of the element size. Convert it, x.to(torch.float32), or clone it"
+                f"a tensor has dtype {tensor.dtype} and starts at {address:#x}: numbacc does not support the dtype, or "
+                "the address is not a multiple of the element size. Convert it, x.to(torch.float32), or clone it"
             )
         return make(made, address, memory)
 
@@ -252,8 +252,8 @@ class Operator:
         schema: the name, the arguments and the results, in the language of torch's operators.
         results: returns new tensors for the results, given the arguments. It may be called with fake tensors.
         call: (results, *arguments) -> the call of numbacc's that computes, given NumPy arrays or device arrays.
-        autocast: the conversion of floats under `torch.autocast`: "lower" casts them to its dtype, "float32" to float32;
-            "" leaves them.
+        autocast: the conversion of floats under `torch.autocast`: "lower" to its dtype, "float32" to float32; "" for
+            none.
 
     torch's dispatcher takes 20 µs to call a Python function, an `autograd.Function` 5 µs. So a call that nothing
     observes (no compiler, no mode, no functorch, no subclass of Tensor) does not pass through the dispatcher.
