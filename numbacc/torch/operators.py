@@ -33,7 +33,8 @@ _DEVICES = {"CPU": "cpu", "CUDA": "cuda"}
 #: The devices that operators run on.
 _SUPPORTED = ("cpu", "cuda")
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
-_is_compiling, _is_grad_enabled, _empty = torch.compiler.is_compiling, torch.is_grad_enabled, torch.empty_strided
+_is_compiling, _is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
+_empty = torch.Tensor.new_empty_strided
 #: An operator keeps so many plans.
 _KEPT = 1024
 
@@ -110,13 +111,10 @@ def numpy_dtype(kind: torch.dtype) -> Any:
     return dtypes.TABLE[name].numpy
 
 
-def _is_observed() -> bool:
-    """Return whether a mode, functorch or a tracer wants to see operators."""
-    return bool(
-        torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state() is not None
-    )
+# Whether a mode, functorch or a tracer wants to see operators.
+_modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._are_functorch_transforms_active
+_tracing = torch._C._get_tracing_state
 
 
 class FunctionCall(NamedTuple):
@@ -149,7 +147,7 @@ class _Prepared(NamedTuple):
         plan: the plan.
         inputs, outs: the numbers of its arrays among the tensors of a call and its results.
         scalars: of its runs.
-        made: shape, strides and dtype of each result.
+        made: for each result its shape, its strides, and its dtype by name, if it is not the first tensor's.
         layouts: the arrays' layouts, if the plan consists of several; else ().
         is_list: whether such a plan takes a list of arrays for its results, rather than one.
     """
@@ -188,7 +186,7 @@ def _as(tensor: torch.Tensor, layout: Any, memory: Any) -> Any:
 
 
 def _prepared(
-    called: FunctionCall, arrays: Sequence[Any], made: Sequence[torch.Tensor], stream: int
+    called: FunctionCall, arrays: Sequence[Any], made: Sequence[torch.Tensor], dtype: torch.dtype, stream: int
 ) -> _Prepared | None:
     """Make a call, and return its plan for further runs; None if a plan does not describe the whole call.
 
@@ -196,6 +194,7 @@ def _prepared(
         called: the call.
         arrays: the arrays of the tensors and of the results.
         made: the results.
+        dtype: the first tensor's.
         stream: the stream's handle.
     """
     function, arguments, options = called
@@ -235,7 +234,7 @@ def _prepared(
         tuple(numbers[:count]),
         tuple(numbers[count:]),
         scalars,
-        tuple((each.shape, each.stride(), each.dtype) for each in made),
+        tuple((each.shape, each.stride(), {} if each.dtype is dtype else {"dtype": each.dtype}) for each in made),
         tuple(operands.layout_of(each) for each in (*inputs, *outs)) if several else (),
         type(target) is list,
     )
@@ -277,10 +276,10 @@ class Operator:
         #: Layouts of tensors, and options -> the plan of such a call; None if it cannot be kept.
         self._known: dict[Any, _Prepared | None] = {}
         LIBRARY.define(schema, tags=(torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag))
-        LIBRARY.impl(name, self._compute, "CPU")
-        LIBRARY.impl(name, self._compute, "CUDA")
+        LIBRARY.impl(name, self._run, "CPU")
+        LIBRARY.impl(name, self._run, "CUDA")
         # On other devices.
-        LIBRARY.impl(name, self._compute, "CompositeExplicitAutograd")
+        LIBRARY.impl(name, self._run, "CompositeExplicitAutograd")
         torch.library.register_fake(f"numbacc::{name}", self._fake, lib=LIBRARY)
         self.op = getattr(torch.ops.numbacc, name).default
         if autocast:
@@ -290,23 +289,49 @@ class Operator:
     def __call__(self, *arguments: Any) -> Any:
         if _is_compiling():
             return self.op(*arguments)
+        # The fast path, where a microsecond matters: one loop over the arguments.
         device, tracks = None, False
+        tensors: list[torch.Tensor] = []
+        parts: list[Any] = []
         for each in arguments:
             kind = type(each)
             if kind is _Tensor or kind is _Parameter:
-                tracks = tracks or each.requires_grad
+                own = each.device
                 if device is None:
-                    device = each.device
-            elif kind is list or isinstance(each, _Tensor):
+                    device = own
+                elif own != device:
+                    return self.op(*arguments)
+                if each.requires_grad:
+                    tracks = True
+                tensors.append(each)
+                parts += (each.shape, each.stride(), each.dtype, each.is_neg())
+            elif kind is list:
+                if each and isinstance(each[0], _Tensor):
+                    return self.op(*arguments)
+                parts.append(tuple(each))
+            elif isinstance(each, _Tensor):
                 return self.op(*arguments)
-        if device is None or device.type not in _SUPPORTED or _is_observed() or forward_ad._current_level >= 0:
+            else:
+                parts.append(each)
+        if (
+            device is None
+            or device.type not in _SUPPORTED
+            or _modes()
+            or _transforms()
+            or forward_ad._current_level >= 0
+            or _tracing() is not None
+        ):
             return self.op(*arguments)
         if self._autocast and torch.is_autocast_enabled(device.type):
             lower = _dtype_under_autocast(device.type, self._autocast)
-            arguments = tuple(_cast(each, lower, device.type) for each in arguments)
+            cast = tuple(_cast(each, lower, device.type) for each in arguments)
+            if any(one is not other for one, other in zip(cast, arguments, strict=True)):
+                with torch.autocast(device.type, enabled=False):
+                    return self(*cast)
+        described = (device, tensors, (device, *parts))
         if tracks and self._function is not None and _is_grad_enabled():
-            return self._function.apply(*arguments)
-        return self._compute(*arguments)
+            return self._function.apply(*arguments, described)
+        return self._compute(arguments, described)
 
     def _returned(self, made: tuple[torch.Tensor, ...]) -> Any:
         return made[0] if self._is_one else list(made) if self._is_list else made
@@ -314,30 +339,30 @@ class Operator:
     def _fake(self, *arguments: Any) -> Any:
         return self._returned(self._results(*arguments))
 
-    def _compute(self, *arguments: Any) -> Any:
-        tensors: list[torch.Tensor] = []
-        parts: list[Any] = []
-        is_plain = observing._observers is None
-        for each in arguments:
-            if isinstance(each, _Tensor):
-                tensors.append(each)
-                parts += (each.shape, each.stride(), each.dtype)
-                is_plain = is_plain and not each.is_neg()
-            elif type(each) is list:
-                if each and isinstance(each[0], _Tensor):
-                    tensors += each
-                    is_plain = False
-                parts.append(tuple(each))
-            else:
-                parts.append(each)
+    def _run(self, *arguments: Any) -> Any:
+        """Compute, given arguments that torch's dispatcher has passed on."""
+        return self._compute(arguments, None)
+
+    def _compute(self, arguments: Sequence[Any], described: Any) -> Any:
+        """Compute.
+
+        Args:
+            arguments: the operator's arguments.
+            described: the device, all tensors, and a key of the call; None if they are not known.
+        """
+        if described is not None and observing._observers is None:
+            device, tensors, key = described
+            prepared = self._known.get(key)
+            if prepared is not None:
+                first = tensors[0]
+                made = tuple([_empty(first, shape, steps, **more) for shape, steps, more in prepared.made])
+                prepared.run((*tensors, *made), device, 0 if device.type == "cpu" else _stream(device))
+                return self._returned(made)
+        tensors = [
+            one for each in arguments for one in (each if type(each) is list else (each,)) if isinstance(one, _Tensor)
+        ]
         device = self._device(tensors)
         stream = 0 if device.type == "cpu" else _stream(device)
-        key = (device, *parts)
-        prepared = self._known.get(key) if is_plain else None
-        if prepared is not None:
-            made = tuple([_empty(shape, steps, dtype=dtype, device=device) for shape, steps, dtype in prepared.made])
-            prepared.run((*tensors, *made), device, stream)
-            return self._returned(made)
         made = self._results(*arguments)
         take = host if device.type == "cpu" else _taker(device, stream)
         taken = {id(each): take(each) for each in (*tensors, *made)}
@@ -346,13 +371,14 @@ class Operator:
             for each in arguments
         ]
         called = self._call(tuple([taken[id(each)] for each in made]), *given)
-        if not is_plain or key in self._known:
+        key = None if described is None or any(each.is_neg() for each in tensors) else described[2]
+        if key is None or key in self._known:
             called.function(*called.arguments, **called.options, stream=stream)
             return self._returned(made)
         arrays = [taken[id(each)] for each in (*tensors, *made)]
         if len(self._known) >= _KEPT:
             self._known.clear()
-        found = _prepared(called, arrays, made, stream)
+        found = _prepared(called, arrays, made, tensors[0].dtype, stream)
         # Where tensors share memory, it is not known which is which; for others there may be a plan.
         if found is not None or len({_address(each) for each in arrays}) == len(arrays):
             self._known[key] = found
@@ -418,8 +444,9 @@ class Operator:
                 return (None,) * (first + count)
             return (*backward(ctx, *slopes), *([None] * count))
 
-        def forward(ctx: Any, *arguments: Any) -> Any:
-            found = compute(*arguments)
+        def forward(ctx: Any, *given: Any) -> Any:
+            arguments = given[:-1]
+            found = compute(arguments, given[-1])
             found = tuple(found) if is_list else found
             keep(ctx, arguments, found)
             return found
@@ -429,7 +456,7 @@ class Operator:
                 raise UnsupportedError(
                     f"create_graph=True: numbacc.torch.{name} has no second derivatives. Use torch's own function there"
                 )
-            return run(ctx, list(slopes)) if is_list else run(ctx, *slopes)
+            return (*(run(ctx, list(slopes)) if is_list else run(ctx, *slopes)), None)
 
         # Its name is that of the results' grad_fn.
         self._function = type(
