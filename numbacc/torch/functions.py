@@ -113,6 +113,8 @@ _weight_gradients = Operator(
 
 def _matrix(x: Tensor) -> Tensor:
     """Return a matrix that products can read: x itself if its rows or its columns are contiguous, else a copy."""
+    if x.is_contiguous() or x.ndim != 2:
+        return x
     (m, n), (down, right) = x.shape, x.stride()
     stored = (right == 1 and (down >= n or m <= 1)) or (down == 1 and (right >= m or n <= 1))
     return x if stored else x.contiguous()
@@ -208,13 +210,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
         a tensor (..., out).
     """
     check_activation(activation)
-    rows, w = _matrix(x.reshape(-1, x.shape[-1])), _matrix(weight)
-    needed = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
-    if activation == "gelu" and needed:
+    is_matrix = x.ndim == 2
+    rows, w = _matrix(x if is_matrix else x.reshape(-1, x.shape[-1])), _matrix(weight)
+    if activation == "gelu" and torch.is_grad_enabled() and _tracked(x, weight, bias):
         y, _ = _linear_gelu(rows, w, bias)
     else:
         y = _linear(rows, w, bias, activation or "")
-    return y.reshape(*x.shape[:-1], weight.shape[0])
+    return y if is_matrix else y.reshape(*x.shape[:-1], weight.shape[0])
+
+
+def _tracked(*tensors: Tensor | None) -> bool:
+    """Return whether torch records gradients of a tensor."""
+    return any(each is not None and each.requires_grad for each in tensors)
 
 
 # ---------------------------------------------------------------- attention
@@ -228,6 +235,12 @@ _WINDOWS = {"window": _attention.SlidingWindow, "causal_window": _attention.Caus
 
 def _named(mask: Any) -> tuple[str, int]:
     """Return a mask as the name and the length that operators take."""
+    if mask is None:
+        return "", 0
+    if isinstance(mask, Tensor):
+        raise TypeError(
+            "mask is a tensor; numbacc adds bias= to the scores instead: bias=torch.where(mask, 0.0, -math.inf)"
+        )
     for name, kind in _WINDOWS.items():
         if type(mask) is kind:
             return name + "_bottom_right" * mask.bottom_right, mask.length

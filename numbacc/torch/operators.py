@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import FunctionType
+from types import FunctionType, new_class
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -459,11 +459,9 @@ class Operator:
             return (*(run(ctx, list(slopes)) if is_list else run(ctx, *slopes)), None)
 
         # Its name is that of the results' grad_fn.
-        self._function = type(
-            f"Numbacc{name.title().replace('_', '')}",
-            (torch.autograd.Function,),
-            {"forward": staticmethod(forward), "backward": staticmethod(gradient)},
-        )
+        members = {"forward": staticmethod(forward), "backward": staticmethod(gradient)}
+        title = f"Numbacc{name.title().replace('_', '')}"
+        self._function = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(members))
         torch.library.register_autograd(self.op.name(), run, setup_context=keep, lib=LIBRARY)
 
 

@@ -205,6 +205,7 @@ def test_wrong_tensors():
         (ValueError, "3 tensors", lambda: nt.gated((x, x, x))),
         (ValueError, "rank 2", lambda: nt.conv(x, x)),
         (TypeError, "complex32", lambda: nt.softmax(x.to(torch.complex32))),
+        (TypeError, "mask is a tensor", lambda: nt.attention(x, x, x, mask=torch.ones(3, 3, dtype=torch.bool))),
         (ValueError, "mask is 'diagonal'", lambda: nt.attention(x, x, x, mask="diagonal")),
     ):
         with pytest.raises(error, match=words):
