@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import numbacc
+from numbacc import typing as types
 from numbacc.elementwise import norms, reductions, scans
 from numbacc.functions import activations, binary, unary
 
@@ -149,6 +151,32 @@ def _heading(title: str, line: str) -> list[str]:
     return [title, line * len(title), ""]
 
 
+def _types() -> list[str]:
+    """Return the page of `numbacc.typing`: its arrays and numbers, then the names that options accept."""
+    text = inspect.getsource(types)
+    described = {name: line for line, name in re.findall(r"^#: (.+)\n(\w+)(?:: TypeAlias)? = ", text, re.MULTILINE)}
+    lines = [
+        *_heading("Types for annotations", "="),
+        ".. automodule:: numbacc.typing",
+        "",
+        ".. py:currentmodule:: None",
+        "",
+    ]
+    for title, is_option in (("Arrays and scalars", False), ("Names that options accept", True)):
+        lines += _heading(title, "-")
+        for name in types.__all__:
+            thing = getattr(types, name)
+            values = [each for each in get_args(thing) if isinstance(each, str)]
+            if bool(values) != is_option:
+                continue
+            about = ", ".join(f'``"{each}"``' for each in values)
+            if not values:
+                about = (inspect.getdoc(thing) or "").partition("\n")[0] if name not in described else described[name]
+                about = re.sub(r"`([^`]+)`", r"``\1``", about)
+            lines += [f".. py:data:: numbacc.typing.{name}", "", f"    {about}", ""]
+    return lines
+
+
 def pages() -> dict[str, str]:
     """Return the reference's pages in reStructuredText, by their files."""
     made: dict[str, str] = {}
@@ -168,6 +196,7 @@ def pages() -> dict[str, str]:
             text = [*_heading(alone, "="), NOTES.get(page, ""), ""]
             text += [line for name in described for line in _described(module, name)]
             made[f"{module}/{page}.rst"] = "\n".join(text)
+    made["typing.rst"] = "\n".join(_types())
     for module, (title, classes) in OBJECTS.items():
         members = [f"    :members: {classes}", "    :exclude-members: __init__"] if classes else []
         if classes == "__all__":

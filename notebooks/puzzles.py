@@ -1,7 +1,7 @@
-"""The puzzles of 08-puzzles.ipynb: what each is given, what it shall make of it, and how often it may touch memory.
+"""The puzzles of 08-puzzles.ipynb: their inputs, their expected results, and limits of their memory accesses.
 
-`check(name, kernel)` runs a kernel traced, compiled for the CPU, and says what is wrong or that it is solved. A kernel
-whose values are right is also compiled for a GPU, which needs none.
+`check(name, kernel)` compiles a kernel for the CPU, traces it, and reports a mistake, or that the puzzle is solved. If
+the values are right, it also compiles the kernel for a GPU; this needs no GPU.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Limit:
     """The most that a count of the trace may be.
 
     Attributes:
-        array, access: of which rows, as in `Trace.counts`; of all where they are None.
+        array, access: the arguments of `Trace.counts`; None for all arrays or accesses.
         count: a field of `Counts`.
-        most: the number.
-        words: what to do where it is more.
+        most: the largest allowed count.
+        words: advice for a larger count.
     """
 
     array: str | None
@@ -44,13 +44,13 @@ class Puzzle:
     """One puzzle.
 
     Attributes:
-        shapes: of the inputs, then of the output, which is the kernel's last argument, `y`.
-        grid, block: how the kernel is launched.
-        answer: what y shall be, from the inputs in float64.
-        limits: of what is counted.
-        wrong: answers of usual mistakes, by what to say to them.
-        unwritten: what to say where elements of y are not written.
-        shift: what is added to the random inputs.
+        shapes: the shapes of the inputs, then of the output, which is the kernel's last argument, `y`.
+        grid, block: the launch configuration of the kernel.
+        answer: computes the expected y from the inputs in float64.
+        limits: the limits of the counts.
+        wrong: message -> the result of a common mistake.
+        unwritten: the message if elements of y are not written.
+        shift: a number that is added to the random inputs.
     """
 
     shapes: tuple[Any, ...]
@@ -65,7 +65,14 @@ class Puzzle:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a puzzle is solved, and what to say; `trace` has the counts, `note` why it was not compiled for a GPU."""
+    """The result of a check.
+
+    Attributes:
+        solved: whether the puzzle is solved.
+        words: the message.
+        trace: the trace, which has the counts.
+        note: why the kernel was not compiled for a GPU; empty if it was.
+    """
 
     solved: bool
     words: str
@@ -77,9 +84,9 @@ class Verdict:
         return "\n\n".join([self.words, *[str(self.trace.table())] * bool(rows), *[self.note] * bool(self.note)])
 
 
-#: More accesses than any kernel needs that solves a puzzle, however wastefully.
+#: No solution of a puzzle needs more accesses, even if it wastes many.
 _MOST_ACCESSES = 200_000
-#: What to do, by words of the error that stopped a kernel.
+#: Words in the message of the error that stopped a kernel -> the advice.
 REMEDIES = {
     "out of bounds": ". Threads that have no element there must do nothing: put an `if` around it.",
     "stopped in this loop": ". Does it never end?",
@@ -91,7 +98,7 @@ REMEDIES = {
 
 
 def check(name: str, kernel: Any) -> Verdict:
-    """Run a kernel as a puzzle's, and say what is wrong with it, if anything is."""
+    """Run a kernel with the inputs of a puzzle, and report the first mistake, or that the puzzle is solved."""
     puzzle = PUZZLES[name]
     rng = np.random.default_rng(0)
     *inputs, y = (rng.standard_normal(shape).astype(np.float32) + np.float32(puzzle.shift) for shape in puzzle.shapes)
@@ -114,12 +121,12 @@ def check(name: str, kernel: Any) -> Verdict:
 
 
 def why_stopped(error: Exception, t: Any) -> str:
-    """What a kernel was stopped by, in words."""
-    if isinstance(error.__context__, numbacc.KernelError):  # which has the line
+    """Return a message about the error that stopped a kernel."""
+    if isinstance(error.__context__, numbacc.KernelError):  # its message has the line
         error = error.__context__
     text = f"The kernel stopped: {type(error).__name__}: {in_line(error)}"
     remedy = next((remedy for words, remedy in REMEDIES.items() if words in text), "")
-    if isinstance(error, numbacc.errors.UnsupportedError) and not remedy:  # a compiler for GPUs has better words
+    if isinstance(error, numbacc.errors.UnsupportedError) and not remedy:  # a GPU compiler's message is clearer
         try:
             return str((t.compile_errors or [text])[0])
         except numbacc.errors.UnsupportedError:
@@ -128,12 +135,12 @@ def why_stopped(error: Exception, t: Any) -> str:
 
 
 def in_line(error: Exception) -> str:
-    """An error's text with "line 3" for "12345.py:3": a cell's file has a name that nobody knows."""
+    """Return an error's text with "line 3" instead of "12345.py:3", the name of a cell's temporary file."""
     return re.sub(r"^[^\s:]+:(\d+): ", r"line \1: ", str(error))
 
 
 def wrong_values(puzzle: Puzzle, t: Any, given: list[Array], inputs: list[Array], y: Array) -> str:
-    """What is wrong with the results, or may be by chance, in words; nothing where they are right."""
+    """Return a message about wrong results, or about mistakes that make them depend on chance; "" if all is right."""
     if any((x != before).any() for x, before in zip(inputs, given, strict=True)):
         return "An input was changed: only y is to be written."
     if np.isnan(y).all() and not t.table().rows:
@@ -159,7 +166,7 @@ def wrong_values(puzzle: Puzzle, t: Any, given: list[Array], inputs: list[Array]
 
 
 def wasted(puzzle: Puzzle, t: Any) -> str:
-    """Which of the puzzle's limits are exceeded, in words."""
+    """Return a message about the first limit that the kernel exceeds, or ""."""
     for limit in puzzle.limits:
         found = getattr(t.counts(limit.array, limit.access), limit.count) if known(t, limit.array) else 0
         if found > limit.most:
@@ -171,7 +178,7 @@ def wasted(puzzle: Puzzle, t: Any) -> str:
 
 
 def first_wrong(puzzle: Puzzle, t: Any, given: list[Array], y: Array, expected: Array, right: Array) -> str:
-    """What is wrong with the values."""
+    """Return a message about the first wrong value."""
     for words, answer in puzzle.wrong.items():
         guess = answer(*given)
         if np.isclose(y, guess, rtol=1e-3, atol=1e-3 * np.abs(expected).max(), equal_nan=True).all():
@@ -193,17 +200,17 @@ def first_wrong(puzzle: Puzzle, t: Any, given: list[Array], y: Array, expected: 
 
 
 def known(t: Any, array: str | None) -> bool:
-    """Whether a kernel touched an array of that name, or any."""
+    """Return whether a kernel accessed an array of that name, or any array for None."""
     return any(array in (None, row.array) for row in t.table().rows)
 
 
 def once(array: str, elements: int, words: str) -> Limit:
-    """Every element of an array is read once."""
+    """Return the limit that every element of an array is read once."""
     return Limit(array, "read", "bytes", 4 * elements, words)
 
 
 def dense(array: str, access: str, elements: int) -> Limit:
-    """Sectors are used whole."""
+    """Return the limit that all bytes of the sectors are used."""
     words = "let threads with neighbouring threadIdx.x touch neighbouring elements, along the last axis."
     return Limit(array, access, "sectors", elements // 8, words)
 
@@ -222,12 +229,12 @@ def pooled(x: Array) -> Array:
 
 
 def pooled_without_neighbours(x: Array) -> Array:
-    """Each block of 64 for itself."""
+    """Pool each block of 64 separately."""
     return np.concatenate([pooled(part) for part in x.reshape(-1, 64)])
 
 
 def transposed_in_place(x: Array) -> Array:
-    """Each tile is turned, and stays where it was."""
+    """Transpose each tile, but leave it at its position."""
     return x.reshape(2, 32, 2, 32).transpose(0, 3, 2, 1).reshape(64, 64)
 
 

@@ -58,6 +58,7 @@ __all__ = [
     "zeros",
 ]
 
+
 from . import attention as attention
 from . import conv as conv
 from . import cuda as cuda

@@ -26,6 +26,7 @@ __all__ = [
     "register",
 ]
 
+
 class _Function:
     __name__: str
     __qualname__: str
@@ -53,10 +54,26 @@ class _Functions:
             self, dy: AnyArray, x: Sequence[AnyArray], kind: GatedKind | RegisteredKind = 'swiglu', *, axis: int = -1,
             gate: Gate = 'second', out: Sequence[AnyArray] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
         def plan(
-            self, dy: AnyArray, x: AnyArray | Sequence[AnyArray] | Saved, kind: GatedKind | RegisteredKind = 'swiglu',
-            *, axis: int = -1, gate: Gate = 'second', out: AnyArray | Sequence[AnyArray] | None = None,
-        ) -> MapPlan: ...
+            self, dy: NumPyArray, x: NumPyArray | Saved, kind: GatedKind | RegisteredKind = 'swiglu', *, axis: int = -1,
+            gate: Gate = 'second', out: NumPyArray | Sequence[NumPyArray] | None = None,
+        ) -> MapPlan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, kind: GatedKind | RegisteredKind = 'swiglu', *, axis: int = -1,
+            gate: Gate = 'second', out: AnyArray | Sequence[AnyArray] | None = None,
+        ) -> MapPlan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: Sequence[NumPyArray], kind: GatedKind | RegisteredKind = 'swiglu', *,
+            axis: int = -1, gate: Gate = 'second', out: Sequence[NumPyArray] | None = None,
+        ) -> MapPlan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: Sequence[AnyArray], kind: GatedKind | RegisteredKind = 'swiglu', *, axis: int = -1,
+            gate: Gate = 'second', out: Sequence[AnyArray] | None = None,
+        ) -> MapPlan[tuple[DeviceArray, DeviceArray]]: ...
 
     class forward(_Function):
         @overload
@@ -86,10 +103,16 @@ class _Functions:
             self, x: AnyArray | Sequence[AnyArray], kind: GatedKind | RegisteredKind = 'swiglu', *, axis: int = -1,
             gate: Gate = 'second', return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray | Sequence[NumPyArray], kind: GatedKind | RegisteredKind = 'swiglu', *, axis: int = -1,
+            gate: Gate = 'second', out: NumPyArray | None = None,
+        ) -> MapPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray | Sequence[AnyArray], kind: GatedKind | RegisteredKind = 'swiglu', *, axis: int = -1,
             gate: Gate = 'second', out: AnyArray | None = None,
-        ) -> MapPlan: ...
+        ) -> MapPlan[DeviceArray]: ...
         backward: _Functions.backward
 
 KINDS: tuple[GatedKind, ...]

@@ -57,7 +57,9 @@ KNOWN_BAD = (
     ("cublasLt", ">=13,<13.1.1", _TENSOR_MEMORY),
     ("cublasLt", ">=13.6,<13.6.1", "2**31 float32 elements fail: https://github.com/NVIDIA/raft/issues/3097"),
 )
-ENVIRONMENT = "NUMBACC_CACHE_DIR NUMBA_ENABLE_CUDASIM CUDA_VISIBLE_DEVICES CUDA_PATH LD_LIBRARY_PATH"
+ENVIRONMENT = "NUMBACC_CACHE_DIR NUMBA_ENABLE_CUDASIM NUMBACC_SIMULATE CUDA_VISIBLE_DEVICES CUDA_PATH LD_LIBRARY_PATH"
+#: Environment variable -> the simulator that it replaces the GPU with.
+SIMULATORS = {"NUMBA_ENABLE_CUDASIM": "Numba's simulator", "NUMBACC_SIMULATE": "the compiled simulator"}
 SMI = "run nvidia-smi; where it fails too, restart the machine or reinstall the driver"
 DRIVER = """on a machine with an NVIDIA GPU, install https://www.nvidia.com/drivers
 (Ubuntu: sudo ubuntu-drivers install; WSL: in Windows; container: docker run --gpus all; Colab: GPU runtime)"""
@@ -199,7 +201,7 @@ def gather() -> Row:
     kept, no_cache = attempt(cache)
     report = {
         "version": __version__,
-        "runs_on": "Numba's simulator" if dispatch.simulated() else found,
+        "runs_on": SIMULATORS[simulated_by()] if dispatch.simulated() else found,
         "platform": attempt(platform.platform)[0],
         "python": {"version": platform.python_version(), "path": sys.executable},
         "packages": packages,
@@ -213,6 +215,11 @@ def gather() -> Row:
     }
     report["to_do"] = [{"what": what, "do": do} for what, do in to_do(report)]
     return report
+
+
+def simulated_by() -> str:
+    """Return the environment variable that chose the simulator."""
+    return "NUMBACC_SIMULATE" if dispatch.compiles_own_kernels() else "NUMBA_ENABLE_CUDASIM"
 
 
 def to_do(report: Row) -> Iterator[tuple[str, str]]:
@@ -238,7 +245,7 @@ def to_do(report: Row) -> Iterator[tuple[str, str]]:
     if not report["cache"]["writable"]:
         yield "the kernel cache cannot be written", "export NUMBACC_CACHE_DIR=a writable directory"
     if dispatch.simulated() and report["gpus"]:
-        yield "the simulator hides the GPU", "unset NUMBA_ENABLE_CUDASIM"
+        yield "the simulator hides the GPU", f"unset {simulated_by()}"
 
 
 def compiler_version(rows: list[Row]) -> tuple[int, ...]:

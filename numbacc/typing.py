@@ -12,6 +12,12 @@ def layer(x: DeviceArray, bias: DeviceArray, activation: Activation = "relu") ->
 Type checkers read these types in numbacc's stubs. Functions return NumPy arrays for NumPy arrays, and device arrays for
 arrays of other libraries. For type checkers, `numbacc.asarray` and the other functions that make arrays return a device
 array, except with device="cpu". At run time they return a NumPy array on a machine without a GPU, too.
+
+Plans, custom kernels, custom reductions and generators have a type parameter. For plans it is the result of a call:
+`elementwise.ElementwisePlan[DeviceArray]`. For kernels and reductions it is the result of the Python function:
+`elementwise.Kernel[float]` returns an array, `Kernel[tuple[float, float]]` a tuple of arrays. If the function has no
+annotations, type checkers assume that the result is an array. For generators it is the type of the random numbers:
+`random.Generator[NumPyArray]`.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ from .base.keywords import list_only
 Scalar: TypeAlias = complex | np.number[Any] | np.bool_
 #: Anything that names a dtype, for NumPy; numbacc also accepts "bfloat16", "float8_e4m3fn" and "float8_e5m2".
 DTypeLike: TypeAlias = npt.DTypeLike
+#: A shape: one length, or the lengths of all axes.
 Shape: TypeAlias = int | Sequence[int]
 #: A NumPy array of any dtype and shape.
 NumPyArray: TypeAlias = np.ndarray[Any, Any]

@@ -10,8 +10,10 @@ import fcntl
 import gc
 import importlib
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 
@@ -39,6 +41,10 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Each of the processes that tests run in has a core: threads of a product that wait for each other's turn on it take
 # ten times as long. For the workers, and for notebooks, which start after this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A shell ignores Ctrl-C in what it starts in the background. A test that interrupts itself would wait forever there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where kernels are compiled Python looks for garbage nearly a third of the time, and finds little. On a GPU, what it
 # finds late would keep memory.
@@ -83,7 +89,7 @@ def pytest_collection_modifyitems(config, items):
     `test_simulator` runs whole files, so no worker must start it when others are done. A case of `each_alone` is slow
     if it differs from the first in more than one parameter, and earlier cases have all its values. With
     `each_alone(paired=True)`, and in the simulator, the parameters change together: the fast cases are the few that
-    have each value once. If that leaves more cases than `sampled` says, or in the simulator more than six, so many of
+    have each value once. If that leaves more cases than `sampled` says, or in the simulator more than three, so many of
     them are fast, spread evenly.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
@@ -189,7 +195,7 @@ def sample_size(mark):
     """Return how many cases of a test are fast at most, given its mark `sampled` or None."""
     sizes = [] if mark is None else [*mark.args]
     if simulated():
-        sizes.append(6 if mark is None else mark.kwargs.get("simulated", 6))
+        sizes.append(3 if mark is None else mark.kwargs.get("simulated", 3))
     return min(sizes, default=sys.maxsize)
 
 

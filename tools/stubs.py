@@ -147,6 +147,7 @@ _OPTIONS = {
     ("gated", "gate"): "Gate",
     ("elementwise", "activation"): "Activation",
     ("elementwise", "reduction"): "LossReduction",
+    ("elementwise", "merge"): "Merge | Callable[..., Any]",
     ("gemm", "activation"): "LayerActivation",
     ("gemm", "compute"): "ProductCompute",
     ("conv", "layout"): "ConvLayout",
@@ -171,13 +172,26 @@ _SPECIAL = {
     ("elementwise.fill", "value"): "Operand",
     ("elementwise.take_backward", "x"): "AnyArray | Sequence[int]",
     ("elementwise.take_along_axis_backward", "x"): "AnyArray | Sequence[int]",
-    **{("elementwise.adamw_step", name): "Any" for name in ("p", "g", "m", "v", "step", "rate")},
+    ("elementwise.adamw_step", "g"): "AnyArray | Sequence[AnyArray]",
+    ("elementwise.adamw_step", "step"): "int | AnyArray",
+    ("elementwise.adamw_step", "rate"): "float | AnyArray",
     ("elementwise.concatenate", "arrays"): "Sequence[AnyArray]",
     ("elementwise.stack", "arrays"): "Sequence[AnyArray]",
     **{(f"attention.{name}", "bias"): "AnyArray" for name in ("forward", "backward", "dropout_mask")},
 }
 #: Type of an argument -> its type if all arrays are NumPy arrays.
 _OF_NUMPY = {"AnyArray": "NumPyArray", "Operand": "NumPyOperand"}
+
+
+#: Parameter of a method of `Kernel` and `Reduction` -> its type.
+_OF_CUSTOM = {
+    "dy": "AnyArray | Sequence[AnyArray]",
+    "axis": "Axes",
+    "out": "AnyArray | Sequence[AnyArray | None] | None",
+    "where": "AnyArray | bool | None",
+    "shape": "Shape",
+    "dtype": "DTypeLike",
+}
 
 
 class Parameter(NamedTuple):
@@ -271,11 +285,13 @@ _PAIR = ("ARRAY", "ARRAY")
 _BY_SAVED = Overload({"x": ("Saved", None)}, "Any")
 _WEIGHT = ("AnyArray", None)
 _CPU = ('Literal["cpu"]', None)
+_NONE = ("None", "None")
+_FUNCTION = ("Callable[..., _Numbers]", None)
 #: Function -> its overloads, where they do not follow from its signature.
 _OVERLOADS = {
     "empty_like": [
         Overload({"device": _CPU}, "NumPyArray"),
-        Overload({"obj": ("NumPyArray", None), "device": ("None", "None")}, "NumPyArray"),
+        Overload({"obj": ("NumPyArray", None), "device": _NONE}, "NumPyArray"),
         Overload({}, "DeviceArray"),
     ],
     "attention.forward": _attention(),
@@ -299,6 +315,18 @@ _OVERLOADS = {
         # mlp(x, *weights)
         Overload({}, "tuple[ARRAY, SavedMlp]", "activation"),
     ],
+    "elementwise.kernel": [
+        Overload({"function": _FUNCTION}, "Kernel[_Numbers]"),
+        Overload({"function": _NONE}, "Callable[[Callable[..., _Numbers]], Kernel[_Numbers]]"),
+    ],
+    "elementwise.reduction": [
+        Overload({"function": _FUNCTION, "after": _NONE}, "Reduction[_Numbers]"),
+        Overload({"function": ("Callable[..., Any]", None), "after": _FUNCTION}, "Reduction[_Numbers]"),
+        Overload(
+            {"function": _NONE, "after": _NONE}, "Callable[[Callable[..., _Numbers]], Reduction[_Numbers]]"
+        ),
+        Overload({"function": _NONE, "after": _FUNCTION}, "Callable[[Callable[..., Any]], Reduction[_Numbers]]"),
+    ],
     "elementwise.cross_entropy": _losses(),
     "elementwise.cross_entropy_backward": [
         Overload({"dy": ("Scalar", None), "x": ("Saved", None)}, "Any"),
@@ -306,12 +334,12 @@ _OVERLOADS = {
     ],
     "elementwise.rms_norm_backward": [
         _BY_SAVED,
-        Overload({"weight": ("None", "None")}, "ARRAY"),
+        Overload({"weight": _NONE}, "ARRAY"),
         Overload({"weight": _WEIGHT}, "tuple[ARRAY, ARRAY]"),
     ],
     "elementwise.layer_norm_backward": [
         _BY_SAVED,
-        Overload({"weight": ("None", "None")}, "ARRAY"),
+        Overload({"weight": _NONE}, "ARRAY"),
         Overload({"weight": _WEIGHT, "bias": _NO}, "tuple[ARRAY, ARRAY]"),
         Overload({"weight": _WEIGHT, "bias": _YES}, "tuple[ARRAY, ARRAY, ARRAY]"),
     ],
@@ -348,6 +376,7 @@ def signatures(
     key: str, returns: str, taken: Sequence[Parameter], function: Any
 ) -> Iterator[tuple[list[Parameter], str]]:
     """Yield (parameters, result) of each overload of a call."""
+    names = {each.name for each in taken}
     is_of_arrays = any("AnyArray" in each.type or "Operand" in each.type for each in taken if each.name != "out")
     if hasattr(function, "py_func") and key.startswith("elementwise."):
         # In the Python function of a kernel, it is called with numbers.
@@ -360,6 +389,8 @@ def signatures(
             "float",
         )
     for found in overloads(key, returns, taken):
+        if any(name not in names and change is _YES for name, change in found.changes.items()):
+            continue  # plans lack some options, such as return_saved
         own = _changed(taken, found.changes)
         if found.positional:
             own = [Parameter("*arrays", "AnyArray", None, False), *_by_name_from(own, found.positional)]
@@ -376,6 +407,34 @@ def signatures(
                 found.returns.replace("ARRAY", "NumPyArray"),
             )
             yield own, found.returns.replace("ARRAY", "DeviceArray")
+
+
+def _custom_calls(
+    name: str, own: str, taken: Sequence[Parameter], returns: str
+) -> Iterator[tuple[str, Sequence[Parameter], str]]:
+    """Yield (self, parameters, result) of each overload of a method of `Kernel` or `Reduction`.
+
+    A type checker knows nothing about a function without annotations. It then uses the first overload: the result is an
+    array.
+    """
+    if own not in ("__call__", "backward", "plan"):
+        yield "self", taken, returns
+        return
+    if (name, own) == ("Kernel", "__call__"):
+        # Another kernel calls it with numbers.
+        yield "self", [each._replace(type="float") for each in taken if each.name.startswith("*")], "_Numbers"
+    results = {f"self: {name}[float]": "ARRAY", f"self: {name}[tuple[Any, ...]]": "tuple[ARRAY, ...]"}
+    for saves in (_NO, _YES) if own == "__call__" else (_NO,):
+        given = _changed(
+            taken, {"return_saved": saves, "*arguments": ("Operand | Saved" if own == "backward" else "Operand", None)}
+        )
+        numpys = [each._replace(type=_replaced(each.type, _OF_NUMPY)) for each in given]
+        for first, result in {"self": "tuple[ARRAY, ...]"}.items() if own == "backward" else results.items():
+            whole = f"tuple[{result}, Saved]" if saves is _YES else f"{returns}[{result}]" if own == "plan" else result
+            yield first, numpys, whole.replace("ARRAY", "NumPyArray")
+            yield first, given, whole.replace("ARRAY", "DeviceArray")
+    if own != "backward":
+        yield "self", taken, returns
 
 
 def _by_name_from(taken: Sequence[Parameter], name: str) -> list[Parameter]:
@@ -455,14 +514,14 @@ class Stub:
 
     # ------------------------------------------------------------ names
 
-    def _find(self, name: str, function: Any) -> None:
-        """Find the class of that name, which an annotation of a function mentions, and note where it is defined."""
+    def _find(self, name: str, function: Any) -> type:
+        """Return the class of that name, which an annotation of a function mentions, and note where it is defined."""
         spaces = [vars(sys.modules[function.__module__]), vars(self.module)]
         spaces += [vars(module) for key, module in sorted(sys.modules.items()) if key.startswith("numbacc.")]
         for space in spaces:
             if inspect.isclass(found := space.get(name)) and found.__name__ == name:
                 self.classes[name] = found.__module__
-                return
+                return found
         raise LookupError(f"{function.__module__}.{function.__name__}: no class {name}")
 
     def _known(self, annotation: str, function: Any) -> str:
@@ -473,14 +532,27 @@ class Stub:
 
     # ------------------------------------------------------------ members
 
-    def _part(self, name: str, part: str, function: Any) -> str:
-        taken = parameters(self.family, name, function, is_part=True)
+    def _part(self, name: str, part: str, whole: Any) -> str:
+        """Return the declaration of a function that another one, `whole`, has as an attribute."""
+        function = getattr(whole, part)
+        taken, returns = parameters(self.family, name, function, is_part=True), _returns(function) or "Any"
+        found = [(taken, returns)]
         if part == "plan":
-            taken = _accept_saved(f"{self.family}.{name}", self._operands(name, taken), self.saved)
-        returns = _returns(function) or "Any"
-        for each in taken:
-            self._known(each.type, function)
-        return _signature(part, taken, self._known(returns, function), " " * 8, "self")
+            key = f"{self.family}.{name}"
+            taken = [each._replace(type=_replaced(each.type, dict.fromkeys(_VARIABLES, _LISTED))) for each in taken]
+            taken = _accept_saved(key, self._operands(name, taken), self.saved)
+            found = list(signatures(key, _returns(whole) or "Any", taken, function))
+            # The result of a call does not depend on an option that the plan lacks: keep the first of equal signatures.
+            found = [pair for k, pair in enumerate(found) if pair[0] not in [own for own, _ in found[:k]]]
+            is_generic = hasattr(self._find(returns, function), "__parameters__")
+            found = [(own, f"{returns}[{result}]" if is_generic else returns) for own, result in found]
+        for own, result in found:
+            for text in (*(each.type for each in own), result):
+                self._known(text, function)
+        return "".join(
+            ("        @overload\n" if len(found) > 1 else "") + _signature(part, own, result, " " * 8, "self")
+            for own, result in found
+        )
 
     def _operands(self, name: str, taken: list[Parameter]) -> list[Parameter]:
         """Return the parameters of a function of the elementwise table, which accept numbers next to arrays."""
@@ -508,7 +580,7 @@ class Stub:
         )
         parts = [part for part in _PARTS if hasattr(function, part)]
         text = f"    class {name}(_Function):\n{calls}"
-        text += "".join(self._part(name, part, getattr(function, part)) for part in parts)
+        text += "".join(self._part(name, part, function) for part in parts)
         for part in _GRADIENTS:
             if hasattr(function, part):
                 gradient = getattr(function, part).__name__
@@ -521,7 +593,8 @@ class Stub:
     def _plain(self, name: str, function: Any) -> str:
         key, returns = f"{self.family}.{name}".lstrip("."), _returns(function) or "Any"
         taken = parameters(self.family, name, function)
-        found = list(signatures(key, returns, taken, function)) if "Array" in returns else [(taken, returns)]
+        has_overloads = "Array" in returns or key in _OVERLOADS
+        found = list(signatures(key, returns, taken, function)) if has_overloads else [(taken, returns)]
         for own, result in found:
             for text in (*(each.type for each in own), result):
                 self._known(text, function)
@@ -529,9 +602,13 @@ class Stub:
         return "".join(mark + _signature(name, own, result, "") for own, result in found)
 
     def _class(self, name: str, kind: type) -> str:
-        """Return the declaration of a class whose methods have the types of parameters that the tables here give."""
-        text = f'class {name}:\n    """{_first_line(kind)}"""\n\n'
-        text += _signature("__init__", parameters(self.family, name, kind), "None", "    ", "self")
+        """Return the declaration of `Generator`, whose numbers are in NumPy arrays if its device is "cpu"."""
+        text = f'class {name}(Generic[_Drawn]):\n    """{_first_line(kind)}"""\n\n'
+        taken = parameters(self.family, name, kind)
+        on_cpu = _by_name_after(_changed(taken, {"device": _CPU}), "device")
+        for given, drawn in ((on_cpu, "NumPyArray"), (taken, "DeviceArray")):
+            text += "    @overload\n"
+            text += _signature("__init__", given, "None", "    ", f"self: {name}[{drawn}]")
         for own, member in vars(kind).items():
             if own.startswith("_"):
                 continue
@@ -541,12 +618,46 @@ class Stub:
                 if member.fset is not None:
                     text += f"    @{own}.setter\n    def {own}(self, {own}: {found}) -> None: ...\n"
                 continue
-            taken = parameters(self.family, name, member)
+            taken, returns = parameters(self.family, name, member), _returns(member) or "Any"
             for each in taken:
                 self._known(each.type, member)
+            calls = [(taken, self._known(returns, member).replace(name, f"{name}[_Drawn]"))]
+            if returns == "Any":
+                # Without a shape and `out`, a call draws one number.
+                number = "np.integer[Any]" if own in _DRAWS_INTEGERS else "np.floating[Any]"
+                calls = [(_changed(taken, {"size": _NONE, "out": _NONE}), number), (taken, "_Drawn")]
             doc = f'        """{_first_line(member)}"""\n'
-            returns = self._known(_returns(member) or "Any", member)
-            text += _signature(own, taken, returns, "    ", "self").removesuffix(" ...\n") + f"\n{doc}"
+            for given, result in calls:
+                text += "    @overload\n" if len(calls) > 1 else ""
+                text += _signature(own, given, result, "    ", "self").removesuffix(" ...\n") + f"\n{doc}"
+        return text
+
+    def _custom(self, name: str, kind: type) -> str:
+        """Return the declaration of `Kernel` or `Reduction`. The Python function decides the results."""
+        text = f'class {name}(Generic[_Numbers]):\n    """{_first_line(kind)}"""\n\n    __name__: str\n'
+        stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+        text += "    __qualname__: str\n" + "    py_func: Callable[..., _Numbers]\n" * (name == "Kernel")
+        for own, member in vars(kind).items():
+            if not inspect.isfunction(member) or (own.startswith("_") and own not in ("__init__", "__call__")):
+                continue
+            taken = [
+                Parameter(
+                    stars.get(each.kind, "") + each.name,
+                    "Operand" if str(each.kind).startswith("VAR_") else _OF_CUSTOM.get(each.name, str(each.annotation)),
+                    None if each.default is each.empty else repr(each.default),
+                    each.kind is each.KEYWORD_ONLY,
+                )
+                for each in inspect.signature(member).parameters.values()
+                if each.name != "self"
+            ]
+            calls = list(_custom_calls(name, own, taken, _returns(member) or "None"))
+            doc = f'        """{_first_line(member)}"""\n'
+            for first, given, result in calls:
+                for each in (*(each.type for each in given), result):
+                    self._known(each, member)
+                text += "    @overload\n" if len(calls) > 1 else ""
+                line = _signature(own, given, result, "    ", first)
+                text += line if own == "__init__" else line.removesuffix(" ...\n") + f"\n{doc}"
         return text
 
     def _member(self, name: str, thing: Any) -> str:
@@ -554,14 +665,14 @@ class Stub:
         if isinstance(thing, ModuleType):
             return f"from . import {name} as {name}\n"
         if inspect.isclass(thing) and name in _CLASSES:
-            return self._class(name, thing)
+            return self._custom(name, thing) if name in _CUSTOM else self._class(name, thing)
         if inspect.isclass(thing) and thing.__name__ == name and home.startswith("numbacc"):
             return f"from {home} import {name} as {name}\n"
         if inspect.isclass(thing):
             return f"{name}: type[Any]\n"  # a dtype of ml_dtypes, whose stubs are missing
         if not inspect.isfunction(thing):
             return f"{name}: {_CONSTANTS[f'{self.family}.{name}'.lstrip('.')]}\n"
-        if name in _FROM_SOURCE or (not self.family and name not in _MADE):
+        if not self.family and name not in _MADE:
             return f"from {home} import {name} as {name}\n"
         if any(hasattr(thing, part) for part in (*_PARTS, *_GRADIENTS)) or self._is_gradient(thing):
             return self._function(name, thing)
@@ -591,6 +702,11 @@ class Stub:
         for module, known in _STANDARD_MODULES.items():
             if used := sorted(words & known):
                 heads.append(f"from {module} import {', '.join(used)}\n")
+        variables = [name for name in _VARIABLES if name in words]
+        if variables:
+            heads.append("from typing_extensions import TypeVar\n")
+        if "np" in words:
+            heads.append("\nimport numpy as np\n")
         own = sorted(name for name in words if name in _vocabulary())
         own = [name for name in own if name not in self.members]
         if own:
@@ -598,7 +714,8 @@ class Stub:
         for name, module in sorted(self.classes.items(), key=lambda pair: (pair[1], pair[0])):
             if name not in self.members:
                 heads.append(f"from {module} import {name}\n")
-        return f"{''.join(heads)}\n__all__ = [\n{names}]\n\n{text}"
+        made = "".join(f'{name} = TypeVar("{name}", {_VARIABLES[name]})\n' for name in variables)
+        return f"{''.join(heads)}\n__all__ = [\n{names}]\n\n{made}\n{text}"
 
 
 def _order(pair: tuple[str, Any]) -> tuple[bool, bool, str]:
@@ -657,14 +774,21 @@ laneid: int
 """
 _STANDARD_MODULES = {
     "collections.abc": {"Callable", "Iterable", "Mapping", "Sequence"},
-    "typing": {"Any", "Literal", "overload"},
+    "typing": {"Any", "Generic", "Literal", "overload"},
 }
 _STANDARD = set[str]().union(*_STANDARD_MODULES.values())
-#: Functions whose source has complete types: overloads, or generators.
-_FROM_SOURCE = ("kernel", "reduction")
+_LISTED = "AnyArray | Sequence[AnyArray]"
+#: The numbers that a generator draws; the result of a Python function; the arrays, or lists of arrays, of `adamw_step`.
+_VARIABLES = {
+    **dict.fromkeys(("_Drawn", "_Numbers"), "covariant=True, default=Any"),
+    **dict.fromkeys(("_P", "_M", "_V"), f"bound={_LISTED}"),
+}
 #: Functions of `numbacc` that return arrays, and classes with methods that do.
 _MADE = ("array", "asarray", "empty", "empty_like", "from_dlpack", "full", "zeros")
-_CLASSES = ("Generator",)
+_CUSTOM = ("Kernel", "Reduction")
+_CLASSES = ("Generator", *_CUSTOM)
+#: The methods of a generator that draw integers. The others draw floats.
+_DRAWS_INTEGERS = ("bits", "integers", "poisson")
 _CONSTANTS = {
     "__version__": "str",
     "gated.KINDS": "tuple[GatedKind, ...]",

@@ -30,6 +30,7 @@ __all__ = [
     "prepare",
 ]
 
+
 from numbacc.attention.masks import CausalSlidingWindow as CausalSlidingWindow
 from numbacc.attention.requests import Request as Request
 from numbacc.attention.masks import SlidingWindow as SlidingWindow
@@ -113,6 +114,65 @@ class _Functions:
             bias_grad: bool = False, deterministic: bool = False, workspace_limit: int | None = None,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, do: NumPyArray, q: NumPyArray | Saved, k: NumPyArray | None = None, v: NumPyArray | None = None,
+            o: NumPyArray | None = None, stats: NumPyArray | None = None, *,
+            mask: AttentionMask | SlidingWindow | None = None, bias: NumPyArray | None = None,
+            alibi: NumPyArray | None = None, scale: float | None = None, dropout: float = 0.0,
+            offset: int | NumPyArray = 0, seq_len_q: NumPyArray | None = None, seq_len_kv: NumPyArray | None = None,
+            page_table_k: NumPyArray | None = None, page_table_v: NumPyArray | None = None,
+            layout: AttentionLayout = 'BHSD', max_len_q: int | None = None, max_len_kv: int | None = None,
+            bias_grad: Literal[False] = False, deterministic: bool = False, workspace_limit: int | None = None,
+            out: NumPyArray | None = None,
+        ) -> AttentionPlan[tuple[NumPyArray, NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, do: AnyArray, q: AnyArray | Saved, k: AnyArray | None = None, v: AnyArray | None = None,
+            o: AnyArray | None = None, stats: AnyArray | None = None, *,
+            mask: AttentionMask | SlidingWindow | None = None, bias: AnyArray | None = None,
+            alibi: AnyArray | None = None, scale: float | None = None, dropout: float = 0.0, offset: int | AnyArray = 0,
+            seq_len_q: AnyArray | None = None, seq_len_kv: AnyArray | None = None, page_table_k: AnyArray | None = None,
+            page_table_v: AnyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, bias_grad: Literal[False] = False, deterministic: bool = False,
+            workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> AttentionPlan[tuple[DeviceArray, DeviceArray, DeviceArray]]: ...
+        @overload
+        def plan(
+            self, do: NumPyArray, q: NumPyArray | Saved, k: NumPyArray | None = None, v: NumPyArray | None = None,
+            o: NumPyArray | None = None, stats: NumPyArray | None = None, *,
+            mask: AttentionMask | SlidingWindow | None = None, bias: NumPyArray | None = None,
+            alibi: NumPyArray | None = None, scale: float | None = None, dropout: float = 0.0,
+            offset: int | NumPyArray = 0, seq_len_q: NumPyArray | None = None, seq_len_kv: NumPyArray | None = None,
+            page_table_k: NumPyArray | None = None, page_table_v: NumPyArray | None = None,
+            layout: AttentionLayout = 'BHSD', max_len_q: int | None = None, max_len_kv: int | None = None,
+            bias_grad: Literal[True], deterministic: bool = False, workspace_limit: int | None = None,
+            out: NumPyArray | None = None,
+        ) -> AttentionPlan[tuple[NumPyArray, NumPyArray, NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, do: AnyArray, q: AnyArray | Saved, k: AnyArray | None = None, v: AnyArray | None = None,
+            o: AnyArray | None = None, stats: AnyArray | None = None, *,
+            mask: AttentionMask | SlidingWindow | None = None, bias: AnyArray | None = None,
+            alibi: AnyArray | None = None, scale: float | None = None, dropout: float = 0.0, offset: int | AnyArray = 0,
+            seq_len_q: AnyArray | None = None, seq_len_kv: AnyArray | None = None, page_table_k: AnyArray | None = None,
+            page_table_v: AnyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, bias_grad: Literal[True], deterministic: bool = False,
+            workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> AttentionPlan[tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]]: ...
+        @overload
+        def plan(
+            self, do: NumPyArray, q: NumPyArray | Saved, k: NumPyArray | None = None, v: NumPyArray | None = None,
+            o: NumPyArray | None = None, stats: NumPyArray | None = None, *,
+            mask: AttentionMask | SlidingWindow | None = None, bias: NumPyArray | None = None,
+            alibi: NumPyArray | None = None, scale: float | None = None, dropout: float = 0.0,
+            offset: int | NumPyArray = 0, seq_len_q: NumPyArray | None = None, seq_len_kv: NumPyArray | None = None,
+            page_table_k: NumPyArray | None = None, page_table_v: NumPyArray | None = None,
+            layout: AttentionLayout = 'BHSD', max_len_q: int | None = None, max_len_kv: int | None = None,
+            bias_grad: bool = False, deterministic: bool = False, workspace_limit: int | None = None,
+            out: NumPyArray | None = None,
+        ) -> AttentionPlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, do: AnyArray, q: AnyArray | Saved, k: AnyArray | None = None, v: AnyArray | None = None,
             o: AnyArray | None = None, stats: AnyArray | None = None, *,
@@ -122,7 +182,7 @@ class _Functions:
             page_table_v: AnyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
             max_len_kv: int | None = None, bias_grad: bool = False, deterministic: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None,
-        ) -> AttentionPlan: ...
+        ) -> AttentionPlan[tuple[DeviceArray, ...]]: ...
         def request(
             self, q_shape: Sequence[int], k_shape: Sequence[int], v_shape: Sequence[int] | None = None, *,
             dtype: DTypeLike = 'bfloat16', bias_shape: Sequence[int] | None = None, bias_dtype: DTypeLike | None = None,
@@ -162,6 +222,17 @@ class _Functions:
             max_len_kv: int | None = None, deterministic: bool = False, workspace_limit: int | None = None,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, q: NumPyArray, k: NumPyArray, v: NumPyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: NumPyArray | None = None, alibi: NumPyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | NumPyArray = 0, seq_len_q: NumPyArray | None = None,
+            seq_len_kv: NumPyArray | None = None, page_table_k: NumPyArray | None = None,
+            page_table_v: NumPyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, deterministic: bool = False, workspace_limit: int | None = None,
+            out: NumPyArray | None = None,
+        ) -> AttentionPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, q: AnyArray, k: AnyArray, v: AnyArray, *, mask: AttentionMask | SlidingWindow | None = None,
             bias: AnyArray | None = None, alibi: AnyArray | None = None, scale: float | None = None,
@@ -170,7 +241,7 @@ class _Functions:
             page_table_v: AnyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
             max_len_kv: int | None = None, deterministic: bool = False, workspace_limit: int | None = None,
             out: AnyArray | None = None,
-        ) -> AttentionPlan: ...
+        ) -> AttentionPlan[DeviceArray]: ...
 
     class forward(_Function):
         @overload
@@ -342,6 +413,103 @@ class _Functions:
             return_saved: bool = False, deterministic: bool = False, workspace_limit: int | None = None,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, q: NumPyArray, k: NumPyArray, v: NumPyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: NumPyArray | None = None, alibi: NumPyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | NumPyArray = 0, seq_len_q: NumPyArray | None = None,
+            seq_len_kv: NumPyArray | None = None, page_table_k: NumPyArray | None = None,
+            page_table_v: NumPyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, return_stats: Literal[False] = False, descale_q: NumPyArray | None = None,
+            descale_k: NumPyArray | None = None, descale_v: NumPyArray | None = None, scale_s: NumPyArray | None = None,
+            descale_s: NumPyArray | None = None, scale_o: NumPyArray | None = None, return_amax: Literal[False] = False,
+            deterministic: bool = False, workspace_limit: int | None = None, out: NumPyArray | None = None,
+        ) -> AttentionPlan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, q: AnyArray, k: AnyArray, v: AnyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: AnyArray | None = None, alibi: AnyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | AnyArray = 0, seq_len_q: AnyArray | None = None,
+            seq_len_kv: AnyArray | None = None, page_table_k: AnyArray | None = None,
+            page_table_v: AnyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, return_stats: Literal[False] = False, descale_q: AnyArray | None = None,
+            descale_k: AnyArray | None = None, descale_v: AnyArray | None = None, scale_s: AnyArray | None = None,
+            descale_s: AnyArray | None = None, scale_o: AnyArray | None = None, return_amax: Literal[False] = False,
+            deterministic: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> AttentionPlan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, q: NumPyArray, k: NumPyArray, v: NumPyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: NumPyArray | None = None, alibi: NumPyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | NumPyArray = 0, seq_len_q: NumPyArray | None = None,
+            seq_len_kv: NumPyArray | None = None, page_table_k: NumPyArray | None = None,
+            page_table_v: NumPyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, return_stats: Literal[False] = False, descale_q: NumPyArray | None = None,
+            descale_k: NumPyArray | None = None, descale_v: NumPyArray | None = None, scale_s: NumPyArray | None = None,
+            descale_s: NumPyArray | None = None, scale_o: NumPyArray | None = None, return_amax: Literal[True],
+            deterministic: bool = False, workspace_limit: int | None = None, out: NumPyArray | None = None,
+        ) -> AttentionPlan[tuple[NumPyArray, NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, q: AnyArray, k: AnyArray, v: AnyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: AnyArray | None = None, alibi: AnyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | AnyArray = 0, seq_len_q: AnyArray | None = None,
+            seq_len_kv: AnyArray | None = None, page_table_k: AnyArray | None = None,
+            page_table_v: AnyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, return_stats: Literal[False] = False, descale_q: AnyArray | None = None,
+            descale_k: AnyArray | None = None, descale_v: AnyArray | None = None, scale_s: AnyArray | None = None,
+            descale_s: AnyArray | None = None, scale_o: AnyArray | None = None, return_amax: Literal[True],
+            deterministic: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> AttentionPlan[tuple[DeviceArray, DeviceArray, DeviceArray]]: ...
+        @overload
+        def plan(
+            self, q: NumPyArray, k: NumPyArray, v: NumPyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: NumPyArray | None = None, alibi: NumPyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | NumPyArray = 0, seq_len_q: NumPyArray | None = None,
+            seq_len_kv: NumPyArray | None = None, page_table_k: NumPyArray | None = None,
+            page_table_v: NumPyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, return_stats: Literal[True], descale_q: NumPyArray | None = None,
+            descale_k: NumPyArray | None = None, descale_v: NumPyArray | None = None, scale_s: NumPyArray | None = None,
+            descale_s: NumPyArray | None = None, scale_o: NumPyArray | None = None, return_amax: Literal[False] = False,
+            deterministic: bool = False, workspace_limit: int | None = None, out: NumPyArray | None = None,
+        ) -> AttentionPlan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, q: AnyArray, k: AnyArray, v: AnyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: AnyArray | None = None, alibi: AnyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | AnyArray = 0, seq_len_q: AnyArray | None = None,
+            seq_len_kv: AnyArray | None = None, page_table_k: AnyArray | None = None,
+            page_table_v: AnyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, return_stats: Literal[True], descale_q: AnyArray | None = None,
+            descale_k: AnyArray | None = None, descale_v: AnyArray | None = None, scale_s: AnyArray | None = None,
+            descale_s: AnyArray | None = None, scale_o: AnyArray | None = None, return_amax: Literal[False] = False,
+            deterministic: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> AttentionPlan[tuple[DeviceArray, DeviceArray]]: ...
+        @overload
+        def plan(
+            self, q: NumPyArray, k: NumPyArray, v: NumPyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: NumPyArray | None = None, alibi: NumPyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | NumPyArray = 0, seq_len_q: NumPyArray | None = None,
+            seq_len_kv: NumPyArray | None = None, page_table_k: NumPyArray | None = None,
+            page_table_v: NumPyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, return_stats: Literal[True], descale_q: NumPyArray | None = None,
+            descale_k: NumPyArray | None = None, descale_v: NumPyArray | None = None, scale_s: NumPyArray | None = None,
+            descale_s: NumPyArray | None = None, scale_o: NumPyArray | None = None, return_amax: Literal[True],
+            deterministic: bool = False, workspace_limit: int | None = None, out: NumPyArray | None = None,
+        ) -> AttentionPlan[tuple[NumPyArray, NumPyArray, NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, q: AnyArray, k: AnyArray, v: AnyArray, *, mask: AttentionMask | SlidingWindow | None = None,
+            bias: AnyArray | None = None, alibi: AnyArray | None = None, scale: float | None = None,
+            dropout: float = 0.0, offset: int | AnyArray = 0, seq_len_q: AnyArray | None = None,
+            seq_len_kv: AnyArray | None = None, page_table_k: AnyArray | None = None,
+            page_table_v: AnyArray | None = None, layout: AttentionLayout = 'BHSD', max_len_q: int | None = None,
+            max_len_kv: int | None = None, return_stats: Literal[True], descale_q: AnyArray | None = None,
+            descale_k: AnyArray | None = None, descale_v: AnyArray | None = None, scale_s: AnyArray | None = None,
+            descale_s: AnyArray | None = None, scale_o: AnyArray | None = None, return_amax: Literal[True],
+            deterministic: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
+        ) -> AttentionPlan[tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]]: ...
+        @overload
         def plan(
             self, q: AnyArray, k: AnyArray, v: AnyArray, *, mask: AttentionMask | SlidingWindow | None = None,
             bias: AnyArray | None = None, alibi: AnyArray | None = None, scale: float | None = None,
@@ -352,7 +520,7 @@ class _Functions:
             descale_k: AnyArray | None = None, descale_v: AnyArray | None = None, scale_s: AnyArray | None = None,
             descale_s: AnyArray | None = None, scale_o: AnyArray | None = None, return_amax: bool = False,
             deterministic: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
-        ) -> AttentionPlan: ...
+        ) -> AttentionPlan[Any]: ...
         def request(
             self, q_shape: Sequence[int], k_shape: Sequence[int], v_shape: Sequence[int] | None = None, *,
             dtype: DTypeLike = 'bfloat16', bias_shape: Sequence[int] | None = None, bias_dtype: DTypeLike | None = None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base.dtypes import words
 from ..errors import LayoutError
-from ..plan.base import Plan, outs_of
+from ..plan.base import Plan, Result, outs_of
 from ..plan.saved import Saved
 from ..reference.attention import least_kept
 from ..runtime.operation import Trial
@@ -19,7 +19,7 @@ from .saved import of_call
 from .staging import key_of
 
 
-class AttentionPlan(Plan):
+class AttentionPlan(Plan[Result]):
     """A plan of attention, or of its gradients. Call it with arrays that have the layouts it was made for.
 
     cuDNN's plans belong to a thread: each thread that runs this plan restores its own once.
@@ -63,7 +63,7 @@ class AttentionPlan(Plan):
 
     def __call__(
         self, *arrays: Any, seed: int = 0, offset: Any = 0, out: Any = None, stream: Any = None, **extras: Any
-    ) -> Any:
+    ) -> Result:
         """Run on arrays with the layouts that the plan was made for.
 
         Args:
@@ -97,7 +97,8 @@ class AttentionPlan(Plan):
         inputs = self._arrays((*arrays, *(extras[name] for name in names)), handle)
         outs = outs_of(out, handle)
         self._check_fit(inputs, outs)
-        return self.run(inputs, outs, out, handle, self.passed(*numbers(seed, offset)))
+        result: Result = self.run(inputs, outs, out, handle, self.passed(*numbers(seed, offset)))
+        return result
 
     def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
         return self._host(dict(zip(self.names, inputs, strict=False)), outs, *scalars)

@@ -7,7 +7,6 @@ extension API for intrinsics and rewritten formulas, which only `kernels` and `b
 
 from __future__ import annotations
 
-import gc
 import importlib
 import re
 import sys
@@ -22,6 +21,7 @@ from numba import cuda
 
 from ..errors import DeviceError
 from .dispatch import compiles_own_kernels, simulated
+from .garbage import no_collections
 
 # Numba's configuration may have changed since `cuda` was imported.
 SIMULATED = "numba.cuda.simulator_init" in sys.modules
@@ -125,40 +125,6 @@ def compiling_for(capability: tuple[int, int]) -> Iterator[None]:
         _capability.reset(token)
 
 
-class _NoCollections:
-    """A context, for any number of threads, without garbage collection.
-
-    Numba creates millions of objects and keeps many. Collections that visit all of them took a third of the compilation
-    time.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._before, self._frozen = threading.Lock(), 0, False, False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = gc.isenabled()
-                gc.disable()
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside and self._before:
-                # Move the new objects to the oldest generation; otherwise the next allocation would visit all of them.
-                # Skip this if the program has frozen its own objects: counting them is slow, so this is checked only
-                # once.
-                self._frozen = self._frozen or gc.get_freeze_count() > 0
-                if not self._frozen:
-                    gc.freeze()
-                    gc.unfreeze()
-                gc.enable()
-
-
-_no_collections = _NoCollections()
-
-
 def compile_ptx(
     kernel: Callable[..., None], signature: Any, capability: tuple[int, int], bounds: tuple[int, int]
 ) -> tuple[str, str]:
@@ -179,7 +145,7 @@ def compile_ptx(
 
 
 def _compiled(kernel: Callable[..., None], signature: Any, capability: tuple[int, int], bounds: tuple[int, int]) -> str:
-    with _no_collections, short_cuts(capability):
+    with no_collections, short_cuts(capability):
         ptx, _ = cuda.compile(kernel, signature, device=False, abi="numba", cc=capability, launch_bounds=bounds)
     return str(ptx)
 

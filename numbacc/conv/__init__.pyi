@@ -31,6 +31,7 @@ __all__ = [
     "output_shape",
 ]
 
+
 from numbacc.conv.requests import Request as Request
 
 class _Function:
@@ -56,13 +57,22 @@ class _Functions:
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, w: NumPyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
+            workspace_limit: int | None = None, out: NumPyArray | None = None,
+        ) -> ConvPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, w: AnyArray | Saved, x_shape: Sequence[int] | None = None, *, stride: Shape = 1,
             padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None,
-        ) -> ConvPlan: ...
+        ) -> ConvPlan[DeviceArray]: ...
         def request(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
             padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
@@ -94,13 +104,22 @@ class _Functions:
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray | Saved, dy: NumPyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
+            workspace_limit: int | None = None, out: NumPyArray | None = None,
+        ) -> ConvPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray | Saved, dy: AnyArray, w_shape: Sequence[int] | None = None, *, stride: Shape = 1,
             padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
             layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             compute: ConvCompute | None = None, deterministic: bool = False, tune: bool = False,
             workspace_limit: int | None = None, out: AnyArray | None = None,
-        ) -> ConvPlan: ...
+        ) -> ConvPlan[DeviceArray]: ...
         def request(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', stride: Shape = 1,
             padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
@@ -163,13 +182,23 @@ class _Functions:
             tune: bool = False, workspace_limit: int | None = None, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, w: NumPyArray, bias: NumPyArray | None = None, *,
+            activation: ConvActivation | None = None, stride: Shape = 1,
+            padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1, groups: int = 1,
+            layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
+            tune: bool = False, workspace_limit: int | None = None, out: NumPyArray | None = None,
+        ) -> ConvPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, *, activation: ConvActivation | None = None,
             stride: Shape = 1, padding: ConvPadding | int | Sequence[int | Sequence[int]] = 0, dilation: Shape = 1,
             groups: int = 1, layout: ConvLayout = 'NCHW', flip: bool = False, alpha: float = 1.0, beta: float = 0.0,
             out_dtype: DTypeLike | None = None, compute: ConvCompute | None = None, deterministic: bool = False,
             tune: bool = False, workspace_limit: int | None = None, out: AnyArray | None = None,
-        ) -> ConvPlan: ...
+        ) -> ConvPlan[DeviceArray]: ...
         def request(
             self, x_shape: Sequence[int], w_shape: Sequence[int], *, dtype: DTypeLike = 'float32', bias: bool = False,
             activation: ConvActivation | None = None, stride: Shape = 1,

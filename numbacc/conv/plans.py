@@ -16,7 +16,7 @@ from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable, mapped
 from ..libraries.choices import Algorithm
 from ..libraries.cudnn_graph import ALIGNED, Wants
-from ..plan.base import Plan
+from ..plan.base import Plan, Result
 from ..reference import conv as reference
 from ..runtime import workspace
 from ..runtime.operation import Trial
@@ -41,7 +41,7 @@ from .operand_copies import PLAIN, Copies
 from .problem import ConvCall, resolve
 
 
-class ConvPlan(Plan):
+class ConvPlan(Plan[Result]):
     """A plan of a convolution, or of one of its gradients. Call it with arrays that have the layouts it was made for.
 
     cuDNN's plans belong to a thread: each thread that runs this plan restores its own once.

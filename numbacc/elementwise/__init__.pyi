@@ -3,18 +3,23 @@
 """Elementwise functions of arrays, on the GPU for device arrays, by NumPy for NumPy arrays."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Generic, Literal, overload
+from typing_extensions import TypeVar
 from numbacc.typing import (
     Activation,
     AnyArray,
+    Axes,
     DTypeLike,
     DeviceArray,
     LossReduction,
+    Merge,
     NumPyArray,
     NumPyOperand,
     Operand,
     Scalar,
+    Shape,
 )
+from numbacc.elementwise.custom_reductions import CustomReducePlan
 from numbacc.elementwise.indexing import ScatterPlan
 from numbacc.elementwise.joining import JoinPlan
 from numbacc.elementwise.losses import LossGradientPlan
@@ -23,7 +28,9 @@ from numbacc.elementwise.planning import NumberedPlan
 from numbacc.elementwise.reduction_plan import ReducePlan
 from numbacc.elementwise.scans import ProductGradientPlan
 from numbacc.elementwise.scans import ScanPlan
+from numbacc.elementwise.signatures import Benchmark
 from numbacc.elementwise.transformer import DropoutPlan
+from numbacc.kernels.inspection import Inspection
 from numbacc.plan.base import Plan
 from numbacc.plan.cache import CacheInfo
 from numbacc.plan.saved import Saved
@@ -288,12 +295,13 @@ __all__ = [
     "where_backward",
 ]
 
+_Numbers = TypeVar("_Numbers", covariant=True, default=Any)
+_P = TypeVar("_P", bound=AnyArray | Sequence[AnyArray])
+_M = TypeVar("_M", bound=AnyArray | Sequence[AnyArray])
+_V = TypeVar("_V", bound=AnyArray | Sequence[AnyArray])
+
 from numbacc.elementwise.operation import ElementwisePlan as ElementwisePlan
-from numbacc.elementwise.custom_kernels import Kernel as Kernel
-from numbacc.elementwise.custom_reductions import Reduction as Reduction
 from numbacc.elementwise.optimizers import StepPlan as StepPlan
-from numbacc.elementwise.custom_kernels import kernel as kernel
-from numbacc.elementwise.custom_reductions import reduction as reduction
 
 class _Function:
     __name__: str
@@ -313,9 +321,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.abs_backward
         py_func: Callable[..., Any]
 
@@ -328,7 +341,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class acos(_Function):
         @overload
@@ -342,9 +360,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.acos_backward
         py_func: Callable[..., Any]
 
@@ -357,7 +380,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class acosh(_Function):
         @overload
@@ -371,9 +399,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.acosh_backward
         py_func: Callable[..., Any]
 
@@ -386,16 +419,23 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class adamw_step(_Function):
         def __call__(
-            self, p: Any, g: Any, m: Any, v: Any, step: Any, *, rate: Any = 0.001, beta1: float = 0.9,
-            beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01, stream: Any = None,
-        ) -> tuple[Any, Any, Any]: ...
+            self, p: _P, g: AnyArray | Sequence[AnyArray], m: _M, v: _V, step: int | AnyArray, *,
+            rate: float | AnyArray = 0.001, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08,
+            weight_decay: float = 0.01, stream: Any = None,
+        ) -> tuple[_P, _M, _V]: ...
         def plan(
-            self, p: Any, g: Any, m: Any, v: Any, step: Any, *, rate: Any = 0.001, beta1: float = 0.9,
-            beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01,
+            self, p: AnyArray | Sequence[AnyArray], g: AnyArray | Sequence[AnyArray], m: AnyArray | Sequence[AnyArray],
+            v: AnyArray | Sequence[AnyArray], step: int | AnyArray, *, rate: float | AnyArray = 0.001,
+            beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01,
         ) -> StepPlan: ...
 
     class add(_Function):
@@ -411,9 +451,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.add_backward
         py_func: Callable[..., Any]
 
@@ -428,7 +474,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class addcdiv(_Function):
         @overload
@@ -460,10 +513,16 @@ class _Functions:
             self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: bool = False,
             out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.addcdiv_backward
         py_func: Callable[..., Any]
 
@@ -479,10 +538,16 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
             value: float = 1.0, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, x1: NumPyOperand | None = None,
+            x2: NumPyOperand | None = None, *, value: float = 1.0, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
             value: float = 1.0, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class addcmul(_Function):
         @overload
@@ -514,10 +579,16 @@ class _Functions:
             self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, return_saved: bool = False,
             out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, value: float = 1.0,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, x1: Operand, x2: Operand, *, value: float = 1.0, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.addcmul_backward
         py_func: Callable[..., Any]
 
@@ -533,10 +604,16 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
             value: float = 1.0, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, x1: NumPyOperand | None = None,
+            x2: NumPyOperand | None = None, *, value: float = 1.0, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, x1: Operand | None = None, x2: Operand | None = None, *,
             value: float = 1.0, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class all(_Function):
         @overload
@@ -549,10 +626,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
 
     class angle(_Function):
         @overload
@@ -566,9 +649,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class any(_Function):
@@ -582,10 +670,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
 
     class argmax(_Function):
         @overload
@@ -598,9 +692,14 @@ class _Functions:
             self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | None = None, keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
 
     class argmin(_Function):
         @overload
@@ -613,9 +712,14 @@ class _Functions:
             self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | None = None, keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | None = None, keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
 
     class asin(_Function):
         @overload
@@ -629,9 +733,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.asin_backward
         py_func: Callable[..., Any]
 
@@ -644,7 +753,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class asinh(_Function):
         @overload
@@ -658,9 +772,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.asinh_backward
         py_func: Callable[..., Any]
 
@@ -673,7 +792,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class astype(_Function):
         @overload
@@ -686,9 +810,15 @@ class _Functions:
             self, x: AnyArray, dtype: DTypeLike, *, copy: bool = True, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, dtype: DTypeLike, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, dtype: DTypeLike, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class atan(_Function):
         @overload
@@ -702,9 +832,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.atan_backward
         py_func: Callable[..., Any]
 
@@ -721,9 +856,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.atan2_backward
         py_func: Callable[..., Any]
 
@@ -738,7 +879,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class atan_backward(_Function):
         @overload
@@ -749,7 +897,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class atanh(_Function):
         @overload
@@ -763,9 +916,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.atanh_backward
         py_func: Callable[..., Any]
 
@@ -778,7 +936,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class bias_activation(_Function):
         @overload
@@ -806,10 +969,16 @@ class _Functions:
             self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, bias: NumPyArray, *, activation: Activation = 'relu', axis: int = -1,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, bias: AnyArray, *, activation: Activation = 'relu', axis: int = -1,
             out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.bias_activation_backward
 
     class bias_activation_backward(_Function):
@@ -836,9 +1005,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class bitwise_not(_Function):
         @overload
@@ -850,9 +1025,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class bitwise_or(_Function):
         @overload
@@ -865,9 +1045,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class bitwise_xor(_Function):
         @overload
@@ -880,9 +1066,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class cbrt(_Function):
         @overload
@@ -896,9 +1088,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.cbrt_backward
         py_func: Callable[..., Any]
 
@@ -911,7 +1108,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class ceil(_Function):
         @overload
@@ -925,9 +1127,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class celu(_Function):
@@ -958,9 +1165,15 @@ class _Functions:
             self, x: AnyArray, *, alpha: float = 1.0, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, alpha: float = 1.0, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, alpha: float = 1.0, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.celu_backward
         py_func: Callable[..., Any]
 
@@ -975,9 +1188,14 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, alpha: float = 1.0, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class clamp(_Function):
         @overload
@@ -992,10 +1210,16 @@ class _Functions:
             self, x: Operand, min: Operand | None = None, max: Operand | None = None, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, min: NumPyOperand | None = None, max: NumPyOperand | None = None, *,
+            out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, min: Operand | None = None, max: Operand | None = None, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.clamp_backward
         py_func: Callable[..., Any]
 
@@ -1010,9 +1234,15 @@ class _Functions:
             self, dy: Operand, x: Operand, min: Operand, max: Operand, *,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, min: NumPyOperand, max: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand, min: Operand, max: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class concatenate(_Function):
         @overload
@@ -1024,9 +1254,14 @@ class _Functions:
         def __call__(
             self, arrays: Sequence[AnyArray], axis: int | None = 0, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, arrays: Sequence[NumPyArray], axis: int | None = 0, *, out: NumPyArray | None = None,
+        ) -> JoinPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, arrays: Sequence[AnyArray], axis: int | None = 0, *, out: AnyArray | None = None,
-        ) -> JoinPlan: ...
+        ) -> JoinPlan[DeviceArray]: ...
 
     class conj(_Function):
         @overload
@@ -1040,9 +1275,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class copy(_Function):
@@ -1055,9 +1295,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class copysign(_Function):
         @overload
@@ -1072,9 +1317,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.copysign_backward
         py_func: Callable[..., Any]
 
@@ -1089,7 +1340,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class cos(_Function):
         @overload
@@ -1103,9 +1361,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.cos_backward
         py_func: Callable[..., Any]
 
@@ -1118,7 +1381,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class cosh(_Function):
         @overload
@@ -1132,9 +1400,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.cosh_backward
         py_func: Callable[..., Any]
 
@@ -1147,7 +1420,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class cross_entropy(_Function):
         @overload
@@ -1210,11 +1488,36 @@ class _Functions:
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
             return_saved: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
+            out: NumPyArray | None = None,
+        ) -> LossPlan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[False] = False,
+            out: AnyArray | None = None,
+        ) -> LossPlan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, target: NumPyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
+            out: NumPyArray | None = None,
+        ) -> LossPlan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
+            ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: Literal[True],
+            out: AnyArray | None = None,
+        ) -> LossPlan[tuple[DeviceArray, DeviceArray]]: ...
+        @overload
         def plan(
             self, x: AnyArray, target: AnyArray, *, axis: int = -1, reduction: LossReduction = 'mean',
             ignore_index: int = -100, label_smoothing: float = 0.0, return_stats: bool = False,
             out: AnyArray | None = None,
-        ) -> LossPlan: ...
+        ) -> LossPlan[Any]: ...
         backward: _Functions.cross_entropy_backward
 
     class cross_entropy_backward(_Function):
@@ -1236,11 +1539,24 @@ class _Functions:
             reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
             stats: AnyArray | None = None, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: Scalar, x: Saved, target: AnyArray | None = None, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            stats: AnyArray | None = None, out: AnyArray | None = None,
+        ) -> LossGradientPlan[Any]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray | Scalar, x: NumPyArray | Saved, target: NumPyArray | None = None, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            stats: NumPyArray | None = None, out: NumPyArray | None = None,
+        ) -> LossGradientPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray | Scalar, x: AnyArray | Saved, target: AnyArray | None = None, *, axis: int = -1,
             reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
             stats: AnyArray | None = None, out: AnyArray | None = None,
-        ) -> LossGradientPlan: ...
+        ) -> LossGradientPlan[DeviceArray]: ...
 
     class cumprod(_Function):
         @overload
@@ -1268,10 +1584,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ScanPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
             out: AnyArray | None = None,
-        ) -> ScanPlan: ...
+        ) -> ScanPlan[DeviceArray]: ...
         backward: _Functions.cumprod_backward
 
     class cumprod_backward(_Function):
@@ -1285,10 +1607,16 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | None = None, reverse: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, *, axis: int | None = None, reverse: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ProductGradientPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Saved, *, axis: int | None = None, reverse: bool = False,
             out: AnyArray | None = None,
-        ) -> ProductGradientPlan: ...
+        ) -> ProductGradientPlan[DeviceArray]: ...
 
     class cumsum(_Function):
         @overload
@@ -1316,10 +1644,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ScanPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | None = None, dtype: DTypeLike | None = None, reverse: bool = False,
             out: AnyArray | None = None,
-        ) -> ScanPlan: ...
+        ) -> ScanPlan[DeviceArray]: ...
         backward: _Functions.cumsum_backward
 
     class cumsum_backward(_Function):
@@ -1333,10 +1667,16 @@ class _Functions:
             self, dy: AnyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
             dtype: DTypeLike | None = None, reverse: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
+            dtype: DTypeLike | None = None, reverse: bool = False, out: NumPyArray | None = None,
+        ) -> ScanPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, saved: Saved | None | Saved = None, *, axis: int | None = None,
             dtype: DTypeLike | None = None, reverse: bool = False, out: AnyArray | None = None,
-        ) -> ScanPlan: ...
+        ) -> ScanPlan[DeviceArray]: ...
 
     class digamma(_Function):
         @overload
@@ -1350,9 +1690,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.digamma_backward
         py_func: Callable[..., Any]
 
@@ -1365,7 +1710,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class divide(_Function):
         @overload
@@ -1380,9 +1730,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.divide_backward
         py_func: Callable[..., Any]
 
@@ -1397,7 +1753,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class dropout(_Function):
         @overload
@@ -1425,9 +1788,15 @@ class _Functions:
             self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, p: float = 0.5, *, seed: int, offset: int | NumPyArray = 0,
+            out: NumPyArray | None = None,
+        ) -> DropoutPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, p: float = 0.5, *, seed: int, offset: int | AnyArray = 0, out: AnyArray | None = None,
-        ) -> DropoutPlan: ...
+        ) -> DropoutPlan[DeviceArray]: ...
         backward: _Functions.dropout_backward
 
     class dropout_backward(_Function):
@@ -1470,9 +1839,15 @@ class _Functions:
             self, x: AnyArray, *, alpha: float = 1.0, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, alpha: float = 1.0, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, alpha: float = 1.0, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.elu_backward
         py_func: Callable[..., Any]
 
@@ -1487,9 +1862,14 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, alpha: float = 1.0, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, alpha: float = 1.0, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class equal(_Function):
         @overload
@@ -1504,9 +1884,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class erf(_Function):
@@ -1521,9 +1907,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.erf_backward
         py_func: Callable[..., Any]
 
@@ -1536,7 +1927,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class erfc(_Function):
         @overload
@@ -1550,9 +1946,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.erfc_backward
         py_func: Callable[..., Any]
 
@@ -1565,7 +1966,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class erfinv(_Function):
         @overload
@@ -1579,9 +1985,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.erfinv_backward
         py_func: Callable[..., Any]
 
@@ -1594,7 +2005,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class exp(_Function):
         @overload
@@ -1608,9 +2024,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.exp_backward
         py_func: Callable[..., Any]
 
@@ -1626,9 +2047,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.exp2_backward
         py_func: Callable[..., Any]
 
@@ -1641,7 +2067,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class exp_backward(_Function):
         @overload
@@ -1652,7 +2083,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class expm1(_Function):
         @overload
@@ -1666,9 +2102,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.expm1_backward
         py_func: Callable[..., Any]
 
@@ -1681,7 +2122,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class floor(_Function):
         @overload
@@ -1695,9 +2141,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class floor_divide(_Function):
@@ -1713,9 +2164,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class fma(_Function):
@@ -1731,10 +2188,16 @@ class _Functions:
             self, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, x3: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.fma_backward
         py_func: Callable[..., Any]
 
@@ -1749,9 +2212,15 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, x3: Operand, *,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, x3: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x1: Operand, x2: Operand, x3: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class fmax(_Function):
         @overload
@@ -1766,9 +2235,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.fmax_backward
         py_func: Callable[..., Any]
 
@@ -1783,7 +2258,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class fmin(_Function):
         @overload
@@ -1798,9 +2280,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.fmin_backward
         py_func: Callable[..., Any]
 
@@ -1815,7 +2303,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class fmod(_Function):
         @overload
@@ -1830,9 +2325,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.fmod_backward
         py_func: Callable[..., Any]
 
@@ -1847,7 +2348,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class frac(_Function):
         @overload
@@ -1861,9 +2369,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.frac_backward
         py_func: Callable[..., Any]
 
@@ -1876,7 +2389,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class gelu(_Function):
         @overload
@@ -1890,9 +2408,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.gelu_backward
         py_func: Callable[..., Any]
 
@@ -1905,7 +2428,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class gelu_tanh(_Function):
         @overload
@@ -1919,9 +2447,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.gelu_tanh_backward
         py_func: Callable[..., Any]
 
@@ -1934,7 +2467,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class greater(_Function):
         @overload
@@ -1949,9 +2487,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class greater_equal(_Function):
@@ -1967,9 +2511,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class hardshrink(_Function):
@@ -2000,9 +2550,15 @@ class _Functions:
             self, x: AnyArray, *, lambd: float = 0.5, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, lambd: float = 0.5, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, lambd: float = 0.5, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hardshrink_backward
         py_func: Callable[..., Any]
 
@@ -2017,9 +2573,14 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, lambd: float = 0.5, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class hardsigmoid(_Function):
         @overload
@@ -2033,9 +2594,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hardsigmoid_backward
         py_func: Callable[..., Any]
 
@@ -2048,7 +2614,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class hardswish(_Function):
         @overload
@@ -2062,9 +2633,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hardswish_backward
         py_func: Callable[..., Any]
 
@@ -2077,7 +2653,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class hardtanh(_Function):
         @overload
@@ -2107,10 +2688,16 @@ class _Functions:
             self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, return_saved: bool = False,
             out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, min_val: float = -1.0, max_val: float = 1.0, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, min_val: float = -1.0, max_val: float = 1.0, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hardtanh_backward
         py_func: Callable[..., Any]
 
@@ -2125,10 +2712,16 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, min_val: float = -1.0, max_val: float = 1.0,
             out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class hypot(_Function):
         @overload
@@ -2143,9 +2736,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.hypot_backward
         py_func: Callable[..., Any]
 
@@ -2160,7 +2759,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class imag(_Function):
         @overload
@@ -2174,9 +2780,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class isfinite(_Function):
@@ -2191,9 +2802,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class isinf(_Function):
@@ -2208,9 +2824,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class isnan(_Function):
@@ -2225,9 +2846,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class layer_norm(_Function):
@@ -2256,10 +2882,16 @@ class _Functions:
             self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None, *,
+            eps: float = 1e-05, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *, eps: float = 1e-05,
             out: AnyArray | None = None,
-        ) -> Plan: ...
+        ) -> Plan[DeviceArray]: ...
         backward: _Functions.layer_norm_backward
 
     class layer_norm_backward(_Function):
@@ -2298,10 +2930,41 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True], eps: float = 1e-05,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray, DeviceArray]: ...
+        @overload
         def plan(
-            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray | None = None, *, bias: bool = False,
+            self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: AnyArray | None = None,
+        ) -> Plan[Any]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
+            out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[False] = False,
+            eps: float = 1e-05, out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[False] = False,
             eps: float = 1e-05, out: AnyArray | None = None,
-        ) -> Plan: ...
+        ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[True], eps: float = 1e-05,
+            out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True], eps: float = 1e-05,
+            out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray, DeviceArray]]: ...
 
     class ldexp(_Function):
         @overload
@@ -2316,9 +2979,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.ldexp_backward
         py_func: Callable[..., Any]
 
@@ -2332,7 +3001,14 @@ class _Functions:
         def __call__(
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class leaky_relu(_Function):
         @overload
@@ -2362,10 +3038,16 @@ class _Functions:
             self, x: AnyArray, *, negative_slope: float = 0.01, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, negative_slope: float = 0.01, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, negative_slope: float = 0.01, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.leaky_relu_backward
         py_func: Callable[..., Any]
 
@@ -2380,9 +3062,15 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, negative_slope: float = 0.01, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, negative_slope: float = 0.01,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, negative_slope: float = 0.01, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class left_shift(_Function):
         @overload
@@ -2395,9 +3083,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class lerp(_Function):
         @overload
@@ -2412,10 +3106,16 @@ class _Functions:
             self, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.lerp_backward
         py_func: Callable[..., Any]
 
@@ -2430,9 +3130,15 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, weight: Operand, *,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, weight: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, x1: Operand, x2: Operand, weight: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class less(_Function):
         @overload
@@ -2447,9 +3153,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class less_equal(_Function):
@@ -2465,9 +3177,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class lgamma(_Function):
@@ -2482,9 +3200,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.lgamma_backward
         py_func: Callable[..., Any]
 
@@ -2497,7 +3220,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log(_Function):
         @overload
@@ -2511,9 +3239,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log_backward
         py_func: Callable[..., Any]
 
@@ -2529,9 +3262,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log10_backward
         py_func: Callable[..., Any]
 
@@ -2544,7 +3282,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log1p(_Function):
         @overload
@@ -2558,9 +3301,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log1p_backward
         py_func: Callable[..., Any]
 
@@ -2573,7 +3321,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log2(_Function):
         @overload
@@ -2587,9 +3340,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log2_backward
         py_func: Callable[..., Any]
 
@@ -2602,7 +3360,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log_backward(_Function):
         @overload
@@ -2613,7 +3376,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log_sigmoid(_Function):
         @overload
@@ -2627,9 +3395,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.log_sigmoid_backward
         py_func: Callable[..., Any]
 
@@ -2642,7 +3415,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class log_softmax(_Function):
         @overload
@@ -2670,7 +3448,10 @@ class _Functions:
             self, x: AnyArray, *, axis: int = -1, return_saved: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> Any: ...
-        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        @overload
+        def plan(self, x: NumPyArray, *, axis: int = -1, out: NumPyArray | None = None) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan[DeviceArray]: ...
         backward: _Functions.log_softmax_backward
 
     class log_softmax_backward(_Function):
@@ -2683,7 +3464,14 @@ class _Functions:
         def __call__(
             self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, y: NumPyArray | Saved, *, axis: int = -1, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
 
     class logaddexp(_Function):
         @overload
@@ -2698,9 +3486,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.logaddexp_backward
         py_func: Callable[..., Any]
 
@@ -2715,7 +3509,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class logical_and(_Function):
         @overload
@@ -2730,9 +3531,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class logical_not(_Function):
@@ -2747,9 +3554,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class logical_or(_Function):
@@ -2765,9 +3577,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class logical_xor(_Function):
@@ -2783,9 +3601,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class logsumexp(_Function):
@@ -2814,10 +3638,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.logsumexp_backward
 
     class logsumexp_backward(_Function):
@@ -2843,10 +3673,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.max_backward
 
     class max_backward(_Function):
@@ -2874,9 +3710,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.maximum_backward
         py_func: Callable[..., Any]
 
@@ -2891,7 +3733,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class mean(_Function):
         @overload
@@ -2904,10 +3753,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.mean_backward
 
     class mean_backward(_Function):
@@ -2933,10 +3788,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.min_backward
 
     class min_backward(_Function):
@@ -2964,9 +3825,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.minimum_backward
         py_func: Callable[..., Any]
 
@@ -2981,7 +3848,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class mish(_Function):
         @overload
@@ -2995,9 +3869,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.mish_backward
         py_func: Callable[..., Any]
 
@@ -3010,7 +3889,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class multiply(_Function):
         @overload
@@ -3025,9 +3909,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.multiply_backward
         py_func: Callable[..., Any]
 
@@ -3042,7 +3932,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class negative(_Function):
         @overload
@@ -3056,9 +3953,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.negative_backward
         py_func: Callable[..., Any]
 
@@ -3071,7 +3973,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class nextafter(_Function):
         @overload
@@ -3084,9 +3991,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class norm(_Function):
         @overload
@@ -3114,10 +4027,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
             return_saved: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
+            out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, ord: float = 2, keepdims: bool = False,
             out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.norm_backward
 
     class norm_backward(_Function):
@@ -3145,9 +4064,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class one_hot(_Function):
@@ -3161,10 +4086,16 @@ class _Functions:
             self, indices: AnyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, indices: NumPyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
+            out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, indices: AnyArray, num_classes: int, *, axis: int = -1, dtype: DTypeLike = 'float32',
             out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
 
     class pow(_Function):
         @overload
@@ -3179,9 +4110,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.pow_backward
         py_func: Callable[..., Any]
 
@@ -3196,7 +4133,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class prelu(_Function):
         @overload
@@ -3211,9 +4155,15 @@ class _Functions:
             self, x: Operand, weight: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, weight: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.prelu_backward
         py_func: Callable[..., Any]
 
@@ -3228,7 +4178,14 @@ class _Functions:
             self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, weight: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x: Operand, weight: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class prod(_Function):
         @overload
@@ -3241,10 +4198,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.prod_backward
 
     class prod_backward(_Function):
@@ -3271,9 +4234,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.quick_gelu_backward
         py_func: Callable[..., Any]
 
@@ -3286,7 +4254,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class real(_Function):
         @overload
@@ -3300,9 +4273,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class reciprocal(_Function):
@@ -3317,9 +4295,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.reciprocal_backward
         py_func: Callable[..., Any]
 
@@ -3332,7 +4315,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class relu(_Function):
         @overload
@@ -3346,9 +4334,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.relu_backward
         py_func: Callable[..., Any]
 
@@ -3364,9 +4357,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.relu6_backward
         py_func: Callable[..., Any]
 
@@ -3379,7 +4377,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class relu_backward(_Function):
         @overload
@@ -3390,7 +4393,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class remainder(_Function):
         @overload
@@ -3405,9 +4413,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.remainder_backward
         py_func: Callable[..., Any]
 
@@ -3422,7 +4436,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class residual_activation(_Function):
         @overload
@@ -3450,9 +4471,15 @@ class _Functions:
             self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, residual: NumPyArray, *, activation: Activation = 'relu',
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, residual: AnyArray, *, activation: Activation = 'relu', out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.residual_activation_backward
 
     class residual_activation_backward(_Function):
@@ -3478,9 +4505,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class rms_norm(_Function):
         @overload
@@ -3508,9 +4541,14 @@ class _Functions:
             self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06, out: AnyArray | None = None,
-        ) -> Plan: ...
+        ) -> Plan[DeviceArray]: ...
         backward: _Functions.rms_norm_backward
 
     class rms_norm_backward(_Function):
@@ -3539,10 +4577,31 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
         def plan(
-            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
             out: AnyArray | None = None,
-        ) -> Plan: ...
+        ) -> Plan[Any]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, eps: float = 1e-06,
+            out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, eps: float = 1e-06,
+            out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, eps: float = 1e-06,
+            out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
+            out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
 
     class rope(_Function):
         @overload
@@ -3570,9 +4629,15 @@ class _Functions:
             self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, cos: NumPyArray, sin: NumPyArray, *, interleaved: bool = False,
+            out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, cos: AnyArray, sin: AnyArray, *, interleaved: bool = False, out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
         backward: _Functions.rope_backward
 
     class rope_backward(_Function):
@@ -3586,10 +4651,16 @@ class _Functions:
             self, dy: AnyArray, cos: AnyArray | Saved, sin: AnyArray | None = None, *, interleaved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, cos: NumPyArray | Saved, sin: NumPyArray | None = None, *, interleaved: bool = False,
+            out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, cos: AnyArray | Saved, sin: AnyArray | None = None, *, interleaved: bool = False,
             out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
 
     class round(_Function):
         @overload
@@ -3603,9 +4674,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class rsqrt(_Function):
@@ -3620,9 +4696,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.rsqrt_backward
         py_func: Callable[..., Any]
 
@@ -3635,7 +4716,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class selu(_Function):
         @overload
@@ -3649,9 +4735,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.selu_backward
         py_func: Callable[..., Any]
 
@@ -3664,7 +4755,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sigmoid(_Function):
         @overload
@@ -3678,9 +4774,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.sigmoid_backward
         py_func: Callable[..., Any]
 
@@ -3693,7 +4794,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sign(_Function):
         @overload
@@ -3707,9 +4813,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class silu(_Function):
@@ -3724,9 +4835,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.silu_backward
         py_func: Callable[..., Any]
 
@@ -3739,7 +4855,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sin(_Function):
         @overload
@@ -3753,9 +4874,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.sin_backward
         py_func: Callable[..., Any]
 
@@ -3768,7 +4894,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sinh(_Function):
         @overload
@@ -3782,9 +4913,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.sinh_backward
         py_func: Callable[..., Any]
 
@@ -3797,7 +4933,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class softmax(_Function):
         @overload
@@ -3825,7 +4966,10 @@ class _Functions:
             self, x: AnyArray, *, axis: int = -1, return_saved: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> Any: ...
-        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        @overload
+        def plan(self, x: NumPyArray, *, axis: int = -1, out: NumPyArray | None = None) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(self, x: AnyArray, *, axis: int = -1, out: AnyArray | None = None) -> Plan[DeviceArray]: ...
         backward: _Functions.softmax_backward
 
     class softmax_backward(_Function):
@@ -3838,7 +4982,14 @@ class _Functions:
         def __call__(
             self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None) -> Plan: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, y: NumPyArray | Saved, *, axis: int = -1, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, y: AnyArray | Saved, *, axis: int = -1, out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
 
     class softplus(_Function):
         @overload
@@ -3868,10 +5019,16 @@ class _Functions:
             self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, return_saved: bool = False,
             out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, beta: float = 1.0, threshold: float = 20.0, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, beta: float = 1.0, threshold: float = 20.0, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.softplus_backward
         py_func: Callable[..., Any]
 
@@ -3886,10 +5043,16 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, beta: float = 1.0, threshold: float = 20.0,
             out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class softshrink(_Function):
         @overload
@@ -3919,9 +5082,15 @@ class _Functions:
             self, x: AnyArray, *, lambd: float = 0.5, return_saved: bool = False, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, lambd: float = 0.5, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, lambd: float = 0.5, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.softshrink_backward
         py_func: Callable[..., Any]
 
@@ -3936,9 +5105,14 @@ class _Functions:
             self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand | Saved, *, lambd: float = 0.5, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand | Saved, *, lambd: float = 0.5, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class softsign(_Function):
         @overload
@@ -3952,9 +5126,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.softsign_backward
         py_func: Callable[..., Any]
 
@@ -3967,7 +5146,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class sqrt(_Function):
         @overload
@@ -3981,9 +5165,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.sqrt_backward
         py_func: Callable[..., Any]
 
@@ -3996,7 +5185,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class square(_Function):
         @overload
@@ -4010,9 +5204,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.square_backward
         py_func: Callable[..., Any]
 
@@ -4025,7 +5224,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class squared_relu(_Function):
         @overload
@@ -4039,9 +5243,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.squared_relu_backward
         py_func: Callable[..., Any]
 
@@ -4054,7 +5263,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class stack(_Function):
         @overload
@@ -4065,7 +5279,14 @@ class _Functions:
         def __call__(
             self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None) -> JoinPlan: ...
+        @overload
+        def plan(
+            self, arrays: Sequence[NumPyArray], axis: int = 0, *, out: NumPyArray | None = None,
+        ) -> JoinPlan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, arrays: Sequence[AnyArray], axis: int = 0, *, out: AnyArray | None = None,
+        ) -> JoinPlan[DeviceArray]: ...
 
     class std(_Function):
         @overload
@@ -4098,10 +5319,16 @@ class _Functions:
             correction: float = 0, keepdims: bool = False, return_saved: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             correction: float = 0, keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.std_backward
 
     class std_backward(_Function):
@@ -4129,9 +5356,15 @@ class _Functions:
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x1: Operand, x2: Operand, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.subtract_backward
         py_func: Callable[..., Any]
 
@@ -4146,7 +5379,14 @@ class _Functions:
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | Sequence[AnyArray | None] | None = None,
             stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
-        def plan(self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
+        def plan(
+            self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
     class sum(_Function):
         @overload
@@ -4159,10 +5399,16 @@ class _Functions:
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.sum_backward
 
     class sum_backward(_Function):
@@ -4188,9 +5434,14 @@ class _Functions:
             self, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, indices: NumPyArray, *, axis: int | None = None, out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, indices: AnyArray, *, axis: int | None = None, out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
         backward: _Functions.take_backward
 
     class take_along_axis(_Function):
@@ -4219,9 +5470,14 @@ class _Functions:
             self, x: AnyArray, indices: AnyArray, *, axis: int = -1, return_saved: bool = False,
             out: AnyArray | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, indices: NumPyArray, *, axis: int = -1, out: NumPyArray | None = None,
+        ) -> NumberedPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, indices: AnyArray, *, axis: int = -1, out: AnyArray | None = None,
-        ) -> NumberedPlan: ...
+        ) -> NumberedPlan[DeviceArray]: ...
         backward: _Functions.take_along_axis_backward
 
     class take_along_axis_backward(_Function):
@@ -4235,10 +5491,16 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Sequence[int] | Saved, indices: AnyArray | None = None, *, axis: int = -1,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Sequence[int] | Saved, indices: NumPyArray | None = None, *,
+            axis: int = -1, out: NumPyArray | None = None,
+        ) -> ScatterPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Sequence[int] | Saved, indices: AnyArray | None = None, *, axis: int = -1,
             out: AnyArray | None = None,
-        ) -> ScatterPlan: ...
+        ) -> ScatterPlan[DeviceArray]: ...
 
     class take_backward(_Function):
         @overload
@@ -4251,10 +5513,16 @@ class _Functions:
             self, dy: AnyArray, x: AnyArray | Sequence[int], indices: AnyArray, *, axis: int | None = None,
             out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, x: NumPyArray | Sequence[int], indices: NumPyArray, *, axis: int | None = None,
+            out: NumPyArray | None = None,
+        ) -> ScatterPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Sequence[int], indices: AnyArray, *, axis: int | None = None,
             out: AnyArray | None = None,
-        ) -> ScatterPlan: ...
+        ) -> ScatterPlan[DeviceArray]: ...
 
     class tan(_Function):
         @overload
@@ -4268,9 +5536,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.tan_backward
         py_func: Callable[..., Any]
 
@@ -4283,7 +5556,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class tanh(_Function):
         @overload
@@ -4297,9 +5575,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.tanh_backward
         py_func: Callable[..., Any]
 
@@ -4312,7 +5595,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class tanhshrink(_Function):
         @overload
@@ -4326,9 +5614,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.tanhshrink_backward
         py_func: Callable[..., Any]
 
@@ -4341,7 +5634,12 @@ class _Functions:
         def __call__(
             self, dy: Operand, x: Operand, *, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, *, out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
+        def plan(self, dy: Operand, x: Operand, *, out: AnyArray | None = None) -> ElementwisePlan[DeviceArray]: ...
 
     class threshold(_Function):
         @overload
@@ -4356,10 +5654,16 @@ class _Functions:
             self, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyOperand, threshold: NumPyOperand, value: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.threshold_backward
         py_func: Callable[..., Any]
 
@@ -4374,9 +5678,15 @@ class _Functions:
             self, dy: Operand, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
             stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, x: NumPyOperand, threshold: NumPyOperand, value: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, dy: Operand, x: Operand, threshold: Operand, value: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
 
     class tril(_Function):
         @overload
@@ -4387,7 +5697,10 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan: ...
+        @overload
+        def plan(self, x: NumPyArray, *, k: int = 0, out: NumPyArray | None = None) -> NumberedPlan[NumPyArray]: ...
+        @overload
+        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan[DeviceArray]: ...
 
     class triu(_Function):
         @overload
@@ -4398,7 +5711,10 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
-        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan: ...
+        @overload
+        def plan(self, x: NumPyArray, *, k: int = 0, out: NumPyArray | None = None) -> NumberedPlan[NumPyArray]: ...
+        @overload
+        def plan(self, x: AnyArray, *, k: int = 0, out: AnyArray | None = None) -> NumberedPlan[DeviceArray]: ...
 
     class trunc(_Function):
         @overload
@@ -4412,9 +5728,14 @@ class _Functions:
         def __call__(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, out: NumPyArray | None = None, where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, out: AnyArray | None = None, where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         py_func: Callable[..., Any]
 
     class var(_Function):
@@ -4448,10 +5769,16 @@ class _Functions:
             correction: float = 0, keepdims: bool = False, return_saved: bool = False, out: AnyArray | None = None,
             stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
+            correction: float = 0, keepdims: bool = False, out: NumPyArray | None = None,
+        ) -> ReducePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, x: AnyArray, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
             correction: float = 0, keepdims: bool = False, out: AnyArray | None = None,
-        ) -> ReducePlan: ...
+        ) -> ReducePlan[DeviceArray]: ...
         backward: _Functions.var_backward
 
     class var_backward(_Function):
@@ -4479,10 +5806,16 @@ class _Functions:
             self, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, condition: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *, out: NumPyArray | None = None,
+            where: NumPyArray | bool | None = None,
+        ) -> ElementwisePlan[NumPyArray]: ...
+        @overload
         def plan(
             self, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
             where: AnyArray | bool | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[DeviceArray]: ...
         backward: _Functions.where_backward
         py_func: Callable[..., Any]
 
@@ -4497,11 +5830,262 @@ class _Functions:
             self, dy: Operand, condition: Operand, x1: Operand, x2: Operand, *,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, ...]: ...
+        @overload
+        def plan(
+            self, dy: NumPyOperand, condition: NumPyOperand, x1: NumPyOperand, x2: NumPyOperand, *,
+            out: NumPyArray | None = None,
+        ) -> ElementwisePlan[tuple[NumPyArray, ...]]: ...
+        @overload
         def plan(
             self, dy: Operand, condition: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
-        ) -> ElementwisePlan: ...
+        ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
 
 ACTIVATIONS: tuple[Activation, ...]
+
+class Kernel(Generic[_Numbers]):
+    """A custom elementwise function, which `kernel` returns. Call it with arrays and scalars."""
+
+    __name__: str
+    __qualname__: str
+    py_func: Callable[..., _Numbers]
+    def __init__(self, function: Callable[..., Any], gradient: Callable[..., Any] | None = None) -> None: ...
+    @overload
+    def __call__(self, *arguments: float, **options: float) -> _Numbers:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[float], *arguments: NumPyOperand, return_saved: Literal[False] = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> NumPyArray:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[float], *arguments: Operand, return_saved: Literal[False] = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, where: AnyArray | bool | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> DeviceArray:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[tuple[Any, ...]], *arguments: NumPyOperand, return_saved: Literal[False] = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[NumPyArray, ...]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[tuple[Any, ...]], *arguments: Operand, return_saved: Literal[False] = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, where: AnyArray | bool | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, ...]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[float], *arguments: NumPyOperand, return_saved: Literal[True],
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[NumPyArray, Saved]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[float], *arguments: Operand, return_saved: Literal[True],
+        out: AnyArray | Sequence[AnyArray | None] | None = None, where: AnyArray | bool | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, Saved]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[tuple[Any, ...]], *arguments: NumPyOperand, return_saved: Literal[True],
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[tuple[NumPyArray, ...], Saved]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Kernel[tuple[Any, ...]], *arguments: Operand, return_saved: Literal[True],
+        out: AnyArray | Sequence[AnyArray | None] | None = None, where: AnyArray | bool | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> tuple[tuple[DeviceArray, ...], Saved]:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self, *arguments: Operand, return_saved: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        where: AnyArray | bool | None = None, stream: Any = None, **options: Operand,
+    ) -> Any:
+        """Apply the function to arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def backward(
+        self, dy: NumPyArray | Sequence[NumPyArray], *arguments: NumPyOperand | Saved,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[NumPyArray, ...]:
+        """Return the gradients of a loss with respect to array arguments, given those with respect to the results."""
+    @overload
+    def backward(
+        self, dy: AnyArray | Sequence[AnyArray], *arguments: Operand | Saved,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, ...]:
+        """Return the gradients of a loss with respect to array arguments, given those with respect to the results."""
+    @overload
+    def plan(
+        self: Kernel[float], *arguments: NumPyOperand, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+        where: NumPyArray | bool | None = None, **options: NumPyOperand,
+    ) -> ElementwisePlan[NumPyArray]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Kernel[float], *arguments: Operand, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        where: AnyArray | bool | None = None, **options: Operand,
+    ) -> ElementwisePlan[DeviceArray]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Kernel[tuple[Any, ...]], *arguments: NumPyOperand,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, where: NumPyArray | bool | None = None,
+        **options: NumPyOperand,
+    ) -> ElementwisePlan[tuple[NumPyArray, ...]]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Kernel[tuple[Any, ...]], *arguments: Operand, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        where: AnyArray | bool | None = None, **options: Operand,
+    ) -> ElementwisePlan[tuple[DeviceArray, ...]]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self, *arguments: Operand, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        where: AnyArray | bool | None = None, **options: Operand,
+    ) -> ElementwisePlan:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    def inspect(self, *arguments: Operand, **options: Operand) -> Inspection:
+        """Return the code that a call with these arguments is compiled to: source, PTX, registers, local memory, bytes."""
+    def benchmark(
+        self, shape: Shape, dtype: DTypeLike = 'float32', *, repeats: int = 30, **numbers: Operand,
+    ) -> Benchmark:
+        """Measure the speed of a call on a GPU, and of a copy of the same bytes."""
+
+class Reduction(Generic[_Numbers]):
+    """A custom reduction, which `reduction` returns. Call it with arrays and scalars."""
+
+    __name__: str
+    __qualname__: str
+    def __init__(
+        self, function: Callable[..., Any], merge: str | Callable[..., Any] = 'sum',
+        start: float | tuple[float, ...] | None = None, after: Callable[..., Any] | None = None,
+    ) -> None: ...
+    @overload
+    def __call__(
+        self: Reduction[float], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[False] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> NumPyArray:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[float], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[False] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> DeviceArray:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[tuple[Any, ...]], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[False] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+        stream: Any = None, **options: NumPyOperand,
+    ) -> tuple[NumPyArray, ...]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[tuple[Any, ...]], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[False] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, ...]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[float], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[True], out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        **options: NumPyOperand,
+    ) -> tuple[NumPyArray, Saved]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[float], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[True], out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        **options: Operand,
+    ) -> tuple[DeviceArray, Saved]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[tuple[Any, ...]], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[True], out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        **options: NumPyOperand,
+    ) -> tuple[tuple[NumPyArray, ...], Saved]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self: Reduction[tuple[Any, ...]], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        return_saved: Literal[True], out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        **options: Operand,
+    ) -> tuple[tuple[DeviceArray, ...], Saved]:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def __call__(
+        self, *arguments: Operand, axis: Axes = None, keepdims: bool = False, return_saved: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None, **options: Operand,
+    ) -> Any:
+        """Reduce arrays and scalars that broadcast. At least one must be an array."""
+    @overload
+    def backward(
+        self, dy: NumPyArray | Sequence[NumPyArray], *arguments: NumPyOperand | Saved, axis: Axes = None,
+        keepdims: bool = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        **options: NumPyOperand,
+    ) -> tuple[NumPyArray, ...]:
+        """Return the gradients of a loss with respect to array arguments: dy · after'(totals) · map'(arguments)."""
+    @overload
+    def backward(
+        self, dy: AnyArray | Sequence[AnyArray], *arguments: Operand | Saved, axis: Axes = None, keepdims: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None, **options: Operand,
+    ) -> tuple[DeviceArray, ...]:
+        """Return the gradients of a loss with respect to array arguments: dy · after'(totals) · map'(arguments)."""
+    @overload
+    def plan(
+        self: Reduction[float], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, **options: NumPyOperand,
+    ) -> CustomReducePlan[NumPyArray]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Reduction[float], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, **options: Operand,
+    ) -> CustomReducePlan[DeviceArray]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Reduction[tuple[Any, ...]], *arguments: NumPyOperand, axis: Axes = None, keepdims: bool = False,
+        out: NumPyArray | Sequence[NumPyArray | None] | None = None, **options: NumPyOperand,
+    ) -> CustomReducePlan[tuple[NumPyArray, ...]]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self: Reduction[tuple[Any, ...]], *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, **options: Operand,
+    ) -> CustomReducePlan[tuple[DeviceArray, ...]]:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    @overload
+    def plan(
+        self, *arguments: Operand, axis: Axes = None, keepdims: bool = False,
+        out: AnyArray | Sequence[AnyArray | None] | None = None, **options: Operand,
+    ) -> CustomReducePlan:
+        """Return the plan of a call with these arguments. Call it with all of them in order, including options."""
+    def inspect(
+        self, *arguments: Operand, axis: Axes = None, keepdims: bool = False, **options: Operand,
+    ) -> Inspection:
+        """Return the code that a call with these arguments is compiled to, as `Kernel.inspect` does."""
+    def benchmark(
+        self, shape: Shape, dtype: DTypeLike = 'float32', *, axis: Axes = None, repeats: int = 30, **numbers: Operand,
+    ) -> Benchmark:
+        """Measure the speed of a call on a GPU, as `Kernel.benchmark` does, for arrays that are reduced along `axis`."""
 
 abs: _Functions.abs
 """Return |x|."""
@@ -4868,6 +6452,13 @@ isinf: _Functions.isinf
 isnan: _Functions.isnan
 """Return whether x is NaN."""
 
+@overload
+def kernel(function: Callable[..., _Numbers], *, backward: Callable[..., Any] | None = None) -> Kernel[_Numbers]: ...
+@overload
+def kernel(
+    function: None = None, *, backward: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., _Numbers]], Kernel[_Numbers]]: ...
+
 layer_norm: _Functions.layer_norm
 """Normalize by mean and variance along the last axis: (x - mean) w / √(variance + eps) + b, LayerNorm."""
 
@@ -5073,6 +6664,27 @@ reciprocal: _Functions.reciprocal
 
 reciprocal_backward: _Functions.reciprocal_backward
 """Return the gradient of reciprocal(x) with respect to x, multiplied by dy."""
+
+@overload
+def reduction(
+    function: Callable[..., _Numbers], *, merge: Merge | Callable[..., Any] = 'sum',
+    start: float | tuple[float, ...] | None = None, after: None = None,
+) -> Reduction[_Numbers]: ...
+@overload
+def reduction(
+    function: Callable[..., Any], *, merge: Merge | Callable[..., Any] = 'sum',
+    start: float | tuple[float, ...] | None = None, after: Callable[..., _Numbers],
+) -> Reduction[_Numbers]: ...
+@overload
+def reduction(
+    function: None = None, *, merge: Merge | Callable[..., Any] = 'sum', start: float | tuple[float, ...] | None = None,
+    after: None = None,
+) -> Callable[[Callable[..., _Numbers]], Reduction[_Numbers]]: ...
+@overload
+def reduction(
+    function: None = None, *, merge: Merge | Callable[..., Any] = 'sum', start: float | tuple[float, ...] | None = None,
+    after: Callable[..., _Numbers],
+) -> Callable[[Callable[..., Any]], Reduction[_Numbers]]: ...
 
 relu: _Functions.relu
 """Return max(x, 0)."""

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any
 
 from ..base.observing import observable
 from ..errors import OptionError, UnsupportedError, shown
@@ -22,19 +22,10 @@ from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
 from .signatures import Benchmark, Own, benchmark, meaning_of
 
-if TYPE_CHECKING:
-    from ..typing import Operand
-
 #: The length of the arrays that `inspect` assumes by default.
 _USUAL_LENGTH = 1 << 20
 
 
-@overload
-def kernel(function: Callable[..., Any], *, backward: Callable[..., Any] | None = None) -> Kernel: ...
-@overload
-def kernel(
-    function: None = None, *, backward: Callable[..., Any] | None = None
-) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     function: Callable[..., Any] | None = None, *, backward: Callable[..., Any] | None = None
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
@@ -175,26 +166,6 @@ class Kernel(Own):
 
     # ------------------------------------------------------------ calls
 
-    @overload
-    def __call__(
-        self,
-        *arguments: Operand,
-        return_saved: Literal[True],
-        out: Any = None,
-        where: Any = None,
-        stream: Any = None,
-        **options: Operand,
-    ) -> tuple[Any, Saved]: ...
-    @overload
-    def __call__(
-        self,
-        *arguments: Operand,
-        return_saved: bool = False,
-        out: Any = None,
-        where: Any = None,
-        stream: Any = None,
-        **options: Operand,
-    ) -> Any: ...
     @observable("call", ".__name__")
     def __call__(
         self,

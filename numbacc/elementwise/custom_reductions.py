@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected
 from ..kernels.reduce import functions
 from ..kernels.reduce.launch import ReduceTask
-from ..plan.base import outs_of
+from ..plan.base import Result, outs_of
 from ..plan.saved import Saved, saves
 from ..runtime.streams import handle_of
 from . import reduction_plan
@@ -44,9 +44,6 @@ from .signatures import Benchmark, Own, benchmark, meaning_of, python_function, 
 from .type_promotion import Types
 
 # ---------------------------------------------------------------- plans of calls
-
-if TYPE_CHECKING:
-    from ..typing import Merge, Operand
 
 #: (parts, axes) -> the totals, for arrays.
 Combine = Callable[[Sequence[Any], tuple[int, ...]], list[Any]]
@@ -121,7 +118,7 @@ def planned(reducer: Reducer, given: tuple[Any, ...], axis: Any, keepdims: Any =
     return _plan(reducer, given, *checked(axis, keepdims), None)
 
 
-class CustomReducePlan(WithNumbers, ReducePlan):
+class CustomReducePlan(WithNumbers[Result], ReducePlan[Result]):
     """A planned custom reduction. Call it with arrays and scalars like the ones that it was made for."""
 
     def __init__(self, row: Row, task: ReduceTask, given: tuple[Any, ...], types: Types, arrangement: Arrangement):
@@ -434,22 +431,6 @@ _EXTREMES = ("max", "min")
 _USUAL_SHAPE = (4096, 4096)
 
 
-@overload
-def reduction(
-    function: Callable[..., Any],
-    *,
-    merge: Merge | Callable[..., Any] = "sum",
-    start: float | tuple[float, ...] | None = None,
-    after: Callable[..., Any] | None = None,
-) -> Reduction: ...
-@overload
-def reduction(
-    function: None = None,
-    *,
-    merge: Merge | Callable[..., Any] = "sum",
-    start: float | tuple[float, ...] | None = None,
-    after: Callable[..., Any] | None = None,
-) -> Callable[[Callable[..., Any]], Reduction]: ...
 def reduction(
     function: Callable[..., Any] | None = None,
     *,
@@ -618,28 +599,6 @@ class Reduction(Own):
 
     # ------------------------------------------------------------ calls
 
-    @overload
-    def __call__(
-        self,
-        *arguments: Operand,
-        axis: int | Sequence[int] | None = None,
-        keepdims: bool = False,
-        return_saved: Literal[True],
-        out: Any = None,
-        stream: Any = None,
-        **options: Operand,
-    ) -> tuple[Any, Saved]: ...
-    @overload
-    def __call__(
-        self,
-        *arguments: Operand,
-        axis: int | Sequence[int] | None = None,
-        keepdims: bool = False,
-        return_saved: bool = False,
-        out: Any = None,
-        stream: Any = None,
-        **options: Operand,
-    ) -> Any: ...
     @observable("call", ".__name__")
     def __call__(
         self,

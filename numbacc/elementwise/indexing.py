@@ -32,6 +32,7 @@ from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.other_launches import gather_order
 from ..kernels.gather_scatter.launch import Scatter, ScatterExecutable, ScatterTask
 from ..plan import calls
+from ..plan.base import Result
 from ..plan.saved import Saved
 from ..plan.tasks import TaskPlan
 from ..reference import indexing as reference
@@ -314,7 +315,7 @@ def take_along_axis_backward(
     return found(_along_gradient, "take_along_axis_backward", {"dy": dy, "indices": indices}, options, out, stream)
 
 
-class ScatterPlan(TaskPlan, ScatterExecutable):
+class ScatterPlan(TaskPlan[Result], ScatterExecutable):
     """A planned gradient of a `ScatterTask`. Call it with arrays that have the layouts it was made for."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -21,7 +22,10 @@ from ..base.layout import (
     row_major_strides,
 )
 from ..errors import DTypeError, LayoutError, ShapeError
+from ..functions.formula import Formula
+from ..plan.base import Result
 from ..plan.calls import planned
+from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .calling import plans
 from .casting import planned_copy
@@ -31,10 +35,18 @@ from .type_promotion import promoted
 
 def _found(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> Any:
     """Return (the plan, the arrays, out as an array or None, out, the stream)."""
+    if out is None and type(axis) is int and (type(arrays) is tuple or type(arrays) is list):
+        # The fast path, for device arrays.
+        try:
+            plan = plans.hit((_made, op, tuple([each._numbacc_layout for each in arrays]), axis, None))
+        except Exception:  # other libraries' arrays may raise anything
+            plan = None
+        if plan is not None:
+            return plan, arrays, None, None, handle
     given = _listed(arrays)
     if not given:
         raise ShapeError("arrays is empty; pass one array or more")
-    found = [operands.as_input(each, name, handle) for each, name in zip(given, _names(len(given)), strict=True)]
+    found = [operands.as_input(each, name, handle) for each, name in zip(given, _names(len(given)), strict=False)]
     target = None if out is None else operands.as_array(out, "out", handle)
     own = None if target is None else operands.layout_of(target)
     layouts = tuple(map(operands.layout_of, found))
@@ -99,8 +111,33 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any 
     return _found("stack", arrays, axis, out, handle_of(stream))
 
 
-class JoinPlan(SeveralPlan):
+def two(a: Any, b: Any) -> tuple[Any, ...]:
+    """Return both numbers."""
+    return a, b
+
+
+def three(a: Any, b: Any, c: Any) -> tuple[Any, ...]:
+    """Return all three numbers."""
+    return a, b, c
+
+
+def four(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, ...]:
+    """Return all four numbers."""
+    return a, b, c, d
+
+
+def _unchanged(*arrays: Any) -> tuple[Any, ...]:
+    return arrays
+
+
+#: Number of arrays -> the formula of a kernel that copies them all.
+_TOGETHER = {n: Formula(f"copies_of_{f.__name__}", f, _unchanged) for n, f in ((2, two), (3, three), (4, four))}
+
+
+class JoinPlan(SeveralPlan[Result]):
     """A planned `concatenate` or `stack`: a copy of each array into its part of the result.
+
+    One kernel copies two to four arrays that have one shape, and the result's dtype. Otherwise each has its own kernel.
 
     Args:
         op: "concatenate" or "stack".
@@ -120,15 +157,30 @@ class JoinPlan(SeveralPlan):
         for each in inputs:
             strides = row_major_strides(each.shape, kept[0]) if self._is_flat else kept
             copies.append(planned_copy(each, layout(each.shape, strides, target.dtype, target.device)))
-        super().__init__(f"elementwise.{op}", _names(len(inputs)), inputs, (target,), copies, out_given)
+        op, names = f"elementwise.{op}", _names(len(inputs))
+        self._whole: MapPlan | None = None
+        alike = len({each.shape for each in inputs}) == 1 and {each.dtype for each in inputs} == {target.dtype}
+        if alike and len(inputs) in _TOGETHER:
+            step = target.strides[self._axis]
+            tasks, starts = [copy.task for copy in copies], (0, *self._ends)
+            task = tasks[0].replace(
+                op=op, formula=_TOGETHER[len(inputs)], reference=_unchanged, names=(*names, "out"),
+                inputs=inputs, outputs=(target,), out_given=out_given,
+                reads=tuple(each.reads[0]._replace(argument=k) for k, each in enumerate(tasks)),
+                writes=tuple(
+                    each.writes[0]._replace(offset=start * step) for each, start in zip(tasks, starts, strict=False)
+                ),
+            )  # fmt: skip
+            self._whole = MapPlan(task)
+        super().__init__(op, names, inputs, (target,), copies if self._whole is None else [self._whole], out_given)
 
     def prepare(self) -> None:
         """Compile and load everything that a run needs, for the parts' positions in the result."""
         step = self.outputs[0].strides[self._axis]
         for plan, start in zip(self.plans, (0, *self._ends), strict=False):
-            plan.ready((0, start * step))
+            plan.ready(() if self._whole else (0, start * step))
 
-    def __call__(self, arrays: Sequence[Any], *, out: Any = None, stream: Any = None) -> Array:
+    def __call__(self, arrays: Sequence[Any], *, out: Any = None, stream: Any = None) -> Result:
         """Run on arrays that have the layouts the plan was made for.
 
         Args:
@@ -144,14 +196,17 @@ class JoinPlan(SeveralPlan):
     def run(self, arrays: Sequence[Any], out: Any, handle: int) -> Array:
         """Return the result, as `SeveralPlan.run` does."""
         (made,) = self.outputs
-        if out is None:
-            target = operands.empty_host(made) if self.device < 0 else operands.empty_device(made, handle)
-        else:
-            target = out
+        if out is not None:
             # An array that overlaps out could be overwritten before it is read.
             for array, own, name in zip(arrays, self.inputs, self.names, strict=True):
                 if overlap(_address(out), made, _address(array), own):
                     raise LayoutError(f"out overlaps {name}: pass memory that does not overlap it")
+        if self._whole is not None:
+            return self._whole.run(arrays, None if out is None else (out,), out, handle)
+        if out is None:
+            target = operands.empty_host(made) if self.device < 0 else operands.empty_device(made, handle)
+        else:
+            target = out
         start = 0
         for plan, array, own, end in zip(self.plans, arrays, self.inputs, self._ends, strict=True):
             # Remove the new axis from the slice. A result of rank 0 stays a view, too.
@@ -171,8 +226,9 @@ def _listed(arrays: Any) -> Sequence[Any]:
     return arrays
 
 
-def _names(count: int) -> list[str]:
-    return [f"arrays[{k}]" for k in range(count)]
+@lru_cache(maxsize=64)
+def _names(count: int) -> tuple[str, ...]:
+    return tuple([f"arrays[{k}]" for k in range(count)])
 
 
 def _made(op: str, inputs: tuple[Layout, ...], axis: int | None, out: Layout | None) -> JoinPlan:

@@ -34,7 +34,7 @@ from ..kernels.reduce.launch import ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..kernels.rows.functions import LOSSES, ROW_FORMULAS
 from ..kernels.rows.launch import RowExecutable, RowTask
-from ..plan.base import Plan, check_out
+from ..plan.base import Plan, Result, check_out
 from ..plan.calls import planned
 from ..plan.rows import RowPlan
 from ..plan.saved import Saved
@@ -245,7 +245,7 @@ def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any)
 # ---------------------------------------------------------------- plans of calls
 
 
-class LossPlan(SeveralPlan):
+class LossPlan(SeveralPlan[Result]):
     """A planned `cross_entropy`: the losses of all rows, and their sum or mean.
 
     If threads share rows and arrays are aligned, one kernel computes everything. Otherwise, separate kernels compute
@@ -312,7 +312,7 @@ class LossPlan(SeveralPlan):
         """Equal plans, also for arrays that were expected to be aligned but are not."""
         return self._steps(self.inputs[0]) if self._rows else self.plans
 
-    def __call__(self, x: Any, target: Any, *, out: Any = None, stream: Any = None) -> Any:
+    def __call__(self, x: Any, target: Any, *, out: Any = None, stream: Any = None) -> Result:
         """Run on arrays that have the layouts the plan was made for.
 
         Args:
@@ -340,7 +340,8 @@ class LossPlan(SeveralPlan):
                 f"this plan of {self.op} was made for {wanted}; it was called with {given}. Make a new plan for these "
                 "arrays, or call the function, which does"
             )
-        return _run_loss(self, arrays, targets, out, handle)
+        result: Result = _run_loss(self, arrays, targets, out, handle)
+        return result
 
     def run(self, arrays: Sequence[Any], out: Any, handle: int) -> Any:
         """Return the results, as `SeveralPlan.run` does. `out` is a list of arrays and None, or None."""
@@ -378,7 +379,7 @@ class LossPlan(SeveralPlan):
         return expanded(loss, self._axis) if loss is not None and self._reduction == "none" else loss, stats
 
 
-class LossGradientPlan(SeveralPlan):
+class LossGradientPlan(SeveralPlan[Result]):
     """A planned `cross_entropy_backward`: `stats` unless given, dy divided by the number of losses, the gradient.
 
     Args:
@@ -417,7 +418,7 @@ class LossGradientPlan(SeveralPlan):
 
     def __call__(
         self, dy: Any, x: Any, target: Any, *, stats: Any = None, out: Any = None, stream: Any = None
-    ) -> Array:
+    ) -> Result:
         """Run on arrays that have the layouts the plan was made for.
 
         Args:
@@ -520,7 +521,7 @@ STATS = 2
 _ROWS, _SHORT_ROW = 512, 8192
 
 
-class RowReducePlan(ReducePlan):
+class RowReducePlan(ReducePlan[Result]):
     """A planned reduction of many rows, where threads that share a row merge their parts in registers.
 
     Args:

@@ -18,7 +18,7 @@ from ..base.dtypes import TABLE, info, words
 from ..base.layout import Layout
 from ..base.observing import observable
 from ..errors import DTypeError, LayoutError, OptionError, shown
-from ..plan.base import Plan, outs_of
+from ..plan.base import Plan, Result, outs_of
 from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .calling import plans
@@ -108,7 +108,7 @@ def is_number(argument: Any) -> bool:
     return isinstance(argument, (*WEAK, np.generic))
 
 
-class WithNumbers(Plan):
+class WithNumbers(Plan[Result]):
     """A plan whose calls accept scalars and arrays.
 
     Attributes:
@@ -275,7 +275,7 @@ def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any
     return plan
 
 
-class ElementwisePlan(WithNumbers, MapPlan):
+class ElementwisePlan(WithNumbers[Result], MapPlan[Result]):
     """A planned elementwise function. Call it with arrays and scalars like the ones that it was made for.
 
     Attributes:
@@ -295,7 +295,7 @@ class ElementwisePlan(WithNumbers, MapPlan):
         self._expect(row, planned.kinds, planned.types, planned.arrangement)
 
     @observable("call", ".op")
-    def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None) -> Result:
         """Run on arguments like the ones that the plan was made for.
 
         Args:
@@ -317,7 +317,8 @@ class ElementwisePlan(WithNumbers, MapPlan):
         inputs = self._arrays(arrays, handle)
         self._check_fit(inputs, outs)
         answer = self.run(inputs, outs, out, handle, scalars)
-        return answer if answer is out and type(out) in (tuple, list) else self.answered(answer)
+        result: Result = answer if answer is out and type(out) in (tuple, list) else self.answered(answer)
+        return result
 
     def answered(self, found: Any) -> Any:
         """Return results as the function does: several as a tuple, with None for missing ones."""

@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,11 @@ from .casting import astype
 from .operation import find as find_one
 from .operation import run as run_one
 from .rows import Meaning, Row
+
+#: Each an array, or a list of arrays.
+_P = TypeVar("_P")
+_M = TypeVar("_M")
+_V = TypeVar("_V")
 
 
 def _row(function: Callable[..., Any]) -> Row:
@@ -233,8 +238,8 @@ class StepPlan(NotCopied):
 
     @observable("call", ".op")
     def __call__(
-        self, p: Any, g: Any, m: Any, v: Any, step: Any, *, stream: Any = None, **options: Any
-    ) -> tuple[Any, Any, Any]:
+        self, p: _P, g: Any, m: _M, v: _V, step: Any, *, stream: Any = None, **options: Any
+    ) -> tuple[_P, _M, _V]:
         """Make a step as `adamw_step` does, with its options. The arrays must have the layouts of the plan.
 
         Raises:
@@ -397,10 +402,10 @@ def _planned(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> S
     example=_EXAMPLE,
 )
 def adamw_step(
-    p: Any,
+    p: _P,
     g: Any,
-    m: Any,
-    v: Any,
+    m: _M,
+    v: _V,
     step: Any,
     *,
     rate: Any = 1e-3,
@@ -409,7 +414,7 @@ def adamw_step(
     eps: float = 1e-8,
     weight_decay: float = 0.01,
     stream: Any = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[_P, _M, _V]:
     """Make a step of AdamW in place, for one parameter or for lists. One kernel reads and writes everything once.
 
         m ← m + (1 - β₁)(g - m),  v ← v + (1 - β₂)(g² - v)

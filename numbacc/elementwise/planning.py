@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..base.observing import observable
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from ..kernels.elementwise.launch import MapTask
-from ..plan.base import Plan, PlanInfo, check_out, plan_html
+from ..plan.base import Plan, PlanInfo, Result, check_out, plan_html
 from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .rows import Arrangement, Row, formula_of
@@ -278,7 +278,7 @@ def check_indices(indices: Layout, name: str) -> None:
         raise DTypeError(f"{name} has dtype {indices.dtype}; indices must be integers: convert with elementwise.astype")
 
 
-class NumberedPlan(MapPlan):
+class NumberedPlan(MapPlan[Result]):
     """A planned map with fixed scalar arguments.
 
     Args:
@@ -317,7 +317,7 @@ def prepared(plan: SeveralPlan, *given: Any) -> SeveralPlan:
     return plan
 
 
-class SeveralPlan(NotCopied):
+class SeveralPlan(NotCopied, Generic[Result]):
     """A plan that runs several plans. Call it with arrays that have the layouts it was made for.
 
     Args:
@@ -357,7 +357,7 @@ class SeveralPlan(NotCopied):
             plan.ready(())
 
     @observable("call", ".op")
-    def _call(self, arrays: Sequence[Any], out: Any, stream: Any) -> Any:
+    def _call(self, arrays: Sequence[Any], out: Any, stream: Any) -> Result:
         """Return the results for arrays that may have other layouts or come from other libraries."""
         handle = handle_of(stream)
         if (out is not None) != self.out_given:
@@ -376,7 +376,7 @@ class SeveralPlan(NotCopied):
                 f"this plan of {self.op} was made for {wanted}; it was called with {given}. Make a new plan for these "
                 "arrays, or call the function, which does"
             )
-        result = self.run(found, target, handle)
+        result: Result = self.run(found, target, handle)
         return result if out is None else out
 
     @property

@@ -273,7 +273,10 @@ def _text(name: str, entry: Entry) -> str:
     if len(row.names) == 1:
         errors = {**errors, "OptionError": "    OptionError: `where` is given without `out`."}
     if options:
-        args += [f"    {option}: a scalar; {default!r} by default." for option, default in options.items()]
+        args += [
+            docstrings.entry(option, f"{entry.function.options_say[option]}. A scalar; {default!r} by default.")
+            for option, default in options.items()
+        ]
         args += [
             f"    return_saved: whether to return a second object, for `{name}_backward(dy, saved)`. It holds",
             f"        {listed(row.names)}. Do not change the arrays before that call.",

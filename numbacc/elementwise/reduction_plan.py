@@ -27,7 +27,7 @@ from ..errors import OptionError, ShapeError, shown
 from ..kernels.reduce.functions import FUNCTIONS, REDUCTIONS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
-from ..plan.base import check_out
+from ..plan.base import Result, check_out
 from ..plan.tasks import TaskPlan
 from ..reference.reductions import FUNCTIONS as IN_NUMPY
 from ..reference.reductions import PAIRS, of_rows
@@ -37,7 +37,7 @@ from .calling import plans
 from .type_promotion import types_of
 
 
-class ReducePlan(TaskPlan, ReduceExecutable):
+class ReducePlan(TaskPlan[Result], ReduceExecutable):
     """A planned reduction of a `ReduceTask`. Call it with arrays that have the layouts it was made for."""
 
 

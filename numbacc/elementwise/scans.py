@@ -41,7 +41,7 @@ from ..errors import ArgumentsError, DTypeError, LayoutError, OptionError, Shape
 from ..kernels.scan.launch import ScanExecutable, ScanTask
 from ..kernels.scan.spec import SCANS
 from ..plan import calls
-from ..plan.base import check_out
+from ..plan.base import Result, check_out
 from ..plan.saved import Saved
 from ..plan.tasks import TaskPlan
 from ..reference import scans as reference
@@ -59,11 +59,11 @@ __all__ = [
 ]
 
 
-class ScanPlan(TaskPlan, ScanExecutable):
+class ScanPlan(TaskPlan[Result], ScanExecutable):
     """A planned scan of a `ScanTask`. Call it with arrays that have the layouts it was made for."""
 
 
-class ProductGradientPlan(TaskPlan):
+class ProductGradientPlan(TaskPlan[Result]):
     """A planned gradient of cumulative products: a scan of x, then a scan of dy, x and the first result.
 
     Args:

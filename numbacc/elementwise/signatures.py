@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
-from types import FunctionType, MappingProxyType
+from types import FunctionType, GenericAlias, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,9 @@ class Own:
     _reserved: tuple[str, ...] = ("return_saved",)
     #: The values that the functions read from outside, once they are copied; None if they read no such values.
     _outside: Outside | None = None
+
+    #: For annotations: `Kernel[float]` is a kernel whose Python function returns a number.
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __init__(self, function: Callable[..., Any], more: Mapping[str, Any] = _NOTHING):
         plain = python_function(function, "function")

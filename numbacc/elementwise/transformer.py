@@ -25,7 +25,7 @@ from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.other_launches import dropout_order
 from ..kernels.elementwise.transformer import BLOCKS
 from ..plan import calls
-from ..plan.base import outs_of
+from ..plan.base import Result, outs_of
 from ..plan.saved import Saved
 from ..plan.tasks import MapPlan
 from ..reference import blocks as reference
@@ -469,12 +469,12 @@ def everyday_blocks_rope(queries: Layout, angles: Layout) -> Iterator[NumberedPl
 # ---------------------------------------------------------------- dropout
 
 
-class DropoutPlan(MapPlan):
+class DropoutPlan(MapPlan[Result]):
     """A planned dropout. Each run takes the probability, the seed and the offset."""
 
     def __call__(  # type: ignore[override]
         self, x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None, stream: Any = None
-    ) -> Any:
+    ) -> Result:
         """Run on arrays that have the layouts the plan was made for, with any scalars.
 
         Raises:
@@ -484,7 +484,8 @@ class DropoutPlan(MapPlan):
         inputs, numbers = _arrays(x, offset, handle), _numbers(p, seed, offset)
         outs = outs_of(out, handle)
         self._check_fit(inputs, outs)
-        return self.run(inputs, outs, out, handle, self.passed(numbers))
+        result: Result = self.run(inputs, outs, out, handle, self.passed(numbers))
+        return result
 
     def passed(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the scalars in the form that executables, or the reference, expect."""

@@ -39,6 +39,7 @@ __all__ = [
     "rfftn",
 ]
 
+
 class _Function:
     __name__: str
     __qualname__: str
@@ -56,10 +57,16 @@ class _Functions:
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class fft2(_Function):
         @overload
@@ -72,10 +79,16 @@ class _Functions:
             self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class fftn(_Function):
         @overload
@@ -88,10 +101,16 @@ class _Functions:
             self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class hfft(_Function):
         @overload
@@ -104,10 +123,16 @@ class _Functions:
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class ifft(_Function):
         @overload
@@ -120,10 +145,16 @@ class _Functions:
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class ifft2(_Function):
         @overload
@@ -136,10 +167,16 @@ class _Functions:
             self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class ifftn(_Function):
         @overload
@@ -152,10 +189,16 @@ class _Functions:
             self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class ihfft(_Function):
         @overload
@@ -168,10 +211,16 @@ class _Functions:
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class irfft(_Function):
         @overload
@@ -184,10 +233,16 @@ class _Functions:
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class irfft2(_Function):
         @overload
@@ -200,10 +255,16 @@ class _Functions:
             self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class irfftn(_Function):
         @overload
@@ -216,10 +277,16 @@ class _Functions:
             self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class rfft(_Function):
         @overload
@@ -232,10 +299,16 @@ class _Functions:
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, n: int | None = None, axis: int = -1, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class rfft2(_Function):
         @overload
@@ -248,10 +321,16 @@ class _Functions:
             self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, s: Shape | None = None, axes: Axes = (-2, -1), norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
     class rfftn(_Function):
         @overload
@@ -264,10 +343,16 @@ class _Functions:
             self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False, stream: Any = None,
         ) -> DeviceArray: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
+            out: NumPyArray | None = None, *, overwrite_input: bool = False,
+        ) -> FftPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, s: Shape | None = None, axes: Axes | None = None, norm: FftNorm | None = None,
             out: AnyArray | None = None, *, overwrite_input: bool = False,
-        ) -> FftPlan: ...
+        ) -> FftPlan[DeviceArray]: ...
 
 def cache_clear() -> None: ...
 

@@ -13,7 +13,7 @@ from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.dispatch import fourier_library, simulated
 from ..base.layout import check_writable, same_layout
 from ..errors import LayoutError
-from ..plan.base import Plan
+from ..plan.base import Plan, Result
 from ..reference import fft as reference
 from ..runtime.steps import Scratch, Step, Steps
 from . import repacking
@@ -119,7 +119,7 @@ def misaligned(request: TransformRequest) -> int:
     return int(np.dtype(request.math).itemsize) - 1
 
 
-class FftPlan(Plan):
+class FftPlan(Plan[Result]):
     """A planned Fourier transform. Call it with an array of the layout that it was made for.
 
     cuFFT's plans belong to a thread: each thread that runs this plan makes its own, once.

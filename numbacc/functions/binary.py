@@ -532,8 +532,8 @@ FUNCTIONS = (
     function("lerp", "x1 x2 weight", "keep", "x1 + weight (x2 - x1), the linear interpolation. The definition is torch's.", "np.array([2.0]), np.array([4.0]), 0.25", "array([2.5])",
         gradient_prints="(array([0.75]), array([0.25]))", gradient=lerp_backward, f=(lerp, ref.lerp)),
     function("addcmul", "x x1 x2", "keep", "x + value x1 x2.", "np.array([1.0]), np.array([2.0]), np.array([3.0]), value=0.5", "array([4.])",
-        gradient_prints="(array([1.]), array([1.5]), array([1.]))", options={"value": 1.0}, fc=(addcmul, ref.addcmul), iu=(addcmul, ref.addcmul)),
+        gradient_prints="(array([1.]), array([1.5]), array([1.]))", options={"value": (1.0, "the factor of the product x1 x2")}, fc=(addcmul, ref.addcmul), iu=(addcmul, ref.addcmul)),
     function("addcdiv", "x x1 x2", "divide", "x + value x1 / x2.", "np.array([1.0]), np.array([6.0]), np.array([3.0]), value=0.5", "array([2.])",
-        gradient_prints="(array([1.]), array([0.16666667]), array([-0.33333333]))", options={"value": 1.0}, fc=(addcdiv, ref.addcdiv)),
+        gradient_prints="(array([1.]), array([0.16666667]), array([-0.33333333]))", options={"value": (1.0, "the factor of the quotient x1 / x2")}, fc=(addcdiv, ref.addcdiv)),
 )
 # fmt: on

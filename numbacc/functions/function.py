@@ -52,6 +52,7 @@ class Function(NamedTuple):
         example: the arguments of an example, and the output.
         gradient_example: the same for the gradient, with the arguments after dy, which is all ones.
         options: the names of its options and their defaults. Options are the last arguments.
+        options_say: the names of its options and their descriptions, for the docstring.
         meanings: kinds of dtypes -> the function for these dtypes. The kinds are f (floats), i and u (signed and
             unsigned integers), b (bool) and c (complex numbers). Single dtypes may have a function too: d (float64),
             h (float16), g (bfloat16), and n if all arguments are float16 arrays or all are bfloat16 arrays. m stands
@@ -73,6 +74,7 @@ class Function(NamedTuple):
     example: tuple[str, str]
     gradient_example: tuple[str, str]
     options: Mapping[str, Any]
+    options_say: Mapping[str, str]
     meanings: Mapping[str, Meaning]
     gradient: FunctionGradient | None
     is_opaque: bool
@@ -95,7 +97,7 @@ def function(
     example: str,
     prints: str,
     *,
-    options: Mapping[str, Any] = MappingProxyType({}),
+    options: Mapping[str, tuple[float, str]] = MappingProxyType({}),
     gradient: FunctionGradient | Callable[..., Any] | None = DERIVED,
     is_opaque: bool = False,
     is_smooth: bool = False,
@@ -116,6 +118,7 @@ def function(
     Args:
         arguments: the arguments' names, with blanks between them.
         example, prints: the arguments of the example, and the output.
+        options: the name of each option, its default and its description: "the slope where x is negative".
         gradient_example, gradient_prints: the same for the gradient; by default with the arguments of `example`.
         gradient: a `FunctionGradient`, or its attribute `scalar` alone. It becomes None for functions that return bool
             or do not support floats.
@@ -127,10 +130,12 @@ def function(
         gradient = FunctionGradient(gradient)
     if rule == "bool" or not any("f" in kinds for kinds in found):
         gradient = None
+    defaults = {option: default for option, (default, _) in options.items()}
+    descriptions = {option: text for option, (_, text) in options.items()}
     return Function(
         name, tuple(arguments.split()), rule, says, (example, prints), (gradient_example or example, gradient_prints),
-        options, found, gradient, is_opaque, is_smooth, is_long, of_sum, meeting, rounded, heavy, truths, numbers,
-        wrong,
+        defaults, descriptions, found, gradient, is_opaque, is_smooth, is_long, of_sum, meeting, rounded, heavy, truths,
+        numbers, wrong,
     )  # fmt: skip
 
 

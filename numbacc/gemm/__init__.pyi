@@ -35,6 +35,7 @@ __all__ = [
     "mlp_backward",
 ]
 
+
 from numbacc.gemm.epilogue import Epilogue as Epilogue
 
 class _Function:
@@ -118,15 +119,54 @@ class _Functions:
             amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> Any: ...
+        @overload
+        def plan(
+            self, a: NumPyArray, b: NumPyArray, *, c: NumPyArray | None = None, bias: NumPyArray | None = None,
+            aux: NumPyArray | None = None, epilogue: ProductEpilogue = 'none', beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            scale_a: NumPyArray | float | None = None, scale_b: NumPyArray | float | None = None,
+            scale_c: NumPyArray | float | None = None, scale_d: NumPyArray | float | None = None,
+            amax_d: NumPyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: NumPyArray | None = None,
+        ) -> MatmulPlan[NumPyArray]: ...
+        @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: ProductEpilogue | AuxEpilogue | BiasGradEpilogue | Epilogue = 'none',
-            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            aux: AnyArray | None = None, epilogue: ProductEpilogue = 'none', beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
             scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
             scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
             amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
             out: AnyArray | None = None,
-        ) -> MatmulPlan: ...
+        ) -> MatmulPlan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
+            aux: AnyArray | None = None, epilogue: AuxEpilogue, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | None = None,
+        ) -> MatmulPlan[WithAux]: ...
+        @overload
+        def plan(
+            self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
+            aux: AnyArray | None = None, epilogue: BiasGradEpilogue, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
+            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
+            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None,
+        ) -> MatmulPlan[WithBiasGrad]: ...
+        @overload
+        def plan(
+            self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
+            aux: AnyArray | None = None, epilogue: Epilogue, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+        ) -> MatmulPlan[Any]: ...
 
     class mlp(_Function):
         @overload

@@ -13,7 +13,7 @@ from ..base.dtypes import dtype, info
 from ..base.layout import Layout, layout, row_major_strides, same_layout
 from ..errors import LayoutError, OptionError, UnsupportedError
 from ..libraries.products import bits
-from ..plan.base import Plan
+from ..plan.base import Plan, Result
 from ..runtime import workspace
 from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
@@ -38,7 +38,7 @@ from .problem import NUMBER, SCALES, GemmCall, GemmProblem, resolve
 from .selection import Selector, c_is_out
 
 
-class MatmulPlan(Plan):
+class MatmulPlan(Plan[Result]):
     """A plan of a product. `matmul.plan` makes one; call it with arrays that have the layouts it was made for.
 
     Args:
@@ -211,7 +211,7 @@ class MatmulPlan(Plan):
         amax_d: Any = None,
         out: Any = None,
         stream: Any = None,
-    ) -> Any:
+    ) -> Result:
         """Run on arrays with the layouts that the plan was made for. Arguments and result are the same as for `matmul`.
 
         Raises:
@@ -239,7 +239,8 @@ class MatmulPlan(Plan):
             raise OptionError(f"beta={beta}, but this plan was made for beta {'!=' if beta == 0 else '=='} 0")
         if is_pair(out):
             found["bias_grad"] = bias_grad_out(self.problem, out[1], handle)
-        return as_given(self.run_on(found, alpha, beta, handle), out, aux)
+        result: Result = as_given(self.run_on(found, alpha, beta, handle), out, aux)
+        return result
 
     def run_on(self, given: Mapping[str, Any], alpha: float, beta: float, stream: int) -> Any:
         """Run the plan on arrays, and on scales that are numbers, given by name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
@@ -21,6 +21,16 @@ from ..base.views import memory_order
 from ..errors import DeviceError, DTypeError, LayoutError, ShapeError
 from ..runtime.operation import Operation
 from ..runtime.streams import handle_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    #: The result of a plan's call: an array, or a tuple of arrays.
+    Result = TypeVar("Result", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Result = TypeVar("Result", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -81,7 +91,7 @@ def plan_html(plan: Any, arrays: Sequence[tuple[str, Layout]]) -> str:
     return shown
 
 
-class Plan(Operation):
+class Plan(Operation, Generic[Result]):
     """A planned operation. Call it with arrays of the layouts that it was made for.
 
     Attributes:
@@ -167,7 +177,7 @@ class Plan(Operation):
     # ------------------------------------------------------------ calling it
 
     @observable("call", ".op")
-    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Result:
         """Run on arrays with the layouts that the plan was made for.
 
         Args:
@@ -190,7 +200,8 @@ class Plan(Operation):
         if not self._are_own(arrays, outs):
             arrays, outs = self._arrays(arrays, handle), outs_of(out, handle)
             self._check_fit(arrays, outs)
-        return self.run(arrays, outs, out, handle, scalars)
+        result: Result = self.run(arrays, outs, out, handle, scalars)
+        return result
 
     def _are_own(self, inputs: Sequence[Any], outs: Sequence[Any] | None) -> bool:
         """Return whether these are device arrays with exactly the plan's layouts, by one fast comparison."""

@@ -11,14 +11,15 @@ from ..functions.formula import Formula
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.rows.launch import RowExecutable, RowSums, RowTask
 from ..runtime.steps import Scratch, Step, Steps
+from .base import Result
 from .tasks import TaskPlan
 
 
-class RowPlan(TaskPlan, RowExecutable):
+class RowPlan(TaskPlan[Result], RowExecutable):
     """A planned operation on rows, of a `RowTask`. Call it with arrays of the layouts that it was made for."""
 
 
-class GradientPlan(TaskPlan):
+class GradientPlan(TaskPlan[Result]):
     """A planned gradient of rows and, by sums over all rows, of weights.
 
     Args:

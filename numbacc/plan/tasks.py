@@ -17,10 +17,10 @@ from ..base.dtypes import info
 from ..base.layout import Layout, View, numpy_view, row_major_strides
 from ..kernels.elementwise.launch import MapExecutable, TaskOperation
 from ..kernels.specs import compute_dtype
-from .base import Plan
+from .base import Plan, Result
 
 
-class TaskPlan(Plan, TaskOperation):
+class TaskPlan(Plan[Result], TaskOperation):
     """A planned task. Call it with arrays of the layouts that it was made for.
 
     Args:
@@ -71,7 +71,7 @@ class TaskPlan(Plan, TaskOperation):
         )
 
 
-class MapPlan(TaskPlan, MapExecutable):
+class MapPlan(TaskPlan[Result], MapExecutable):
     """A planned elementwise operation, of a `MapTask`. Call it with arrays of the layouts that it was made for."""
 
 

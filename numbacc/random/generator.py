@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from types import GenericAlias
 from typing import Any, cast
 
 import numpy as np
@@ -79,6 +80,9 @@ class Generator:
         >>> numbacc.random.Generator(42, device="cpu").integers(10, size=5)
         array([4, 3, 1, 7, 5])
     """
+
+    #: For annotations: `Generator[NumPyArray]` draws NumPy arrays.
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __init__(
         self,

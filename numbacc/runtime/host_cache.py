@@ -18,8 +18,11 @@ from typing import Any
 
 import llvmlite
 import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.runtime import rtsys
+from llvmlite import binding
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import Environment, lookup_environment
+from numba.core.runtime import nrtdynmod, rtsys
 
 from . import disk_cache
 
@@ -77,6 +80,66 @@ class _Locator:
         os.makedirs(self.place, exist_ok=True)
 
 
+def _names(module: Any) -> bytes:
+    """Return an LLVM module with the names of the functions and variables that a module defines."""
+    functions = (f'define void @"{f.name}"() {{ ret void }}' for f in module.functions if not f.is_declaration)
+    variables = (f'@"{v.name}" = global i8 0' for v in module.global_variables if not v.is_declaration)
+    made: bytes = binding.parse_assembly("\n".join([*functions, *variables])).as_bitcode()
+    return made
+
+
+def _parts(environment: Any) -> tuple[str, list[Any], str]:
+    return environment.globals.get("__name__"), list(environment.consts), environment.env_name
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Any:
+    """Return the environment of a function of a module, which need not be imported."""
+    found = lookup_environment(name)
+    if found is None:
+        known = sys.modules.get(module)
+        found = Environment({"__name__": module} if known is None else known.__dict__)
+        found.consts[:] = constants
+        found.env_name = name
+        Environment._memo[name] = found
+    return found
+
+
+def _runtime_library(target: Any) -> Any:
+    """Return the library of the functions of Numba's runtime, which machine code calls; from disk if possible."""
+    codegen = target.codegen()
+    key = codegen.magic_tuple()
+    file = None
+    try:
+        folder().mkdir(parents=True, exist_ok=True)
+        file = IndexDataCacheFile(str(folder()), "numba_runtime", "")
+        if (kept := file.load(key)) is not None:
+            return codegen.unserialize_library(kept)
+    except OSError as error:
+        disk_cache.warn_of(error)
+    except Exception:  # the entry is damaged; it is replaced below
+        pass
+    module, library = nrtdynmod.create_nrt_module(target)
+    library.enable_object_caching()
+    library.add_ir_module(module)
+    library.finalize()
+    try:
+        if file is not None:
+            file.save(key, library.serialize_using_object_code())
+    except Exception:  # a full disk, or a damaged index
+        pass
+    return library
+
+
+def _start_runtime(target: Any) -> None:
+    """Initialize Numba's runtime, unless it is."""
+    with global_compiler_lock:
+        before, nrtdynmod.compile_nrt_functions = nrtdynmod.compile_nrt_functions, _runtime_library
+        try:
+            rtsys.initialize(target)
+        finally:
+            nrtdynmod.compile_nrt_functions = before
+
+
 class _Entry(CompileResultCacheImpl):  # type: ignore[misc]
     """The format and file name of a function's entry. It lies in the function's folder `kept_in`, if it has one."""
 
@@ -84,6 +147,25 @@ class _Entry(CompileResultCacheImpl):  # type: ignore[misc]
         # Not found by Numba's own search, which an environment variable can redirect.
         self._locator = _Locator(getattr(function, "kept_in", None) or folder())
         self._filename_base = function.__qualname__
+
+    def reduce(self, cres: Any) -> Any:
+        """Return what is kept of compiled code.
+
+        Environments hold the modules of the functions in it. Only Python objects in compiled code need them, so they
+        are not imported when the code is loaded. The code is not linked into other functions, so only the names in its
+        LLVM module are kept.
+        """
+        (name, kind, (machine_code, _)), fndesc, own, *rest, environments = cres._reduce()
+        names = _names(cres.library._get_module_for_linking())
+        kept = (own, *(e for e in environments if e is not own))
+        return (name, kind, (machine_code, names)), fndesc, [_parts(e) for e in kept], rest
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        library, fndesc, kept, rest = payload
+        own, *environments = [_environment(*parts) for parts in kept]
+        made = super().rebuild(target_context, (library, fndesc, own, *rest, tuple(environments)))
+        made.library._shared_module = None  # linking it into another function would raise an error
+        return made
 
     def check_cachable(self, cres: Any) -> bool:
         """Return whether code can be kept: not if it has the address of an array of more than a megabyte."""
@@ -98,7 +180,7 @@ class Cache(FunctionCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         # Not by Numba's own method, which first loads all that compilation needs: 0.3 s for the first function.
         try:
-            rtsys.initialize(target_context)
+            _start_runtime(target_context)
             with self._guard_against_spurious_io_errors():
                 return self._load_overload(sig, target_context)
         except OSError as error:

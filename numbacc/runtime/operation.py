@@ -255,7 +255,7 @@ class Operation(NotCopied):
                 direct = None
         else:
             if outs is None:
-                outs = self._complete((None,) * len(self.outputs), stream)
+                outs = [self._memory(made, stream) for made in self.outputs]
             for array in outs:
                 if array is None or array._readonly:
                     return self.run(inputs, self._complete(outs, stream), out, stream, scalars)

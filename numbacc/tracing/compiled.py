@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.portable import PortableArray
 from ..errors import UnsupportedError
 from ..simulator.compiled.accesses import Accesses
+from ..simulator.compiled.arguments import allocation
 from ..simulator.compiled.launches import Simulation, SimulationOptions
 from ..simulator.compiled.meter import Memory, Meter
 from .compile_errors import sample
-from .recording import ACCESSES, ALIGNMENT, FIELDS, GLOBAL, SHARED, RecordedLaunch, Recorder, SourceLine
+from .recording import ACCESSES, FIELDS, GLOBAL, SHARED, RecordedLaunch, Recorder, SourceLine
 from .tables import Counts
 
 
@@ -124,24 +124,10 @@ def _memory(recorder: Recorder, name: str, own: Any, arg: Any) -> list[Memory]:
     low, high = address + sum(r for r in reach if r < 0), address + sum(r for r in reach if r > 0) + arg.itemsize
     if not arg.size:
         low = high = address
-    start, nbytes, owner = _allocation(own, arg, low, high)
+    start, nbytes, owner = allocation(own, arg)
     unit = math.gcd(arg.itemsize, *(step for step, n in zip(arg.strides, arg.shape, strict=True) if n > 1))
     on_gpu = recorder.allocation(start, nbytes, owner) + address - start
     return [Memory(name, low, high, on_gpu, address, False, arg.shape, arg.strides, arg.itemsize, unit)]
-
-
-def _allocation(own: Any, arg: np.ndarray[Any, Any], low: int, high: int) -> tuple[int, int, Any]:
-    """Return (start, bytes, owner) of the GPU allocation that holds an argument."""
-    if isinstance(own, PortableArray):
-        root = own._storage.owner
-        while isinstance(root, np.ndarray) and isinstance(root.base, np.ndarray):
-            root = root.base
-        if isinstance(root, np.ndarray):
-            return int(root.__array_interface__["data"][0]), root.nbytes, root
-    if not isinstance(own, np.ndarray) and hasattr(own, "__cuda_array_interface__"):
-        before = own.__cuda_array_interface__["data"][0] % ALIGNMENT
-        return low - before, high - low + before, arg
-    return low, high - low, arg  # a launch copies it to the start of an allocation
 
 
 def _part(own: Any, k: int) -> Any:

@@ -87,6 +87,7 @@ def test_what_is_small(name):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["row_loss", "smoothed_row_loss"])
+@pytest.mark.sampled(2)
 def test_losses_read_rows_once_in_few_instructions(name, dtype):
     """One exponential a number and, of 16 bits, half a comparison, so that memory is what takes the time."""
     (kernel,) = (each for each in kernels(dtype)[name] if each.total is None)
@@ -108,6 +109,7 @@ def test_losses_on_gpus_that_compare_no_pairs():
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["row_loss", "smoothed_row_loss"])
+@pytest.mark.sampled(1)
 def test_means_of_losses_wait_for_nothing(name, dtype):
     """A block tells what its rows bring by one store, and ends; the one that adds has four words under way."""
     (alone,) = (each for each in kernels(dtype)[name] if each.total is None)
@@ -129,6 +131,7 @@ def test_means_of_losses_wait_for_nothing(name, dtype):
 @pytest.mark.parametrize(
     "name", ["rope", "loss_slope", "gather", "scatter_rows", "dropout", "one_hot", "elementwise.gelu_of_sum"]
 )
+@pytest.mark.sampled(3)
 def test_everywhere(name, capability):
     for kernel in kernels("float16")[name]:
         check(kernel, capability)

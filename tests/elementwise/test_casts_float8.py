@@ -77,6 +77,7 @@ def test_every_number_is_exact_in_wider_floats(place, name):
 
 @pytest.mark.parametrize("source", ["float16", "bfloat16"])
 @each_float8
+@pytest.mark.sampled(2)
 def test_every_number_of_16_bits(place, name, source):
     values = every(source)
     if place.is_slow:  # those whose last bits decide nothing are left out

@@ -38,7 +38,7 @@ def check(name, spec, *, is_loaded=True):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", [name for name in TABLE if "f" in TABLE[name].row.meanings])
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(16)
 def test_functions(name, dtype):
     check(name, spec_of(TABLE[name].row, dtype), is_loaded=name != "imag")
 
@@ -53,14 +53,14 @@ def test_long_formulas_of_many_numbers(name):
 
 
 @pytest.mark.parametrize("name", gradients.DIFFERENTIABLE)
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(10)
 def test_gradients(name):
     row = gradients.gradient_row(TABLE[name].row)
     check(row.name, spec_of(row, "bfloat16"))
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if "i" in TABLE[name].row.meanings])
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 def test_integers(name):
     spec = spec_of(TABLE[name].row, "int32")
     found = check(name, spec, is_loaded=name not in CONSTANT)
@@ -69,7 +69,7 @@ def test_integers(name):
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if "c" in TABLE[name].row.meanings])
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 def test_complex(name):
     """Single precision but where CUDA reduces large angles."""
     found = ptx.compiled(spec_of(TABLE[name].row, "complex64"))
@@ -150,6 +150,7 @@ def test_the_least_integer_keeps_its_sign(source):
         ("int64", "int8"), ("bool", "int32"), ("bool", "bool"), ("uint64", "int64"), ("complex64", "complex128"),
     ],
 )  # fmt: skip
+@pytest.mark.sampled(6)
 def test_masked_results_keep_bits(source, target, shape, steps, algorithm):
     spec = masked_spec(source, target, shape, steps)
     # Elements of 16 bytes always lie on 16 bytes, and tiles of three arrays of them are too large.

@@ -33,6 +33,7 @@ def loads(found):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.sampled(2)
 def test_what_is_launched(dtype, index):
     orders = launches(dtype, index=index)
     assert [order.kernel.algorithm for order in orders] == MANY
@@ -74,6 +75,7 @@ def test_few_tokens_are_one_launch(dtype):
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.sampled(1)
 def test_everywhere(dtype, capability):
     for order in launches(dtype):
         check(order.kernel, capability)

@@ -9,6 +9,7 @@ from conftest import refused
 import numbacc
 import numbacc.array_api
 from numbacc import elementwise as ew
+from numbacc.base.dtypes import TABLE
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -48,6 +49,37 @@ def test_stack(place, axis):
     host = [np.arange(6).reshape(2, 3) + 10 * k for k in range(3)]
     found = ew.stack([place.put(each) for each in host], axis)
     np.testing.assert_array_equal(place.get(found), np.stack(host, axis))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "int64", "complex128"])
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_arrays_of_one_shape(place, count, dtype):
+    """One kernel copies up to four: misaligned, strided and permuted ones; into a strided array; with equal bits."""
+    kind = TABLE[dtype].numpy
+    # Bytes below 100 make no NaN and not the poison of outputs.
+    host = np.random.default_rng(count).integers(0, 100, (count, 4, 7, 9 * kind.itemsize), np.uint8)
+    whole = [each.view(kind) for each in host]
+    starts = [(slice(None), slice(k % 2, 6 + k % 2), slice(k, 5 + k)) for k in range(count)]
+    arrays = [place.put(each)[where] for each, where in zip(whole, starts, strict=True)]
+    arrays[1] = arrays[1][::-1]
+    parts = [each[where] for each, where in zip(whole, starts, strict=True)]
+    parts[1] = parts[1][::-1]
+    for axis in (0, 1, 2, None):
+        wanted = np.concatenate(parts, axis)
+        _assert_same_bits(place.get(ew.concatenate(arrays, axis)), wanted)
+        out = place.empty(wanted.shape, kind, steps=(2,) * wanted.ndim)
+        ew.concatenate(arrays, axis, out=out.view)
+        _assert_same_bits(out.now(), wanted)
+        out.assert_written_only()
+        if axis is not None:
+            _assert_same_bits(place.get(ew.stack(arrays, axis)), np.stack(parts, axis))
+    kernels = ew.concatenate.plan(arrays, 1).info.algorithm.count(";") + 1
+    assert not place.is_device or kernels == (1 if count < 5 else 5)
+
+
+def _assert_same_bits(found, wanted):
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype
+    assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
 
 
 def test_stack_of_single_elements(place):

@@ -17,6 +17,7 @@ pytestmark = skip_if(simulated(), "not simulated")
 
 @pytest.mark.parametrize("checked", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*PUZZLES, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+@pytest.mark.sampled(5)
 def test_kernels_are_right(name, checked):
     subject = simulate_kernels.SUBJECTS[name]
     for n in (1024, 900):

@@ -17,6 +17,7 @@ import numbacc.arrays
 from numbacc import conv, elementwise, fft
 from numbacc.base.dispatch import has_gpu
 from numbacc.base.docstrings import COMMON, complete, like
+from numbacc.elementwise.rows import TABLE
 from numbacc.random import Generator
 
 PUBLIC = public()
@@ -44,9 +45,9 @@ def test_every_public_function_has_an_example_that_runs(name):
     run_session(section, name)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_docstrings_open_with_a_verb_or_the_thing_itself(name):
-    assert not PUBLIC[name].__doc__.lstrip().startswith(("What", "This ", "Function", "Class"))
+def test_docstrings_open_with_a_verb_or_the_thing_itself():
+    opening = {name: thing.__doc__.lstrip() for name, thing in PUBLIC.items()}
+    assert not [name for name, text in opening.items() if text.startswith(("What", "This ", "Function", "Class"))]
 
 
 #: The public functions and plans of elementwise. All families have functions of their plan caches alike.
@@ -57,23 +58,34 @@ ELEMENTWISE = [
 ]
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
-def test_docstrings_of_elementwise_open_with_an_imperative_sentence(name):
-    first = PUBLIC[name].__doc__.lstrip().partition("\n")[0]
-    assert re.fullmatch(r"(Return|Make|Set|Fill|Apply|Normalize) .+\.", first)
+def test_docstrings_of_elementwise_open_with_an_imperative_sentence():
+    first = {name: PUBLIC[name].__doc__.lstrip().partition("\n")[0] for name in ELEMENTWISE}
+    wanted = re.compile(r"(Return|Make|Set|Fill|Apply|Normalize) .+\.")
+    assert first and not {name: line for name, line in first.items() if not wanted.fullmatch(line)}
 
 
-@pytest.mark.parametrize("name", [name for name in ELEMENTWISE if name.endswith("_backward")])
-def test_examples_of_gradients_print_them(name):
+def test_examples_of_gradients_print_them():
     """Not their shape."""
-    wanted = [example.want for example in examples_of(PUBLIC[name].__doc__)]
-    assert any(each.lstrip("(").startswith("array(") for each in wanted)
+    printed = {
+        name: [example.want for example in examples_of(PUBLIC[name].__doc__)]
+        for name in ELEMENTWISE
+        if name.endswith("_backward")
+    }
+    assert printed
+    assert not [
+        name for name, lines in printed.items() if not any(each.lstrip("(").startswith("array(") for each in lines)
+    ]
 
 
-@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
-def test_signatures_say_what_is_returned(name):
+#: The signatures of the public functions.
+SIGNATURES = {name: inspect.signature(thing) for name, thing in PUBLIC.items() if inspect.isfunction(thing)}
+
+
+def test_signatures_say_what_is_returned():
     """In words that an editor shows: `Array` is what an array of NumPy's or of a GPU is called."""
-    assert inspect.signature(PUBLIC[name]).return_annotation not in (inspect.Signature.empty, "Any")
+    unsaid = (inspect.Signature.empty, "Any")
+    assert len(SIGNATURES) > 500
+    assert not [name for name, signature in SIGNATURES.items() if signature.return_annotation in unsaid]
 
 
 def parameters_of(text):
@@ -82,11 +94,19 @@ def parameters_of(text):
     return {name for names in re.findall(r"^    (\w[\w, ]*):", section, re.MULTILINE) for name in names.split(", ")}
 
 
-@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
-def test_docstrings_describe_all_parameters(name):
+def test_docstrings_describe_all_parameters():
     """Those with a section Args: the docstrings of plans, for example, refer to another function."""
-    told = parameters_of(PUBLIC[name].__doc__)
-    assert not told or set(inspect.signature(PUBLIC[name]).parameters) <= told
+    told = {name: parameters_of(PUBLIC[name].__doc__) for name in SIGNATURES}
+    untold = {name: {*SIGNATURES[name].parameters} - names for name, names in told.items() if names}
+    assert untold and not {name: names for name, names in untold.items() if names}
+
+
+@pytest.mark.parametrize("name", [name for name, entry in TABLE.items() if entry.options])
+def test_options_of_elementwise_functions_say_what_they_do(name):
+    for option, default in TABLE[name].options.items():
+        pattern = rf"^ *{option}: (.+?)\. A scalar; {default!r} by default\.$"
+        text = re.sub(r"\n {5,}", " ", inspect.getdoc(getattr(elementwise, name)))
+        assert len(re.search(pattern, text, re.MULTILINE)[1].split()) > 2
 
 
 def test_docstrings_describe_parameters_that_their_source_leaves_out():

@@ -32,6 +32,7 @@ def fuzz(*options):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_cases_of_every_family(tmp_path):
     report = tmp_path / "report.json"
     run = fuzz("--seed", "1", "--cases", "10", "--json", str(report))

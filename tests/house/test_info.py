@@ -62,10 +62,16 @@ def test_imports_no_numba():
 def test_says_where_numbacc_runs():
     place = json.loads(run("--json").stdout)["runs_on"]
     if dispatch.simulated():
-        assert place == "Numba's simulator"
+        assert place == info.SIMULATORS[info.simulated_by()]
     else:
         assert place.startswith("GPU cuda:0 " if dispatch.has_gpu() else "NumPy (no GPU)")
-    assert json.loads(run("--json", NUMBA_ENABLE_CUDASIM="1").stdout)["runs_on"] == "Numba's simulator"
+    found = run("--json", NUMBA_ENABLE_CUDASIM="1", NUMBACC_SIMULATE="0").stdout
+    assert json.loads(found)["runs_on"] == "Numba's simulator"
+
+
+def test_names_the_compiled_simulator():
+    found = run("--json", NUMBA_ENABLE_CUDASIM="0", NUMBACC_SIMULATE="1").stdout
+    assert json.loads(found)["runs_on"] == "the compiled simulator"
 
 
 # ---------------------------------------------------------------- machines made up
@@ -186,13 +192,16 @@ def test_optional_packages(machine):
     assert report["to_do"] == []
 
 
-def test_simulator_hides_the_gpu(machine, monkeypatch):
-    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
+@pytest.mark.parametrize(("variable", "name"), info.SIMULATORS.items(), ids=info.SIMULATORS)
+def test_simulator_hides_the_gpu(machine, monkeypatch, variable, name):
+    for each in info.SIMULATORS:
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(variable, "1")
     monkeypatch.setattr(dispatch, "simulated", lambda: True)
     report = info.gather()
-    assert report["runs_on"] == "Numba's simulator"
-    assert report["environment"]["NUMBA_ENABLE_CUDASIM"] == "1"
-    assert commands(report) == ["unset NUMBA_ENABLE_CUDASIM"]
+    assert report["runs_on"] == name
+    assert report["environment"][variable] == "1"
+    assert commands(report) == [f"unset {variable}"]
 
 
 # ---------------------------------------------------------------- the kernel cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -52,16 +53,21 @@ def module_name(path):
 
 
 TEXTS = {module_name(path): path.read_text() for path in SOURCES}
-IMPORTS = {module: imports(text, module.rpartition(".")[0]) for module, text in TEXTS.items()}
+
+
+@cache
+def all_imports():
+    """Module -> what it imports."""
+    return {module: imports(text, module.rpartition(".")[0]) for module, text in TEXTS.items()}
 
 
 def reaches(module, *targets):
     """What a module imports of these modules and those below them."""
-    return {name for name in IMPORTS[module] for target in targets if f"{name}.".startswith(f"{target}.")}
+    return {name for name in all_imports()[module] for target in targets if f"{name}.".startswith(f"{target}.")}
 
 
 def importers(*targets):
-    return {module for module in IMPORTS if reaches(module, *targets)}
+    return {module for module in all_imports() if reaches(module, *targets)}
 
 
 def numbacc_modules(*names):
@@ -102,7 +108,9 @@ def graph_of(texts):
     return {module: targets(module) - {module} for module in texts}
 
 
-GRAPH = graph_of({module: text for module, text in TEXTS.items() if module.startswith("numbacc.")})
+@cache
+def whole_graph():
+    return graph_of({module: text for module, text in TEXTS.items() if module.startswith("numbacc.")})
 
 
 def upward(graph):
@@ -132,22 +140,22 @@ def test_contributing_lists_the_floors_from_the_lowest_up():
     floor = {folder: number for number, folders in enumerate(FLOORS) for folder in folders}
     numbers = [max(floor[name] for name in row) for row in listed]
     assert numbers == sorted(numbers)
-    assert set.union(*listed) == {*map(folder_of, GRAPH)} - {"__init__", "_version"}
+    assert set.union(*listed) == {*map(folder_of, whole_graph())} - {"__init__", "_version"}
 
 
 def test_everything_has_a_floor():
     folders = [folder for floor in FLOORS for folder in floor]
     assert len(folders) == len(set(folders))
-    assert {*map(folder_of, GRAPH)} == {*folders}
+    assert {*map(folder_of, whole_graph())} == {*folders}
 
 
 def test_imports_go_downward():
-    assert upward(GRAPH) == set()
+    assert upward(whole_graph()) == set()
 
 
 def test_there_is_no_circle():
     """Not even one through imports inside functions."""
-    assert circle(GRAPH) == []
+    assert circle(whole_graph()) == []
 
 
 #: Sources that are not to be, beside modules that import nothing.
@@ -203,7 +211,7 @@ def test_dispatch_names_a_real_and_a_simulated_module():
     pairs = re.findall(r'_module\("([\w.]+)", "([\w.]+)"\)', TEXTS["numbacc.base.dispatch"])
     assert len(pairs) == 5
     for real, simulated in pairs:
-        assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
+        assert {*numbacc_modules(real, simulated)} <= whole_graph().keys()
         assert real.startswith(("runtime.", "libraries.")) and simulated.startswith("simulator.")
     users = {folder_of(module) for module in importers("numbacc.simulator")}
     assert users == {"simulator", "tracing", "cuda", "__init__"}
@@ -220,7 +228,7 @@ def test_one_door_to_numba_cuda():
         "runtime.native", "runtime.native_graphs", "reference.c_library",
     )  # fmt: skip
     # The compiled simulator compiles by Numba for the CPU, and knows no CUDA.
-    compiled = {module for module in IMPORTS if module.startswith("numbacc.simulator.compiled.")}
+    compiled = {module for module in all_imports() if module.startswith("numbacc.simulator.compiled.")}
     assert importers("numba", "llvmlite") - compiled <= {*allowed}
     assert not importers("cuda", "numba_cuda", "numbacc_bindings", "numbacc.base._numba") & compiled
 
@@ -264,18 +272,18 @@ def test_what_native_imports_decides_its_cache():
     """Its constants are part of the machine code that `host_cache` keeps."""
     kept_by = {name.removesuffix(".py").replace("/", ".") for name in host_cache.SOURCES}
     for module in numbacc_modules("runtime.native", "runtime.native_graphs"):
-        assert GRAPH[module]
-        assert {*GRAPH[module], module} - {*numbacc_modules(*kept_by)} == set()
+        assert whole_graph()[module]
+        assert {*whole_graph()[module], module} - {*numbacc_modules(*kept_by)} == set()
 
 
 def test_bindings_know_no_arrays():
-    for module in IMPORTS:
+    for module in all_imports():
         if module.startswith("numbacc_bindings"):
             assert not reaches(module, "numpy", "numba", "numbacc", "ml_dtypes"), module
 
 
 def test_reference_knows_no_gpu():
-    for module in IMPORTS:
+    for module in all_imports():
         if module.startswith("numbacc.reference"):
             above = numbacc_modules("base._numba", "base.dispatch")
             assert not reaches(module, *above, "numba.cuda", "numbacc_bindings"), module
@@ -301,7 +309,7 @@ def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
 
 
 def test_kernels_know_no_validation_and_no_library():
-    for module in IMPORTS:
+    for module in all_imports():
         if module.startswith(("numbacc.functions", "numbacc.kernels")) and not LAUNCHES.search(module):
             above = numbacc_modules("base.checks", "base.layout", "errors")
             assert not reaches(module, *above, "numbacc_bindings", "ctypes"), module
@@ -309,7 +317,7 @@ def test_kernels_know_no_validation_and_no_library():
 
 def test_public_modules_know_no_ctypes():
     below = numbacc_modules("base._numba", "runtime.native", "runtime.device")
-    for module in GRAPH:
+    for module in whole_graph():
         if folder_of(module) in FAMILIES:
             assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module
 
@@ -318,7 +326,7 @@ def test_plans_know_neither_device_arrays_nor_plans_of_cudnn():
     """To follow a call one reads how operands are made, not what they are, and graphs, not how cuDNN gets them."""
     assert not importers("numbacc.arrays.device_array")
     for folder in ("attention", "conv"):
-        modules = [module for module in GRAPH if folder_of(module) == folder]
+        modules = [module for module in whole_graph() if folder_of(module) == folder]
         below = numbacc_modules("libraries.cudnn_plans", "libraries.cudnn_descriptors")
         assert not any(reaches(module, *below) for module in modules)
 
@@ -340,6 +348,7 @@ SMALL = {
     "notebook_copies": "a command of `python -m numbacc`, as compiling, info and demo are",
     "cudnn": "a public name",
     "base.codes": "constants of compiled host code: they are part of its cache's key",
+    "base.garbage": "the compilers for GPUs and for CPUs share it",
     "base.ownership": "the base of all that owns memory or handles, on four floors",
     "conv.operand_copies": "what four ways to compute a convolution have in common",
     "kernels.attention.spec": "plans describe kernels without device code, which brings Numba",

@@ -13,8 +13,10 @@ from stored_notebooks import EXACT, NOTEBOOKS, digest, joined, read, run, shown
 from numbacc.base.dispatch import has_gpu, simulated
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-#: Notebooks that take 5 to 17 s. The functions that they call have fast tests.
-SLOW = {"01-gated-activations", "02-gemm-epilogues", "04-convolution", "05-attention"}
+#: Notebooks that take 5 to 26 s. The functions that they call have fast tests.
+SLOW = {
+    "01-gated-activations", "02-gemm-epilogues", "04-convolution", "05-attention", "06-your-own-kernel", "08-puzzles",
+}  # fmt: skip
 HOW = "run `python -m tests.house.stored_notebooks"
 
 
@@ -44,7 +46,6 @@ def test_legends_lie_outside_of_the_data(path):
     [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in NOTEBOOKS],
     ids=lambda path: path.stem,
 )
-@pytest.mark.sampled(2)
 def test_shows_what_it_is_stored_with(path):
     exact, notebook = path.stem in EXACT, run(path)
     if not has_gpu():  # a GPU's figures are its own

@@ -7,7 +7,6 @@ import importlib.util
 import numpy as np
 import pytest
 from paths import ROOT
-from sklearn.datasets import load_digits
 
 import numbacc
 from numbacc import elementwise as ew
@@ -46,6 +45,8 @@ def test_they_are_short(path):
 
 
 def test_adam_learns_digits(place, copies):
+    from sklearn.datasets import load_digits
+
     adam = program("adam_digits")
     digits = load_digits(n_class=10)
     few, steps = (12, 2) if place.is_slow else (600, 40)

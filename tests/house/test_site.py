@@ -10,6 +10,7 @@ import sys
 import zlib
 from html import unescape
 from importlib.util import find_spec
+from shutil import which
 from urllib.parse import unquote
 
 import pytest
@@ -17,6 +18,7 @@ from paths import ROOT
 from public_api import methods, public
 from skips import skip_if
 
+import numbacc.typing
 from numbacc.random import Generator
 
 HAS_SPHINX = bool((found := find_spec("sphinx")) and found.origin)  # a folder named sphinx is no Sphinx
@@ -44,6 +46,7 @@ def described(site):
 def test_the_reference_has_every_public_function(site):
     wanted = {name if name.startswith("numbacc.") else f"numbacc.{name}" for name in public()}
     wanted |= {f"numbacc.random.Generator.{name}" for name in methods(Generator)}
+    wanted |= {f"numbacc.typing.{name}" for name in numbacc.typing.__all__}
     assert len(wanted) > 600 and wanted <= described(site)
 
 
@@ -67,17 +70,17 @@ def test_all_links_of_the_site_lead_somewhere(site):
             assert not anchor or anchor in anchors.get(name, {anchor}), f"{path} links to {link}"
 
 
-#: A search of a new user -> a page that has all of its words.
+#: A search of a new user -> the page that comes first.
 SEARCHES = {
     "bank conflict": "tracer",
-    "coalesced": "ladder",
+    "coalesced": "tracer",
     "occupancy": "slow",
     "mixed precision": "gemm",
     "profiling": "slow",
+    "own kernel": "elementwise",
     "softmax gradient": "reference/elementwise/softmax",
     "train a layer": "gemm",
-    "own kernel": "elementwise",
-    "run on a laptop": "portable",
+    "gpu on a laptop": "simulator",
     "random numbers seed": "random",
     "convert torch tensor": "start",
     "install windows": "start",
@@ -87,11 +90,26 @@ SEARCHES = {
     "race condition": "tracer",
     "out of memory": "order",
     "why is it slow": "slow",
+    "typing": "reference/typing",
+    "pytorch": "coming-from",
+    "matrix multiplication": "gemm",
+    "multiple gpus": "order",
+    "adam optimizer": "elementwise",
 }
+
+
+@skip_if(which("node") is None, "node")
+def test_a_search_shows_the_best_page_first(site):
+    """Search with the site's own scripts, which run in Node.js."""
+    command = ["node", str(ROOT / "tests" / "house" / "search_site.js"), str(site), *SEARCHES]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    first = {phrase: results[0][0] for phrase, results in zip(SEARCHES, found, strict=True)}
+    assert first == {phrase: f"docs/{page}" for phrase, page in SEARCHES.items()}
 
 
 @pytest.mark.parametrize("phrase", SEARCHES)
 def test_a_search_finds_the_page(site, phrase):
+    """Without Node.js: the page has all words of the search."""
     index = json.loads((site / "searchindex.js").read_text().removeprefix("Search.setIndex(").removesuffix(")"))
     search = SearchEnglish({})
     words = [search.stem(word) for word in search.split(phrase.lower()) if word not in search.stopwords]

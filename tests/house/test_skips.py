@@ -6,11 +6,15 @@ import ast
 import re
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import skips
-from conftest import beyond_pairs, slow_ones
+from conftest import LEFT_OUT, beyond_pairs, beyond_sample, leave_out, slow_ones
 from paths import TESTS
+from skips import skip_if
+
+from numbacc.base.dispatch import has_gpu
 
 #: Files that run in processes of their own, or are what names the skips.
 OTHERS = re.compile(r"skips|recorded_\w+|stubbed\w*")
@@ -87,3 +91,40 @@ def test_of_pairs_those_are_fast_that_have_each_value_once():
     slow = [*beyond_pairs(cases)]
     fast = [case for k, case in enumerate(cases) if k not in slow]
     assert fast == [set("ax1"), set("by2"), set("cx1"), set("dy2")] and len(slow) == 12
+
+
+@pytest.mark.parametrize(
+    "size, fast", [(1, [0]), (2, [0, 9]), (4, [0, 3, 6, 9]), (10, [*range(10)]), (11, [*range(10)])]
+)
+def test_of_a_sample_the_fast_cases_are_spread_evenly(size, fast):
+    slow = beyond_sample(10, size)
+    assert sorted([*fast, *slow]) == [*range(10)] and len(fast) == min(size, 10)
+
+
+class Item:
+    """As much of a test as `leave_out` looks at."""
+
+    def __init__(self, *marks, fixturenames=()):
+        self.marks, self.fixturenames = marks, fixturenames
+
+    def iter_markers(self, name):
+        return (mark for mark in self.marks if mark.name == name)
+
+    def get_closest_marker(self, name):
+        return next(self.iter_markers(name), None)
+
+
+def test_what_would_be_skipped_is_left_out_and_counted():
+    """If there is nothing else it stays and is skipped, so that a report is never empty."""
+    torch, kept = skip_if(True, "torch"), skip_if(False, "torch")
+    here, others = [Item(), Item(kept)], [Item(torch), Item(kept, torch)]
+    if not has_gpu():
+        others += [Item(pytest.mark.gpu)] * 3
+    config, items = SimpleNamespace(stash=pytest.Stash(), workeroutput={}), [*others, *here]
+    leave_out(config, items)
+    assert items == here
+    wanted = {skips.REASONS["torch"]: 2} | ({} if has_gpu() else {skips.REASONS["gpu"]: 3})
+    assert config.stash[LEFT_OUT] == config.workeroutput["left out"] == wanted
+    items, config.stash = [*others], pytest.Stash()
+    leave_out(config, items)
+    assert items == others and LEFT_OUT not in config.stash

@@ -21,6 +21,7 @@ import pytest
 from doc_blocks import blocks_of
 from paths import ROOT
 from skips import skip_if
+from stored_notebooks import FOLDER, NOTEBOOKS, read
 
 import numbacc
 import numbacc.array_api
@@ -123,11 +124,11 @@ def test_methods_have_the_parameters_that_their_types_say(name):
 # ---------------------------------------------------------------- type checkers
 
 
-def mypy(folder, *paths, strict=True):
-    """(file's name, line) -> the codes of mypy's errors in programs."""
+def mypy(folder, *paths, strict=True, options=""):
+    """(file's name, line) -> the codes of mypy's errors in programs. `options` are lines of its configuration."""
     config = folder / "mypy.ini"
     config.write_text(
-        f"[mypy]\nstrict = {strict}\n[mypy-numba.*,torch.*,cupy.*,jax.*,matplotlib.*,scipy.*]\n"
+        f"[mypy]\nstrict = {strict}\n{options}\n[mypy-numba.*,torch.*,cupy.*,jax.*,matplotlib.*,scipy.*]\n"
         "ignore_missing_imports = true\nfollow_imports = skip\n"
         "[mypy-numbacc.*,numbacc_bindings.*]\nignore_errors = true\n"  # the project's own settings check its sources
     )
@@ -162,7 +163,7 @@ def pyright(folder, *paths, strict=True):
 
 
 #: numbacc's sources come first, also where another copy is installed.
-PATHS = {**os.environ, "MYPYPATH": os.pathsep.join([str(ROOT), str(ROOT / "bindings")])}
+PATHS = {**os.environ, "MYPYPATH": os.pathsep.join(map(str, [ROOT, ROOT / "bindings", FOLDER]))}
 CHECKERS = [
     pytest.param(mypy, marks=[pytest.mark.slow, skip_if(find_spec("mypy") is None, "mypy")]),
     pytest.param(pyright, marks=[pytest.mark.slow, skip_if(find_spec("basedpyright") is None, "pyright")]),
@@ -233,6 +234,26 @@ def test_examples_are_accepted(checker, examples, tmp_path):
     # prepare(...) is None; names that only some ways through an example define
     harmless = {"func-returns-value", "reportPossiblyUnboundVariable", "reportPossiblyUnbound"}
     assert {place: codes for place, codes in found.items() if not codes <= harmless} == {}
+
+
+#: A cell may give a name of an earlier cell another type.
+NOTEBOOK = """allow_redefinition_new = true
+local_partial_types = true
+disable_error_code = var-annotated, import-untyped
+"""
+
+
+@pytest.mark.slow
+@skip_if(find_spec("mypy") is None, "mypy")
+def test_notebooks_are_accepted(tmp_path):
+    """The code cells of each notebook, as one program that its reader has copied."""
+    files = []
+    for path in NOTEBOOKS:
+        cells = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
+        files.append((tmp_path / re.sub(r"\W", "_", f"notebook {path.stem}")).with_suffix(".py"))
+        files[-1].write_text("\n\n".join(cell for cell in cells if not cell.startswith("%%")) + "\n")
+    assert len(files) > 5
+    assert mypy(tmp_path, *files, strict=False, options=NOTEBOOK) == {}
 
 
 @pytest.mark.parametrize("path", CORRECT, ids=lambda path: path.stem)

@@ -231,7 +231,7 @@ def test_the_table_of_what_attention_s_check_found():
                 wrong = "" if name == "right" else f", {name}"
                 rows.setdefault((direction, floats, engine + wrong), []).append(float(error) if not wrong else np.inf)
     lines = [f"| {' | '.join(key)} | {len(errors)} | {max(errors):.2f} |" for key, errors in sorted(rows.items())]
-    text = (RESULTS.parents[1] / "docs" / "attention.md").read_text()
+    text = (RESULTS.parents[1] / "docs" / "cudnn-faults.md").read_text()
     table = text.split("<!-- check -->\n")[1].split("\n<!-- end -->")[0].splitlines()
     assert table[2:] == lines, "\n".join(lines)
 

@@ -66,6 +66,7 @@ def test_norms_of_other_orders(order, dtype, axis):
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
 @pytest.mark.parametrize("axis", [1, 0])
 @pytest.mark.parametrize("function", ["sum", "argmin", "var"])
+@pytest.mark.sampled(1)
 def test_reductions_everywhere(function, axis, capability):
     plan = reduction_plan.planned(function, dense((64, 1 << 20), "float16"), axis, REDUCTIONS[function])
     for order in orders_of(plan):
@@ -176,7 +177,7 @@ def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
      ("layer_norm", "bfloat16", 131072, 8, 2, 2, 0), ("layer_norm", "float32", 131072, 8, 1, 1, 1),
      ("layer_norm", "bfloat16", 16384, 1, 1, 4, 1), ("layer_norm", "float32", 16384, 1, 1, 1, 1)],
 )  # fmt: skip
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_long_rows_one_after_the_other(name, dtype, columns, blocks, sides, depth, held):
     """Weights are brought once, the next rows are on their way, and nothing waits for those but who needs them."""
     (order,) = orders_of(norms.planned(name, rows_of(name, dtype, columns, dtype, 2**27 // columns)))
@@ -214,6 +215,7 @@ def test_normalizations_without_slow_paths():
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0)], ids=str)
 @pytest.mark.parametrize("columns", [16384, 20002, 20001])
+@pytest.mark.sampled(2)
 def test_copies_into_shared_memory(capability, columns):
     """Of accesses of 4 bytes and more, by GPUs that know them."""
     (order,) = orders_of(norms.planned("softmax", rows_of("softmax", "float16", columns)))
@@ -250,7 +252,7 @@ def test_gradients_of_weights_come_of_one_pass(name, sums, dtype, columns, rows,
     ("float32", 1 << 17, 8, False), ("float32", 1 << 14, 2, False), ("bfloat16", 20001, 8, False),
     ("bfloat16", 1 << 14, 1, False)])  # fmt: skip
 @pytest.mark.parametrize("name, stages", [("layer_norm_backward", 2), ("rms_norm_backward", 1)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_blocks_that_share_a_row_send_once(name, stages, dtype, columns, blocks, ahead):
     """What they have of both stages, where there is room for a third row while the one before is written."""
     first = orders_of(norms.planned(name, rows_of(name, dtype, columns, dtype, rows=8192)))[0]
@@ -267,6 +269,7 @@ def test_blocks_that_share_a_row_send_once(name, stages, dtype, columns, blocks,
 @pytest.mark.parametrize("name", ["layer_norm_backward", "softmax"])
 @pytest.mark.parametrize("columns", [64, 16384])
 @pytest.mark.parametrize("rows", [1 << 16, 1000])
+@pytest.mark.sampled(1)
 def test_normalizations_everywhere(capability, name, columns, rows):
     for order in orders_of(norms.planned(name, rows_of(name, "float16", columns, rows=rows))):
         found = check(order.kernel, capability, spilled=64)
@@ -327,6 +330,7 @@ def test_reductions_of_ones_own(name, dtype, axis):
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.sampled(1)
 def test_reductions_of_ones_own_everywhere(capability, axis):
     for order in own_orders("cosine", "float16", axis, (64, 1 << 16)):
         check(order.kernel, capability)

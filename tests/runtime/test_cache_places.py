@@ -114,6 +114,7 @@ def test_read_only_home(read_only_package):
 
 
 @skip_if(sys.platform == "win32", "posix")
+@pytest.mark.slow
 def test_unknown_user_without_home(read_only_package):
     assert_works_with_one_warning(work(read_only_package, UNKNOWN_USER), "no home directory")
 

@@ -17,7 +17,7 @@ from threads import run_threads
 
 from numbacc import compiling, elementwise, gated
 from numbacc.__main__ import main
-from numbacc.base import _numba
+from numbacc.base import _numba, garbage
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.functions.epilogues import FORMULAS
@@ -154,7 +154,7 @@ def test_what_a_program_has_frozen_is_counted_once(monkeypatch):
     counted = []
     monkeypatch.setattr(gc, "get_freeze_count", lambda: counted.append(1) or 1_000_000)
     monkeypatch.setattr(gc, "unfreeze", lambda: pytest.fail("it was unfrozen"))
-    without, before = _numba._NoCollections(), gc.isenabled()
+    without, before = garbage.NoCollections(), gc.isenabled()
     try:
         gc.enable()
         for _ in range(3):

@@ -147,6 +147,54 @@ def an_integer_before_a_variable_becomes_a_float():
     return kernel, (x, poisoned(x, 2)), np.array([2**62 + 1, 2])
 
 
+@cuda.jit(device=True)
+def emptied(y, i):
+    """Write an element that the caller reads before the call."""
+    cuda.syncthreads()
+    old = y[31 - i]
+    cuda.syncthreads()
+    y[31 - i] = 0
+    cuda.syncthreads()
+    return old
+
+
+@cuda.jit(device=True)
+def counted(count):
+    return cuda.atomic.add(count, 0, 1)
+
+
+@case(32)
+def operands_are_read_from_left_to_right():
+    @cuda.jit
+    def kernel(x, more, count, y):
+        i = cuda.threadIdx.x
+        x[i] += emptied(x, i)
+        cuda.syncthreads()
+        y[0, i] = x[i]
+        x[i] = i + 1
+        cuda.syncthreads()
+        y[1, i] = x[i] * 100 + emptied(x, i)
+        more[i, 2] -= emptied(more[:, 2], i)
+        y[2, i] = more[i, 2]
+        k = i
+        y[3, k + emptied(more[:, 1], i) - more[31 - i, 3] + 2 + i] = (k := 0)  # the value comes first
+        k = 5
+        y[4, i] = k + (k := 7) * 10 + k * 1000
+        if i == 0:
+            y[5, 0] = counted(count) + 10 * counted(count) + 100 * counted(count)
+
+    x = integers(32) + 1
+    more = np.arange(128).reshape(32, 4) + 1
+    i = np.arange(32)
+    answer = np.full((6, 32), 77)
+    answer[0] = x + x[::-1]
+    answer[1] = (i + 1) * 100 + 32 - i
+    answer[2] = more[:, 2] - more[::-1, 2]
+    answer[3] = 0
+    answer[4], answer[5, 0] = 5 + 70 + 7000, 210
+    return kernel, (x, more, np.zeros(1, np.int64), poisoned(x, 6, 32)), answer
+
+
 @case(16)
 def a_parameter_that_is_assigned_without_a_barrier():
     @cuda.jit

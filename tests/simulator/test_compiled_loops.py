@@ -117,7 +117,7 @@ def test_an_interrupt_ends_an_endless_loop(kernel):
 def _no_launch_goes_on():
     for each in threading.enumerate():
         if each.name == "numbacc-launch":  # it has written its last value, and may still be ending
-            each.join(10)
+            each.join(60)
             assert not each.is_alive()
 
 

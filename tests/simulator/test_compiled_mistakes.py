@@ -9,7 +9,7 @@ import pytest
 from compiled_launch import three
 from numba import cuda, float32
 
-from numbacc import UnsupportedError
+from numbacc import KernelError, UnsupportedError
 from numbacc.simulator.compiled.kernel import Kernel
 
 
@@ -35,6 +35,21 @@ def odd(n, s):
 @cuda.jit(device=True)
 def even(n, s):
     return 1 if n == 0 else odd(n - 1, s)
+
+
+@cuda.jit(device=True)
+def with_a_barrier(x):
+    which = 3
+    if cuda.threadIdx.x:
+        which = x
+    cuda.syncthreads()
+    return which[0]
+
+
+@cuda.jit(device=True)
+def out_of_bounds(x, i):
+    part = x[4:]
+    return part[i]
 
 
 def kernels():
@@ -106,6 +121,22 @@ def kernels():
 
     yield list_across_barrier, "", None
 
+    @cuda.jit
+    def a_number_or_an_array(x):
+        value = 3
+        if cuda.threadIdx.x:
+            value = 4
+            value = x[1:]
+        x[0] = value[1]
+
+    yield a_number_or_an_array, "for 'value'", "value = x[1:]"
+
+    @cuda.jit
+    def a_variable_of_a_device_function(x):
+        x[0] = with_a_barrier(x)
+
+    yield a_variable_of_a_device_function, "for 'which'", None
+
 
 @pytest.mark.parametrize(("function", "words", "text"), [pytest.param(*k, id=k[0].__name__) for k in kernels()])
 def test_errors_name_the_line(function, words, text):
@@ -115,6 +146,24 @@ def test_errors_name_the_line(function, words, text):
     assert words in message and "test_compiled_mistakes.py:" in message and "NUMBA_ENABLE_CUDASIM=1" in message
     if text:
         assert f"test_compiled_mistakes.py:{line_of(function, text)}:" in message
+
+
+def test_errors_name_variables_as_the_user_does():
+    @cuda.jit
+    def kernel(x, y):
+        x = x[1:]
+        y[cuda.threadIdx.x] = out_of_bounds(x, cuda.threadIdx.x)
+
+    @cuda.jit
+    def of_several_types(x, y):
+        value = 1
+        y[cuda.threadIdx.x] = value
+        value = x[1:]
+        y[cuda.threadIdx.x] = value[cuda.threadIdx.x]
+
+    for function, name in ((kernel, "part"), (of_several_types, "value")):
+        with pytest.raises(KernelError, match=rf"out of bounds of axis 0 of {name}, in thread"):
+            Kernel(function, checked=True).launch(three(1), three(32), 0, (np.zeros(32), np.zeros(32)))
 
 
 def test_arguments_are_counted():

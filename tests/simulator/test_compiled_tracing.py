@@ -112,6 +112,17 @@ def test_aligned_views_are_right(way):
         aligned_views[1, 31](cuda.to_device(memory)[2:], y)
 
 
+@pytest.mark.parametrize(
+    "way", [numbacc.trace, functools.partial(numbacc.simulate, checked=True)], ids=["traced", "checked"]
+)
+def test_misaligned_parts_of_arrays_on_a_device(way):
+    def run():
+        with way():
+            aligned_views[1, 31](cuda.to_device(np.zeros(66, "f4"))[1:65], np.zeros(64, "f4"))
+
+    refused(numbacc.KernelError, "an access to 8 bytes at element", "not a multiple of 8", run=run)
+
+
 @cuda.jit
 def product(x, y, z):
     a, b = cuda.shared.array((16, 16), float32), cuda.shared.array((16, 16), float32)

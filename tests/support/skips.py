@@ -23,6 +23,7 @@ REASONS = {
     "mypy": 'needs what pip install "numbacc[dev]" brings',
     "pyright": 'needs basedpyright, which pip install "numbacc[dev]" brings',
     "sphinx": 'needs what pip install "numbacc[docs]" brings',
+    "node": "needs Node.js",
     "torch": "needs torch",
     "cupy": "needs CuPy",
     "jax": "needs JAX",

@@ -39,6 +39,8 @@ from ..specs import (
 RANKS = (1, 2, 3, 4, MAX_RANK)
 #: CUDA's limit on blocks along y; the kernels process further rows in a grid-stride loop.
 _MAX_GRID_Y = 65535
+#: Blocks that keep an H200 busy.
+_BLOCKS = 1056
 #: Below this length along either dimension a tile is mostly empty.
 _SHORTEST_TILE = 16
 #: Shared memory that the tiles of all transposed inputs may use.
@@ -117,9 +119,12 @@ def order_of(
     names = ["uint8" if task.as_bits and row.is_scaled else row.name for row in rows]
     counters = len(task.counters)
     reads, writes = (*names[: len(task.reads)], *["int64"] * counters), tuple(names[len(task.reads) :])
+    outer, is_flat = geometry.outer, False
+    if (geometry.module, geometry.algorithm, outer, wide) == (MAP, "vector", (1,), False):
+        outer, steps, is_flat = (), [step[1:] for step in steps], True
     # Kernels are compiled for few ranks: dimensions of length 1 fill up the others.
-    rank = next(rank for rank in RANKS if rank >= len(geometry.outer))
-    more = rank - len(geometry.outer)
+    rank = 0 if is_flat else next(rank for rank in RANKS if rank >= len(outer))
+    more = rank - len(outer)
     kernel = KernelSpec(
         algorithm=geometry.algorithm,
         formula=task.formula,
@@ -150,7 +155,7 @@ def order_of(
         constants=(
             *(n for step in steps for n in (*[0] * more, *step)),
             *[1] * more,
-            *geometry.outer,
+            *outer,
             *geometry.scalars,
         ),
         pairs=pairs,
@@ -244,7 +249,10 @@ def _rows(
             if vectors and first == int(first):
                 items = columns - vectors * (width - 1)
                 lanes = vector_thread_bytes(loaded, size, widest in heavy, heavy.get(widest)) // size
-                grid, block = row_grid(items, rows, lanes // width)
+                if widest in heavy and rows * vectors * width < _BLOCKS * MAX_THREADS * lanes:
+                    lanes = width  # more threads than a GPU runs at once would be idle
+                # A single row has all threads along x: the kernel `flat` has no other rows for them.
+                grid, block = row_grid(items, rows, lanes // width, MAX_THREADS if rows == 1 else None)
                 scalars = (rows, columns, head, vectors)
                 return Geometry("vector", grid, block, outer, scalars, width, lanes, (), repeated)
     lanes = vector_thread_bytes(loaded, widest) // widest

@@ -65,17 +65,17 @@ def tabulated(spec: KernelSpec) -> Kernel:
         warps, warp = cuda.gridDim.x * (threads // WARP), thread // WARP * cuda.gridDim.x + block
         start = warp * pieces * WARP + thread % WARP
         while start + (pieces - 1) * WARP < vectors:
-            place = (0, head + start * width)
+            place = (head + start * width,)
             look_up(tile, ins, offsets(place, in_steps), outs, offsets(place, out_steps), WARP * width)
             start += warps * pieces * WARP
         # Fewer than `pieces` accesses are left before the end of the array.
         while start < vectors:
-            place = (0, head + start * width)
+            place = (head + start * width,)
             look_up_one(tile, ins, offsets(place, in_steps), outs, offsets(place, out_steps), WARP * width)
             start += WARP
         body = vectors * width
         for item in range(warp * WARP + thread % WARP, columns - body, warps * WARP):
-            place = (0, item if item < head else item + body)
+            place = (item if item < head else item + body,)
             look_up_element(tile, ins, offsets(place, in_steps), outs, offsets(place, out_steps))
 
     return kernel

@@ -2,7 +2,8 @@
 
 Read `scalar` first: it is the kernel that one writes on the first day. The others compute the same. `vector` replaces
 it: each thread moves 16 bytes at a time. In `batched` a thread moves a few times 16 bytes, which an H200 needs to keep
-its memory busy. `uneven`, `strided` and `tiled` handle the arrays that `vector` cannot.
+its memory busy. `flat` does so for arrays that are one row. `uneven`, `strided` and `tiled` handle the arrays that
+`vector` cannot.
 
 A kernel here only indexes, loads, calls and stores. `load` and `store` convert between each array's dtype and the
 compute dtype; the formula (from `functions`) knows nothing of arrays. Offsets are in elements; `steps` holds one tuple
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from ...base._numba import SIMULATED, cuda
 from ...base.dtypes import TABLE
@@ -48,6 +51,8 @@ def vector(formula: Any, io: Any) -> Kernel:
     bytes. Threads process both element by element, as items after the row's `vectors` complete accesses. For several
     accesses per thread, see `batched`.
     """
+    if io.is_flat:
+        return flat(formula, io)
     if io.lanes > io.width:
         return batched(formula, io)
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
@@ -115,6 +120,40 @@ def batched(formula: Any, io: Any) -> Kernel:
                         values = load(ins, offsets(coordinates, in_steps))
                         store(outs, offsets(coordinates, out_steps), apply(formula, values, more))
             row += cuda.gridsize(2)[1]
+
+    return kernel
+
+
+def flat(formula: Any, io: Any) -> Kernel:
+    """Return `batched` for a single row, whose indices fit into 32 bits. It takes a third of the instructions."""
+    load, store, offsets, apply, scalars = io.load, io.store, io.offsets, io.apply, io.scalars
+    load_lanes, store_lanes, map_lanes = io.load_lanes, io.store_lanes, io.map_lanes
+    load_vector, store_vector = io.single.load_lanes, io.single.store_lanes
+    width, pieces = io.width, io.lanes // io.width
+
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, head, vectors, words):
+        more = scalars(words)
+        threads = cuda.blockDim.x
+        start = np.int32(cuda.blockIdx.x * threads * pieces + cuda.threadIdx.x)
+        last = np.int32(start + (pieces - 1) * threads)
+        if last < vectors:
+            place = (head + start * width,)
+            values = load_lanes(ins, offsets(place, in_steps), threads * width)
+            store_lanes(outs, offsets(place, out_steps), threads * width, map_lanes(formula, values, more))
+        else:
+            body = vectors * width
+            for item in range(start, start + pieces * threads, threads):
+                if item < vectors:
+                    place = (head + item * width,)
+                    values = load_vector(ins, offsets(place, in_steps), 0)
+                    store_vector(outs, offsets(place, out_steps), 0, map_lanes(formula, values, more))
+                elif item < vectors + columns - body:
+                    column = item - vectors
+                    if column >= head:
+                        column += body
+                    place = (column,)
+                    values = load(ins, offsets(place, in_steps))
+                    store(outs, offsets(place, out_steps), apply(formula, values, more))
 
     return kernel
 
@@ -245,7 +284,7 @@ def make(spec: KernelSpec) -> Kernel:
     io = _accessors(reads, writes, spec, spec.lanes)
     io.few = _accessors(reads, writes, spec._replace(width=1), max(spec.lanes // 2, 1))
     io.single, io.transposed = single, len(spec.transposed)
-    io.pieces_each = pieces_each(spec.loaded, spec.width)
+    io.pieces_each, io.is_flat = pieces_each(spec.loaded, spec.width), spec.rank == 0
     # In the simulator a cell holds one element.
     io.cells = TILE * spec.width if SIMULATED else TILE
     io.scalars = scalar_reader(tuple(spec.scalars))

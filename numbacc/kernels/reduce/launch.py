@@ -33,7 +33,7 @@ _ROUNDS = 16
 #: The least number of rounds for a thread if blocks share a result.
 _SHARED_ROUNDS = 4
 #: With fewer rounds, no blocks share a result: a second kernel, which merges their results, takes longer.
-_LEAST_ROUNDS = 16
+_LEAST_ROUNDS = 12
 #: The least number of accesses of a row for each thread; the second applies if merging costs more than an addition.
 _ACCESSES, _MORE_ACCESSES = 4, 16
 #: For reductions of partial results, which are few: consecutive bytes that a block reads, and elements per thread, at

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import re
 from typing import Any
 
 import numpy as np
@@ -289,8 +288,7 @@ class Accesses(Checks):
         if not name.startswith("_nb_"):
             return name
         given = [view for view, root in self.sites.bases.items() if root == name and not view.startswith("_nb_")]
-        own = re.fullmatch(r"_nb_\w+?_\d+_(\w+)", name)  # a variable of an inlined function
-        return given[0] if given else own[1] if own else f"shared {number - self.given}"
+        return given[0] if given else self.normal.written.get(name, f"shared {number - self.given}")
 
     # ------------------------------------------------------------ a launch
 

@@ -17,16 +17,17 @@ MISALIGNED = 6
 
 
 @intrinsic
-def aligned(typingctx: Any, array: Any, index: Any, whole: Any, error: Any, where: Any) -> Any:
+def aligned(typingctx: Any, array: Any, index: Any, whole: Any, offset: Any, error: Any, where: Any) -> Any:
     """Return an index, and report an error if a GPU could not access the element because it is misaligned.
 
     Args:
-        whole: the array that the view is made of. A GPU array begins at a multiple of 256 bytes.
+        whole: the array that the view is made of.
+        offset: the bytes from a multiple of 256 to its start, on a GPU.
         where: place in the source, number of the array, thread, block.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind, _, whole_kind, error_kind, where_kind = signature.args
+        kind, _, whole_kind, offset_kind, error_kind, where_kind = signature.args
         parts = 2 if isinstance(kind.dtype, types.Complex) else 1
         size = context.get_abi_sizeof(context.get_data_type(kind.dtype)) // parts
         if size & (size - 1) or not kind.aligned or not isinstance(whole_kind, types.Array):
@@ -36,22 +37,23 @@ def aligned(typingctx: Any, array: Any, index: Any, whole: Any, error: Any, wher
         given = cgutils.unpack_tuple(builder, args[1])
         pointer = builder.ptrtoint(cgutils.get_item_pointer(context, builder, kind, made, given), word)
         begin = builder.ptrtoint(context.make_array(whole_kind)(context, builder, args[2]).data, word)
-        rest = builder.and_(builder.sub(pointer, begin), word(size - 1))
-        noted = context.make_array(error_kind)(context, builder, args[3]).data
+        distance = builder.add(builder.sub(pointer, begin), context.cast(builder, args[3], offset_kind, types.int64))
+        rest = builder.and_(distance, word(size - 1))
+        noted = context.make_array(error_kind)(context, builder, args[4]).data
         bad = builder.and_(
             builder.icmp_signed("!=", rest, word(0)), builder.icmp_signed("==", builder.load(noted), word(0))
         )
         with builder.if_then(bad, likely=False):
             place, name, thread, block = (
                 context.cast(builder, v, k, types.int64)
-                for v, k in zip(cgutils.unpack_tuple(builder, args[4]), where_kind, strict=True)
+                for v, k in zip(cgutils.unpack_tuple(builder, args[5]), where_kind, strict=True)
             )
             numbers = [word(MISALIGNED), place, name, thread, block, word(0), word(size), word(0), word(len(given))]
             for k, number in enumerate([*numbers, *given]):
                 builder.store(number, builder.gep(noted, [word(k)]))
         return args[1]
 
-    return index(array, index, whole, error, where), codegen
+    return index(array, index, whole, offset, error, where), codegen
 
 
 def is_view(node: ast.AST) -> bool:

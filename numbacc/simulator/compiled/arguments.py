@@ -18,8 +18,10 @@ from ...arrays.portable import PortableArray
 from ...base.layout import row_major_strides
 from ...errors import DTypeError, shown
 
-__all__ = ["cast", "on_host"]
+__all__ = ["allocation", "cast", "offset", "on_host"]
 
+#: The alignment of allocations on a GPU.
+_ALIGNMENT = 256
 #: Arguments of these types are passed unchanged.
 _NUMBERS = (bool, int, float, complex, np.generic)
 
@@ -57,6 +59,36 @@ def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> Iterator[tu
     gpu.copy_back()
     for work in after:
         work()
+
+
+def allocation(own: Any, arg: np.ndarray[Any, Any]) -> tuple[int, int, Any]:
+    """Return (start, bytes, owner) of the memory that holds an argument, which on a GPU is an allocation.
+
+    Args:
+        own: the argument as it was given.
+        arg: the same in host memory.
+    """
+    low, high = _Placement(_address(arg), arg.shape, arg.strides, arg.dtype, False).extent()
+    if isinstance(own, PortableArray):
+        root = own._storage.owner
+        while isinstance(root, np.ndarray) and isinstance(root.base, np.ndarray):
+            root = root.base
+        if isinstance(root, np.ndarray):
+            return _address(root), root.nbytes, root
+    if not isinstance(own, np.ndarray) and hasattr(own, "__cuda_array_interface__"):
+        aligned = _address(arg) - (own.__cuda_array_interface__["data"][0] or 0) % _ALIGNMENT
+        start = low - (low - aligned) % _ALIGNMENT
+        return start, high - start, arg
+    return low, high - low, arg  # a launch copies it to the start of an allocation
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def offset(own: Any, arg: Any) -> int:
+    """Return the distance in bytes from the start of an allocation to an array in it; 0 for other arguments."""
+    return _address(arg) - allocation(own, arg)[0] if isinstance(arg, np.ndarray) else 0
 
 
 def _prepared(value: Any, extensions: Sequence[Any], after: list[Any]) -> Any:

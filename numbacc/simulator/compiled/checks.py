@@ -293,28 +293,40 @@ class Checks:
 
     def parameters(self) -> list[str]:
         """Return the parameters that the compiled function takes in addition."""
-        return ["_nb_era_bits", *(f"_nb_{k}_{p}" for p in self.parameter_arrays for k in ("wrote", "read"))]
+        return [
+            "_nb_era_bits",
+            "_nb_offsets",
+            *(f"_nb_{k}_{p}" for p in self.parameter_arrays for k in ("wrote", "read")),
+        ]
 
     @staticmethod
     def kinds(arrays: list[Any]) -> list[types.Type]:
         """Return the types of `parameters` from the types of the kernel's arrays."""
-        return [types.int64, *(types.Array(types.int64, a.ndim, "C") for a in arrays for _ in range(2))]
+        numbers = types.Array(types.int64, 1, "C")
+        return [types.int64, numbers, *(types.Array(types.int64, a.ndim, "C") for a in arrays for _ in range(2))]
 
     @staticmethod
-    def arguments(arrays: list[Any], blocks: int) -> list[Any]:
-        """Return the arguments for `parameters` from the kernel's arrays. Untouched memory costs nothing."""
-        return [_era_bits(blocks), *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2))]
+    def arguments(arrays: list[Any], offsets: list[int], blocks: int) -> list[Any]:
+        """Return the arguments for `parameters`. Untouched memory costs nothing.
+
+        Args:
+            arrays: the kernel's arrays.
+            offsets: the distance in bytes from an address that a GPU aligns to each array's start.
+        """
+        return [
+            _era_bits(blocks),
+            np.array(offsets, np.int64),
+            *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2)),
+        ]
 
     def head(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of the compiled function."""
-        out = statements(
-            "_nb_state = _nb_np.zeros(2, _nb_np.int64)\n_nb_era = _nb_since = _nb_start = _nb_end = 0", line
-        )
+        out = statements("_nb_state = _nb_zeros(2, _nb_np.int64)\n_nb_era = _nb_since = _nb_start = _nb_end = 0", line)
         out += statements(
             """
-            _nb_places_x = _nb_np.zeros(_nb_T, _nb_np.int64)
-            _nb_places_y = _nb_np.zeros(_nb_T, _nb_np.int64)
-            _nb_places_z = _nb_np.zeros(_nb_T, _nb_np.int64)
+            _nb_places_x = _nb_zeros(_nb_T, _nb_np.int64)
+            _nb_places_y = _nb_zeros(_nb_T, _nb_np.int64)
+            _nb_places_z = _nb_zeros(_nb_T, _nb_np.int64)
             for _nb_t in range(_nb_T):
                 _nb_places_x[_nb_t] = _nb_t % _nb_Dx
                 _nb_places_y[_nb_t] = _nb_t // _nb_Dx % _nb_Dy
@@ -325,9 +337,9 @@ class Checks:
         for n in self.shared:
             out += statements(
                 f"""
-                _nb_wrote_{n} = _nb_np.zeros({n}.shape, _nb_np.int64)
-                _nb_read_{n} = _nb_np.zeros({n}.shape, _nb_np.int64)
-                _nb_filled_{n} = _nb_np.zeros(2, _nb_np.int64)
+                _nb_wrote_{n} = _nb_zeros({n}.shape, _nb_np.int64)
+                _nb_read_{n} = _nb_zeros({n}.shape, _nb_np.int64)
+                _nb_filled_{n} = _nb_zeros(2, _nb_np.int64)
                 """,
                 line,
             )
@@ -476,7 +488,7 @@ class _Check(Rewriter):
         if len(parts) == kind.ndim and array in self.checks.views:
             whole = self.checks.views[array]
             whole = self.checks.sites.bases.get(whole, whole)
-            text = f"_nb_aligned({array}, {text}, {whole}, {where.split('INDEX, ')[1]})"
+            text = f"_nb_aligned({array}, {text}, {whole}, {self.offset(whole)}, {where.split('INDEX, ')[1]})"
         node.slice = expression(text, line, INDEX=ast.copy_location(index, node))
         return node
 
@@ -495,9 +507,14 @@ class _Check(Rewriter):
         parts, line = [self.visit(p) for p in parts], node.lineno
         index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
         where = f"_nb_error, ({self.checks.site(node)}, {self.checks.number(array)}, _nb_t, _nb_block)"
-        text = f"_nb_aligned(VIEW, _nb_inside(VIEW.shape, INDEX, {where}), {whole}, {where})"
+        text = f"_nb_aligned(VIEW, _nb_inside(VIEW.shape, INDEX, {where}), {whole}, {self.offset(whole)}, {where})"
         node.slice = expression(text, line, INDEX=index, VIEW=node.value)
         return node
+
+    def offset(self, array: str) -> str:
+        """Return the distance in bytes from an address that a GPU aligns to an array's start."""
+        arrays = self.checks.parameter_arrays
+        return f"_nb_offsets[{arrays.index(array)}]" if array in arrays else "0"
 
     def whole_number(self, node: ast.expr) -> bool:
         """Return whether an index is a number, not a tuple in a variable nor a record's field."""

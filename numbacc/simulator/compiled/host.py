@@ -250,7 +250,6 @@ class Device:
     """The CPU as a device, with the launch limits that all GPUs share."""
 
     id = 0
-    name = (platform.processor() or platform.machine() or "CPU").encode()
     compute_capability = (8, 0)
     WARP_SIZE = 32
     MAX_THREADS_PER_BLOCK = 1024
@@ -261,6 +260,11 @@ class Device:
     MULTIPROCESSOR_COUNT = cores()
     supports_float16 = supports_bfloat16 = True
     supports_fp8 = False
+
+    @property
+    def name(self) -> bytes:
+        """The processor's name, which another program tells on some systems."""
+        return (platform.processor() or platform.machine() or "CPU").encode()
 
     def reset(self) -> None:
         """Do nothing."""
@@ -387,7 +391,7 @@ def close() -> None:
 @_public
 def detect() -> bool:
     """Print the available devices."""
-    print(f"Found 1 CUDA device, which numbacc simulates on the CPU:\nid 0    {Device.name.decode()}")
+    print(f"Found 1 CUDA device, which numbacc simulates on the CPU:\nid 0    {gpus[0].name.decode()}")
     return True
 
 

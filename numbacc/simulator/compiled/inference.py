@@ -53,7 +53,7 @@ def infer(
     alone = [_Alone().visit(s) for s in copy.deepcopy(body)]
     head: list[ast.stmt] = []
     for name, (shape, _) in {**normal.shared, **normal.local}.items():
-        head += statements(f"{name} = _nb_np.empty({max(shape, (1,))}, _nb_dtype_{name})")
+        head += statements(f"{name} = _nb_empty({max(shape, (1,))}, _nb_dtype_{name})")
     tree = function("_nb_alone", [*parameters, *CONTEXT], head + alone)
     ir = run_frontend(build(tree, "_nb_alone", normal.space, normal.source))
     # Constant indices become part of the code, so that slices of tuples have types.

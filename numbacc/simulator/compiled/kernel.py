@@ -5,42 +5,49 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import gc
 import hashlib
 import itertools
 import math
 import os
+import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import numba
 import numpy as np
 from numba import njit, types
 from numba.core.errors import NumbaError
+from numba.np.numpy_support import from_dtype, map_layout
 
+from ...base.garbage import no_collections
 from ...base.observing import observable
 from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
-from .accesses import Accesses
 from .analysis import Facts
 from .checks import ERRORS, Checks, explain
 from .host import cores
 from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
-from .meter import Meter
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
 from .source import Source, as_written
-from .syntax import SHAPE, assignment, expression, function, meets, named, returns, statements, walk
+from .syntax import PREFIX, SHAPE, assignment, expression, function, meets, named, returns, statements, walk
+from .variables import empty, zeros
 from .versions import split, unite
+
+if TYPE_CHECKING:
+    from .accesses import Accesses
+    from .meter import Meter
 
 #: Launches of fewer threads than this run on the calling thread, unless they may never end and must be stoppable.
 _SMALL = 1 << 14
@@ -123,6 +130,7 @@ class Kernel:
         arguments: tuple[Any, ...],
         workers: int | None = None,
         observe: Callable[[Accesses], Meter] | None = None,
+        offsets: Sequence[int] | None = None,
     ) -> None:
         """Run the kernel.
 
@@ -133,13 +141,15 @@ class Kernel:
             arguments: NumPy arrays, scalars, records and tuples of these.
             workers: the number of CPU threads; by default one for each core.
             observe: returns the meter of a traced launch, given the kernel's accesses.
+            offsets: for each argument, the distance in bytes from an address that a GPU aligns to an array's start;
+                None for 0.
 
         Raises:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
         if self._typed and not self._special:
-            self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers, observe)
+            self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers, observe, offsets)
             return
         axes = 3 if block[2] > 1 else 2 if block[1] > 1 else 1
         key: Any = (axes,)
@@ -152,13 +162,13 @@ class Kernel:
         shadows: Any = ()
         if observe:
             with self._lock:
-                accesses = compiled.checks()
-            assert isinstance(accesses, Accesses)
+                accesses: Any = compiled.checks()
             meter, workers = observe(accesses), 1
             meter.error = error
             shadows = (meter.header,)
         elif self.checked:
-            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], blocks)
+            starts = [offsets[k] if offsets else 0 for k in compiled.shadowed]
+            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], starts, blocks)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
         small = blocks * math.prod(block) < _SMALL
@@ -178,11 +188,11 @@ class Kernel:
             raise raised(error, self._normalized().raised, block, grid)
         if error[0]:
             with self._lock:
-                checks = compiled.checks()
-            if isinstance(checks, Accesses):
+                checks: Any = compiled.checks()
+            if observe:
                 checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
-            found = explain(error, [*map(as_written, names)], lines, self.source, block, grid)
+            found = explain(error, [*map(self._written, names)], lines, self.source, block, grid)
             raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
@@ -203,15 +213,21 @@ class Kernel:
 
     @observable("setup")
     def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
-        with self._lock:
+        with self._lock, no_collections:
             if key not in self._compiled:
                 started = time.perf_counter()
                 try:
-                    self._compiled[key] = self._build(self._kinds or tuple(numba.typeof(a) for a in arguments), key[0])
+                    self._compiled[key] = self._build(self._kinds or tuple(map(_kind, arguments)), key[0])
                 except NumbaError as error:
-                    raise self.source.uncompiled(error) from error
+                    raise self.source.uncompiled(error, self._written) from error
+                gc.collect(0)  # frees the compiler's objects, which refer to each other
                 self.seconds = time.perf_counter() - started
             return self._compiled[key]
+
+    def _written(self, text: str) -> str:
+        """Return a text with the names of variables as in the user's code."""
+        known = self._normal.written if self._normal else {}
+        return re.sub(rf"{PREFIX}\w+", lambda found: known.get(found[0], found[0]), as_written(text))
 
     def text(self, kinds: tuple[types.Type, ...]) -> str:
         """Return the Python code that the kernel is translated to, for reading."""
@@ -221,7 +237,8 @@ class Kernel:
         """Return a tree's function. It keeps the kernel's line numbers, so that errors name the right lines."""
         # Numba imports the module of a cached function by name. A generated function belongs to no module, so use this
         # one.
-        names = {**arithmetic.NAMES, "_nb_np": np, **space, "__name__": __name__}
+        helpers = {"_nb_np": np, "_nb_empty": empty, "_nb_zeros": zeros}
+        names = {**arithmetic.NAMES, **helpers, **space, "__name__": __name__}
         exec(compile(tree, source.file, "exec"), names)
         return names[name]
 
@@ -232,7 +249,11 @@ class Kernel:
 
     @property
     def _checks(self) -> type[Checks]:
-        return Accesses if self.traced else Checks
+        if not self.traced:
+            return Checks
+        from .accesses import Accesses  # takes a while to import
+
+        return Accesses
 
     def _normalized(self) -> Normalize:
         if self._normal is None:
@@ -294,8 +315,8 @@ class Kernel:
     def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for one combination of argument types."""
         normal, source = self._normalized(), self.source
-        plain, names = split(self._body, {*source.parameters})
-        found = unite(plain, names, infer(normal, source.parameters, plain, kinds, self._function))
+        plain, of = split(self._body, {*source.parameters})
+        found = unite(plain, of, infer(normal, source.parameters, plain, kinds, self._function))
         facts = Facts(normal, plain, found)
         arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
         checks = self._checks(source, normal, facts, plain, arrays) if self.checked else None
@@ -335,14 +356,14 @@ class Kernel:
                 head += emit.make(f"{target} = {part}.view(_nb_dtype_{name})")
             else:
                 sizes = ", ".join(map(str, shape))
-                head += emit.make(f"{target} = _nb_np.empty({blocks}{sizes},), _nb_dtype_{name})")
+                head += emit.make(f"{target} = _nb_empty({blocks}{sizes},), _nb_dtype_{name})")
         for name, (shape, _) in normal.local.items():
             sizes = ", ".join(map(str, shape))
             threads = "_nb_slots" if emit.several else "1"
-            head += emit.make(f"_nb_all_{name} = _nb_np.empty(({threads}, {sizes},), _nb_dtype_{name})")
+            head += emit.make(f"_nb_all_{name} = _nb_empty(({threads}, {sizes},), _nb_dtype_{name})")
         start: list[ast.stmt] = []
         if emit.returning:
-            head += emit.make("_nb_alive = _nb_np.ones(_nb_slots, _nb_np.uint8)")
+            head += emit.make("_nb_alive = _nb_empty(_nb_slots, _nb_np.uint8)")
             start += emit.make("_nb_alive[:] = 1\n_nb_living = _nb_slots")
         if checks:
             head += checks.head(line)
@@ -356,7 +377,7 @@ class Kernel:
             AXES
             _nb_T = _nb_Dx * _nb_Dy * _nb_Dz
             _nb_slots = {slots}
-            _nb_dynamic = _nb_np.empty({dynamic}, _nb_np.uint8)
+            _nb_dynamic = _nb_empty({dynamic}, _nb_np.uint8)
             HEAD
             """
         if normal.grid:  # one iteration for all blocks
@@ -414,6 +435,14 @@ def _versions() -> str:
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _kind(argument: Any) -> types.Type:
+    """Return the type of an argument in compiled code."""
+    if type(argument) is np.ndarray and argument.dtype.kind in "biufc":  # numba.typeof would import numpy.ma
+        readonly = not argument.flags.writeable
+        return types.Array(from_dtype(argument.dtype), argument.ndim, map_layout(argument), readonly=readonly)
+    return numba.typeof(argument)
 
 
 def _fingerprint(argument: Any) -> Any:

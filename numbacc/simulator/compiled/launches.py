@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...base import dispatch
+from ...base.garbage import no_collections
 from ...base.keywords import explain
 from ...base.observing import observable
 from ...errors import ArgumentsError, OptionError, UnsupportedError, shown
@@ -173,7 +174,8 @@ def _compiled(function: Callable[..., Any], options: SimulationOptions) -> Any:
     key = options.checks(), options.contract, options.tracer is not None
     made = function.__dict__.get("_numbacc_compiled")
     if made is None or key not in made:
-        from .kernel import Kernel  # imports Numba
+        with no_collections:
+            from .kernel import Kernel  # imports Numba
 
         with _only_one:
             made = function.__dict__.setdefault("_numbacc_compiled", _Kernels())
@@ -239,8 +241,9 @@ def launch(
     with arguments.on_host(given, extensions) as args:
         size = int(dynamic_bytes or 0)
         observe = options.tracer and options.tracer(function, given, args, blocks, threads, size)
+        offsets = [*map(arguments.offset, given, args)] if kernel.checked else None
         try:
-            kernel.launch(blocks, threads, size, args, workers=options.workers, observe=observe)
+            kernel.launch(blocks, threads, size, args, options.workers, observe, offsets)
         except Exception as error:
             if type(error).__module__ != "numba.core.errors":
                 raise

@@ -13,7 +13,7 @@ import hashlib
 import inspect
 import operator
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,9 @@ _IGNORED = ("threadfence", "threadfence_block", "threadfence_system", "nanosleep
 _LOADS = {f"cuda.{name}" for name in ("ldca", "ldcg", "ldcs", "ldlu", "ldcv")}
 _STORES = {f"cuda.{name}" for name in ("stcg", "stcs", "stwb", "stwt")}
 
+#: Attributes of arrays that are not memory.
+_SIZES = ("shape", "strides", "size", "ndim", "itemsize")
+
 _SIMPLE = (
     ast.Assign,
     ast.AugAssign,
@@ -83,6 +86,7 @@ class Normalize(ast.NodeTransformer):
         inlines: whether all device functions are inlined, so that their accesses can be checked.
         options: Numba's, for scalar functions.
         opaque: names of functions whose code no text tells.
+        written: the users' names of variables of inlined functions.
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class Normalize(ast.NodeTransformer):
         self.hoisted: list[ast.stmt] = []
         self.grids: set[str] = set()
         self._count = [0]
+        self.written: dict[str, str] = {}
         self._locals = {*source.parameters, *stored(source.body)}
         self._stores = _counted(source.body)
         self._inside: list[Any] = [source.function]
@@ -156,6 +161,7 @@ class Normalize(ast.NodeTransformer):
                     self.array(name, s.value, path)
                     return []
                 made = self.fresh(name)  # the variable is another array or a number elsewhere
+                self.written[made] = self.written.get(name, name)
                 self.array(made, s.value, path)
                 return [assignment(name, expression(made, s.lineno))]
             if path == "cuda.cg.this_grid":
@@ -280,6 +286,102 @@ class Normalize(ast.NodeTransformer):
 
     # ------------------------------------------------------------ expressions
 
+    def generic_visit(self, node: ast.AST) -> Any:
+        if not isinstance(node, ast.expr):
+            return super().generic_visit(node)
+        places: list[tuple[Any, Any]] = []  # (a node, a field) or (a list, an index)
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                places.append((node, name))
+            for k, each in enumerate(value if isinstance(value, list) else ()):
+                if isinstance(each, (ast.expr, ast.keyword)):
+                    places.append((each, "value") if isinstance(each, ast.keyword) else (value, k))
+        parts = [at[key] if isinstance(at, list) else getattr(at, key) for at, key in places]
+        for (at, key), part in zip(places, self.in_order(parts, isinstance(node, ast.Call)), strict=True):
+            if isinstance(at, list):
+                at[key] = part
+            else:
+                setattr(at, key, part)
+        return node
+
+    def in_order(self, nodes: Sequence[ast.expr], calls: bool = False) -> list[Any]:
+        """Return the rewritten expressions, whose values are those that Python's order of evaluation gives.
+
+        A part that may change is computed before the statements that later parts put first.
+
+        Args:
+            calls: whether the first one is a function to call.
+        """
+        outer, made, hoisted = self.hoisted, [], []
+        for node in nodes:
+            self.hoisted = []
+            made.append(self.visit(node))
+            hoisted.append(self.hoisted)
+        self.hoisted = outer
+        for k, node in enumerate(made):
+            self.hoisted += hoisted[k]
+            later = [s for each in hoisted[k + 1 :] for s in each]
+            if later and not (calls and k == 0) and self.changes(later, node):
+                made[k] = self.saved(node)
+        return made
+
+    def saved(self, node: ast.expr) -> Any:
+        """Return a new variable that has an expression's value from here on."""
+        name = self.fresh("early")
+        self.hoisted.append(assignment(name, node, node.lineno))
+        return expression(name, node.lineno)
+
+    def changes(self, body: list[ast.stmt], node: ast.expr) -> bool:
+        """Return whether statements may change an expression's value, or do what must come after it."""
+        if isinstance(node, (ast.Constant, ast.Slice, ast.Starred)):
+            return False
+        if named(node) & stored(body) or any(self.acts(n) for n in ast.walk(node)):
+            return True
+        writes = any(isinstance(getattr(n, "ctx", None), ast.Store) and not isinstance(n, ast.Name) for n in walk(body))
+        acts = writes or meets(body) or any(self.acts(n) for n in walk(body))
+        return acts and any(self.reads(n) for n in ast.walk(node))
+
+    def acts(self, node: ast.AST) -> bool:
+        """Return whether a call may write memory."""
+        name = called(node)
+        return name.startswith("_nb_atomic_") or (
+            (name.startswith("_nb_device_") or name in self.opaque) and name not in self.pure
+        )
+
+    def reads(self, node: ast.AST) -> bool:
+        """Return whether an expression reads memory itself."""
+        if isinstance(node, ast.Subscript):
+            return not (isinstance(node.value, ast.Attribute) and node.value.attr in _SIZES)
+        if isinstance(node, ast.Attribute):
+            return node.attr not in _SIZES and not inspect.ismodule(self.known(node.value))
+        return False
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        node.value, *targets = self.in_order([node.value, *node.targets])
+        node.targets = targets
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """Rewrite `y[i] += value`, which reads y[i] before it computes the value."""
+        node.target = self.visit(node.target)
+        outer, self.hoisted = self.hoisted, []
+        node.value = self.visit(node.value)
+        later, self.hoisted = self.hoisted, outer
+        read: Any = copy.deepcopy(node.target)
+        read.ctx = ast.Load()
+        made: ast.stmt = node
+        if self.changes(later, read):
+            if isinstance(node.target, ast.Subscript):
+                index = node.target.slice
+                parts = index.elts if isinstance(index, ast.Tuple) else [index]
+                parts = [self.saved(p) if self.changes(later, p) else p for p in parts]
+                node.target.slice = ast.copy_location(ast.Tuple(parts, ast.Load()), index) if parts[1:] else parts[0]
+                read.slice = copy.deepcopy(node.target.slice)
+            value = ast.copy_location(ast.BinOp(self.saved(read), node.op, node.value), node)
+            made = ast.copy_location(ast.Assign([node.target], value), node)
+        self.hoisted += later
+        return made
+
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """Rewrite `a and b`; as statements if threads meet in a part that may be skipped."""
         parts = []
@@ -383,7 +485,7 @@ class Normalize(ast.NodeTransformer):
             return self.visit(element(array, index, ast.Load()))
         if path == "cuda.clz" and len(node.args) == 1 and self.source.is_index(node.args[0]):  # it has 32 bits
             node.args = [expression("_nb_np.int32(INDEX)", line, INDEX=node.args[0])]
-        arguments = [self.visit(a) for a in node.args]
+        arguments = self.in_order(node.args)
         if path == "cuda.syncthreads" or path == "cuda.syncwarp":
             self.hoisted += statements(f"{BARRIER if name == 'syncthreads' else WARP_BARRIER}()", line)
             return expression("None", line)
@@ -426,7 +528,7 @@ class Normalize(ast.NodeTransformer):
             name = self.global_(made, "convert")
             self.pure.add(name)
             node.func = expression(name, line)
-            node.args = [self.visit(a) for a in node.args]
+            node.args = self.in_order(node.args)
             return node
         return self.generic_visit(node)
 
@@ -468,11 +570,11 @@ class Normalize(ast.NodeTransformer):
             if parameter.kind is parameter.VAR_POSITIONAL:
                 continue  # nothing reads it
             if name in given.arguments:
-                out.append(self.visit(given.arguments[name]))
+                out.append(given.arguments[name])
             else:
                 value = own(parameter.default)
                 out.append(expression(self.global_(value, "default"), node.lineno))
-        return out
+        return self.in_order(out)
 
     def argument(self, node: ast.Name, target: Any) -> str:
         """Return the name of a device function that is an argument of an intrinsic."""
@@ -501,7 +603,7 @@ class Normalize(ast.NodeTransformer):
         """A call of a device function."""
         if is_scalar(target):
             name = self.scalar(target)
-            given = [self.visit(a) for a in node.args]
+            given = self.in_order(node.args)
             return ast.copy_location(ast.Call(expression(name, node.lineno), given, []), node)
         inner = Source(target)
         if inner.function in self._inside:
@@ -590,6 +692,7 @@ class Normalize(ast.NodeTransformer):
             else:
                 self.space[n] = inner.names[n]
         result = f"{suffix}_result"
+        self.written.update({new: old for old, new in local.items()}, **{result: f"{inner.name}(...)"})
         statements_ = _Returns(self, result).whole(statements_, node.lineno)
         statements_ = [_Rename(local, renamed).visit(s) for s in statements_]
         self._stores.update(_counted(statements_))

@@ -127,7 +127,7 @@ class Phases:
         self.count += 1
         name = f"_nb_{stem}_{self.count}"
         if dtype:
-            self.heads += self.make(f"{name} = _nb_np.zeros(_nb_slots, {dtype})")
+            self.heads += self.make(f"{name} = _nb_zeros(_nb_slots, {dtype})")
         return name
 
     @property
@@ -477,9 +477,9 @@ class Phases:
             elif value is not None:
                 dtype = np.dtype(np.float64 if self._real(value) else np.int64)
             self.normal.space[f"_nb_dtype{board}"] = dtype
-            self.heads += self.make(f"{board} = _nb_np.zeros(_nb_slots, _nb_dtype{board})")
+            self.heads += self.make(f"{board} = _nb_zeros(_nb_slots, _nb_dtype{board})")
             if own:
-                self.heads += self.make(f"{came} = _nb_np.zeros(_nb_slots, _nb_np.uint8)")
+                self.heads += self.make(f"{came} = _nb_zeros(_nb_slots, _nb_np.uint8)")
         if value is not None and (kind in BLOCK_VOTES or kind in warps.VOTES):
             value = expression("1 if VALUE else 0", s.lineno, VALUE=value)
         slot = self.slot
@@ -498,7 +498,8 @@ class Phases:
         call = expression(f"{helper}({boards}, _nb_t, _nb_T)", s.lineno)
         mask = given[:1]
         rest = given[2:] if kind.startswith("shfl") else []
-        call.args += [copy.deepcopy(a) for a in (*mask, *rest)]
+        # Literals would compile the function once for each.
+        call.args += [expression("_nb_np.int64(A)", s.lineno, A=a) for a in (*mask, *rest)]
         return _Exchange(first, before, [], [assignment(result, call, s.lineno)], False)
 
     def shuffled(
@@ -526,7 +527,7 @@ class Phases:
             each = f"{board}_{k}"
             if self.carried is not None:
                 self.normal.space[f"_nb_dtype{each}"] = dtype
-                self.heads += self.make(f"{each} = _nb_np.zeros(_nb_slots, _nb_dtype{each})")
+                self.heads += self.make(f"{each} = _nb_zeros(_nb_slots, _nb_dtype{each})")
             before += self.make(f"{each}[{slot}] = {text}")
             calls.append(f"{helper}({each}{part}, {came}{part if came != 'None' else ''}, _nb_t, _nb_T, {arguments})")
         made = expression(carried._whole(self.kinds[result], iter(calls)), s.lineno)
@@ -564,7 +565,7 @@ class Phases:
         if not self.normal.grid:
             return _Exchange(first, before, count, [], True)
         if self.carried is not None:
-            self.heads += self.make(f"_nb_result{board} = _nb_np.zeros(_nb_last, _nb_np.int64)")
+            self.heads += self.make(f"_nb_result{board} = _nb_zeros(_nb_last, _nb_np.int64)")
         return _Exchange(first, before, self.blocks(count), self.make(f"{result} = _nb_result{board}[_nb_block]"), True)
 
     # ------------------------------------------------------------ branches and loops

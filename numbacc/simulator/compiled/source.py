@@ -9,6 +9,7 @@ import os
 import re
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from types import FunctionType
 from typing import Any
@@ -43,7 +44,7 @@ _DISPATCHERS = ("CUDADispatcher", "Dispatcher", "FakeCUDAKernel", "DeviceFunctio
 
 
 def as_written(text: str) -> str:
-    """Return a text with the names of variables as in the user's code."""
+    """Return a text without the prefixes of assigned parameters and of variables of several types."""
     return _BEFORE.sub("", text)
 
 
@@ -190,9 +191,9 @@ class Source:
             "NUMBA_ENABLE_CUDASIM=1 before Python starts to run the kernel in Numba's simulator"
         )
 
-    def uncompiled(self, error: NumbaError) -> UnsupportedError:
-        """Return the error for code that Numba cannot compile."""
-        text = as_written(re.sub(r"\x1b\[\d+m", "", str(error)))
+    def uncompiled(self, error: NumbaError, written: Callable[[str], str]) -> UnsupportedError:
+        """Return the error for code that Numba cannot compile. `written` gives variables the user's names."""
+        text = written(re.sub(r"\x1b\[\d+m", "", str(error)))
         found = re.findall(r'File "([^"]*)", line (\d+)', text)
         here = [int(line) for file, line in found if os.path.basename(file) == os.path.basename(self.file)]
         loc = getattr(error, "loc", None)

@@ -29,14 +29,14 @@ def _join(*states: _State | None) -> _State | None:
 
 
 @dataclass
-class _Loop:
+class _Jumps:
     """The states at the jumps of a loop."""
 
     breaks: list[_State | None] = field(default_factory=list)
     continues: list[_State | None] = field(default_factory=list)
 
 
-class _Groups:
+class _Assignments:
     """Find the assignments that belong together, by following control through the statements.
 
     Attributes:
@@ -74,7 +74,7 @@ class _Groups:
                 made[n.id] = frozenset({id(n)})
         return made
 
-    def block(self, body: list[ast.stmt], state: _State | None, loop: _Loop | None = None) -> _State | None:
+    def block(self, body: list[ast.stmt], state: _State | None, loop: _Jumps | None = None) -> _State | None:
         """Follow control through a block; return the state at its end."""
         for s in body:
             here = {} if state is None else state
@@ -99,7 +99,7 @@ class _Groups:
             self._reads([s.iter], before)
         head = before
         while True:
-            inside, jumps = head, _Loop()
+            inside, jumps = head, _Jumps()
             if isinstance(s, ast.For):
                 inside = self._assigned(s.target, head)
             else:
@@ -124,7 +124,7 @@ def split(body: list[ast.stmt], keeps: set[str]) -> tuple[list[ast.stmt], dict[s
         The statements, and the variables of the new names.
     """
     body = copy.deepcopy(body)
-    found = _Groups(stored(body) - keeps)
+    found = _Assignments(stored(body) - keeps)
     found.block(body, {})
     groups: dict[str, list[int]] = {}
     for key, node in found.nodes.items():

@@ -15,7 +15,7 @@ from numbacc.typing import Activation, Array, DeviceArray, GatedKind, NumPyArray
 if TYPE_CHECKING:
     from typing_extensions import assert_type
 
-    from numbacc.plan.base import PlanInfo
+    from numbacc.plan.base import Plan, PlanInfo
     from numbacc.plan.saved import Saved
 else:
     PlanInfo = Saved = None
@@ -96,11 +96,30 @@ assert_type(ew.dropout_backward(dropped, kept), DeviceArray)
 assert_type(ew.astype(x, "float16"), DeviceArray)
 assert_type(ew.one_hot(target, 10), DeviceArray)
 
+# Plans return what their functions return.
+assert_type(ew.exp.plan(x)(x), DeviceArray)
+assert_type(ew.exp.plan(host)(host), NumPyArray)
+assert_type(ew.softmax.plan(x)(x), DeviceArray)
+assert_type(ew.sum.plan(host, axis=0)(host), NumPyArray)
+assert_type(ew.multiply_backward.plan(x, x, x)(x, x, x), tuple[DeviceArray, ...])
+assert_type(ew.cross_entropy.plan(x, target)(x, target), DeviceArray)
+assert_type(gated.forward.plan(x)(x), DeviceArray)
+assert_type(gated.backward.plan(y, x)(y, x), DeviceArray)
+assert_type(gated.backward.plan(y, (y, y))(y, (y, y)), tuple[DeviceArray, DeviceArray])
+either: Plan[Array] = ew.softmax.plan(x)
+print(either.info.op)
+parameter, gradient, first, second = (numbacc.zeros(3) for _ in range(4))
+lists = [parameter], [gradient], [first], [second]
+assert_type(ew.adamw_step(parameter, gradient, first, second, 1), tuple[DeviceArray, DeviceArray, DeviceArray])
+assert_type(ew.adamw_step(*lists, 1)[0], list[DeviceArray])
+ew.adamw_step.plan(*lists, 1)(*lists, 1, rate=0.1)
+
 # gemm
 w = numbacc.full((8, 3), 0.5)
 assert_type(gemm.matmul(x, w, bias=numbacc.zeros(3), epilogue="gelu_bias"), DeviceArray)
 assert_type(gemm.matmul(host, host.T, epilogue=gemm.Epilogue.RELU), Any)
 with_aux = gemm.matmul(x, w, epilogue="relu_aux")
+assert_type(gemm.matmul.plan(x, w)(x, w), DeviceArray)
 print(with_aux.out.shape, with_aux.aux.dtype, gemm.matmul.plan(x, w, epilogue="relu_aux").info.backend)
 out, aux = with_aux
 print(gemm.matmul(x, w, epilogue="bgradb").bias_grad)
@@ -112,6 +131,7 @@ assert_type(gemm.linear.backward(z, linear)[0], DeviceArray)
 # attention
 q = numbacc.zeros((1, 2, 4, 8))
 assert_type(attention.forward(q, q, q, mask="causal"), DeviceArray)
+assert_type(attention.forward.plan(q, q, q)(q, q, q), DeviceArray)
 window = attention.SlidingWindow(2)
 assert_type(attention.forward(q, q, q, mask=window, return_stats=True), tuple[DeviceArray, DeviceArray])
 o, kept = attention.forward(q, q, q, layout="BHSD", return_saved=True)
@@ -132,6 +152,7 @@ if TYPE_CHECKING:
 # conv
 image, filters = numbacc.zeros((1, 2, 8, 8)), numbacc.zeros((4, 2, 3, 3))
 assert_type(conv.forward(image, filters, padding="same", activation="relu"), DeviceArray)
+assert_type(conv.forward.plan(image, filters)(image, filters), DeviceArray)
 out, kept = conv.forward(image, filters, stride=2, padding=(1, 1), return_saved=True)
 assert_type(conv.backward_data(out, kept), DeviceArray)
 assert_type(conv.backward_filter(kept, out), DeviceArray)
@@ -142,11 +163,32 @@ assert_type(conv.output_shape((1, 2, 8, 8), (4, 2, 3, 3)), tuple[int, ...])
 signal = fft.rfft(x, norm="ortho")
 assert_type(fft.irfft(signal, 8, norm="ortho"), DeviceArray)
 assert_type(fft.fft2(host), NumPyArray)
+assert_type(fft.rfft.plan(x)(x), DeviceArray)
 print(fft.fft(host).real.sum(), fft.fft(x).imag[0, 0])
 print(ew.take_backward(x, (4, 8), target, axis=0).shape)
 assert_type(fft.fftshift(fft.fftfreq(8, device="cpu")), NumPyArray)
 generator = numbacc.random.Generator("philox", seed=7)
 noise = generator.normal(0.0, 1.0, (4, 8), dtype="float32")
+assert_type(noise, DeviceArray)
+assert_type(generator.normal(), "np.floating[Any]")
+assert_type(generator.integers(10), "np.integer[Any]")
+assert_type(generator.uniform(size=4), DeviceArray)
+assert_type(generator.random(out=noise), DeviceArray)
+on_host = numbacc.random.Generator(7, device="cpu")
+assert_type(on_host.integers(10, size=(2, 3)), NumPyArray)
+assert_type(on_host.spawn(1)[0].poisson(3.0, 5), NumPyArray)
+
+
+def drawn_by(given: numbacc.random.Generator) -> tuple[int, ...]:
+    shape: tuple[int, ...] = given.random(4).shape
+    return shape
+
+
+def drawn_on_gpu(given: numbacc.random.Generator[DeviceArray]) -> DeviceArray:
+    return given.random(4)
+
+
+print(drawn_by(generator), drawn_on_gpu(generator))
 print(noise.shape, generator.state.kind, [child.device for child in generator.spawn(2)])
 
 

@@ -29,4 +29,12 @@ dx, dw = gemm.linear_backward(x, gemm.linear(x, x.T)[1])  # error: misc
 ew.softmax_backward(x)  # error: call-overload
 ew.kernel(3)  # error: call-overload
 ew.concatenate(x)  # error: call-overload
+drawn: DeviceArray = numbacc.random.Generator(7, device="cpu").normal(size=3)  # error: assignment
+numbacc.random.Generator(7).normal(size=3).summ()  # error: attr-defined
+ew.exp.plan(x)(x).copy_to_hosts()  # error: attr-defined
+softmaxed: DeviceArray = ew.softmax.plan(host)(host)  # error: assignment
+ew.kernel(lambda a: a + 1)("x")  # error: call-overload
+ew.kernel(lambda a: a + 1)(x).summ()  # error: attr-defined
+ew.reduction(lambda a: a * a)(x).summ()  # error: attr-defined
+ew.reduction(lambda a: a * a)(x, dim=0, axis="last")  # error: arg-type
 numbacc.asnumpy(x).copy_to_host()  # error: attr-defined
