@@ -408,6 +408,11 @@ def _conv_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
 _convolve.differentiable(_conv_gradients, lambda inputs, y: inputs[:2], 3)
 
 
+def _each(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """Return a number for each spatial dimension."""
+    return (value,) * rank if isinstance(value, int) else tuple(value)
+
+
 def conv(
     x: Tensor,
     weight: Tensor,
@@ -438,15 +443,12 @@ def conv(
             "x[None] adds a batch axis"
         )
 
-    def each(value: int | Sequence[int]) -> list[int]:
-        return [value] * rank if isinstance(value, int) else list(value)
-
-    strides, dilations = each(stride), each(dilation)
+    strides, dilations = _each(stride, rank), _each(dilation, rank)
     if padding == "same":
         zeros = [d * (taps - 1) for d, taps in zip(dilations, weight.shape[2:], strict=True)]
-        both = [n for total in zeros for n in (total // 2, total - total // 2)]
+        both = tuple(n for total in zeros for n in (total // 2, total - total // 2))
     else:
-        both = [n for n in each(0 if padding == "valid" else padding) for _ in "ab"]  # type: ignore[arg-type]
+        both = tuple(n for n in _each(0 if padding == "valid" else padding, rank) for _ in "ab")  # type: ignore[arg-type]
     return _convolve(x, weight, bias, strides, both, dilations, groups)
 
 
