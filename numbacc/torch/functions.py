@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -178,6 +178,8 @@ def _products(ctx: Any, dz: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor | None
 
 def _linear_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     x, w, y = ctx.saved_tensors
+    if ctx.options == ("gelu",):
+        return cast("tuple[Any, ...]", _no_gradient(ctx))
     return _products(ctx, dy if y is None else _slopes(dy, y, "relu"), x, w)
 
 
@@ -259,24 +261,16 @@ def _mask(name: str, window: int) -> Any:
 def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, ...]:
     """Return new tensors for the result, in q's memory order, and for the statistics of the rows."""
     wide = torch.float64 if q.dtype is torch.float64 else torch.float32
-    shape = (*q.shape[:-1], v.shape[-1])
-    return as_stored(q, shape), q.new_empty(q.shape[:-1], dtype=wide)
+    return as_stored(q, (*q.shape[:-1], v.shape[-1])), q.new_empty(q.shape[:-1], dtype=wide)
 
 
 def _call_of_attention(
-    outs: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    bias: Any,
-    offset: Any,
-    mask: str,
-    window: int,
-    scale: float,
-    p: float,
+    outs: Any, q: Any, k: Any, v: Any, bias: Any, offset: Any, mask: str, window: int, scale: float, p: float
 ) -> FunctionCall:
-    return call(_attention.forward, q, k, v, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
-        offset=0 if offset is None else offset, return_stats=True, out=outs
+    more = {"return_stats": True, "out": outs} if len(outs) > 1 else {"out": outs[0]}
+    return call(
+        _attention.forward, q, k, v, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
+        offset=0 if offset is None else offset, **more,
     )  # fmt: skip
 
 
@@ -296,6 +290,13 @@ _attend = Operator(
     _call_of_attention,
     autocast="lower",
 )
+#: The same without what gradients need.
+_attend_only = Operator(
+    f"attention_only(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, {_OPTIONS}) -> Tensor",
+    lambda *given: _attended(*given)[:1],
+    _call_of_attention,
+    autocast="lower",
+)
 _attend_backward = Operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, Tensor o, Tensor stats, "
     f"{_OPTIONS}, bool bias_grad) -> Tensor[]",
@@ -305,6 +306,13 @@ _attend_backward = Operator(
     ),
     _call_of_attention_backward,
 )
+
+
+def _no_gradient(ctx: Any, *_: Any) -> Any:
+    raise RuntimeError("this result was computed without what its gradient needs: torch recorded no gradients then")
+
+
+_attend_only.differentiable(_no_gradient, lambda inputs, y: (), 5)
 
 
 def _attention_gradients(ctx: Any, do: Tensor, _: Tensor | None) -> tuple[Any, ...]:
@@ -342,7 +350,10 @@ def attention(
     """
     offset = torch.randint(2**58, (1,), device=q.device) * 4 if dropout else None
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return _attend(q, k, v, bias, offset, *_named(mask), scale, dropout)[0]
+    given = (q, k, v, bias, offset, *_named(mask), scale, dropout)
+    if torch.is_grad_enabled() and _tracked(q, k, v, bias):
+        return _attend(*given)[0]
+    return _attend_only(*given)
 
 
 # ---------------------------------------------------------------- convolution

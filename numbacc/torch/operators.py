@@ -234,42 +234,57 @@ def _prepared(
         stream: the stream's handle.
     """
     function, arguments, options = called
-    several, target = False, None
-    # The function that `plan.calls.planned` has made public returns its plan and its arrays.
-    body = getattr(function, "__wrapped__", None) if isinstance(function, FunctionType) else None
-    found: Any = () if body is None else body(*arguments, **options, stream=stream)
-    if function is matmul and found:
-        plan, given, *_ = found
-        names = plan.names
-        inputs, outs = [
-            [given.get(name) for name in part] for part in (names[: len(plan.inputs)], names[len(plan.inputs) :])
-        ]
-        scalars: Any = (1.0, 0.0, {}) if plan.device < 0 else ()
-    elif found is None and hasattr(function, "plan") and [*options] == ["out"]:
-        # A function of arrays alone: the plan takes them in order.
-        plan, inputs, outs = function.plan(*arguments, **options), arguments, [options["out"]]
-        scalars = plan.scalars(()) if isinstance(plan, WithNumbers) else ()
-    elif type(found) is tuple and len(found) == 5 and isinstance(found[0], Operation):
-        plan, inputs, outs, _, scalars = found
-    elif type(found) is tuple and len(found) == 5 and isinstance(found[0], SeveralPlan) and found[2] is not None:
-        plan, inputs, target, *_ = found
-        outs, scalars, several = (target if type(target) is list else [target]), (), True
-    else:
+    found = _planned(called, stream)
+    if found is None:
         function(*arguments, **options, stream=stream)
         return None
-    if several:
-        plan.run(inputs, target, stream)
+    plan, inputs, outs, scalars = found
+    layouts: tuple[Any, ...] = ()
+    is_list = isinstance(outs, (list, tuple))
+    written = [*outs] if is_list else [outs]
+    if isinstance(plan, SeveralPlan):
+        plan.run(inputs, outs, stream)
+        (only, *more), names = plan.plans, plan.names
+        if more or only.names[: len(names)] != names:
+            layouts = tuple(operands.layout_of(each) for each in (*inputs, *written))
+        else:
+            plan = only  # which takes the same arrays
     else:
         plan.run(inputs, outs, True, stream, scalars)
     addresses = [_address(each) for each in arrays]
     numbers = []
-    for each in (*inputs, *(outs or (None,))):
+    for each in (*inputs, *written):
         address = 0 if each is None else _address(each)
         if not address or addresses.count(address) != 1:
             return None
         numbers.append(addresses.index(address))
-    layouts = tuple(operands.layout_of(each) for each in (*inputs, *outs)) if several else ()
-    return _Prepared(plan, tuple(numbers), scalars, first, made, layouts, type(target) is list)
+    return _Prepared(plan, tuple(numbers), scalars, first, made, layouts, is_list)
+
+
+def _planned(called: FunctionCall, stream: int) -> tuple[Any, Sequence[Any], Any, Any] | None:
+    """Return the plan of a call, its inputs, the arrays for its results, and its scalars; None if it is not known."""
+    function: Any = called.function
+    arguments, options = called.arguments, called.options
+    # The function that `plan.calls.planned` has made public returns its plan and its arrays.
+    body = getattr(function, "__wrapped__", None)
+    if not isinstance(function, FunctionType) or body is None:
+        return None
+    found = body(*arguments, **options, stream=stream)
+    if function is matmul:
+        plan, given, *_ = found
+        arrays = [given.get(name) for name in plan.names]
+        count = len(plan.inputs)
+        return plan, arrays[:count], arrays[count:], (1.0, 0.0, {}) if plan.device < 0 else ()
+    if found is None and hasattr(function, "plan") and [*options] == ["out"]:
+        # A function of arrays alone: the plan takes them in order.
+        plan = function.plan(*arguments, **options)
+        return plan, arguments, [options["out"]], plan.scalars(()) if isinstance(plan, WithNumbers) else ()
+    if type(found) is tuple and len(found) == 5 and found[2] is not None:
+        if isinstance(found[0], SeveralPlan):
+            return (*found[:3], ())
+        if isinstance(found[0], Operation):
+            return (*found[:3], found[4])
+    return None
 
 
 def _address(array: Any) -> int:
@@ -449,7 +464,7 @@ class Operator:
 
         def keep(ctx: Any, inputs: Any, output: Any) -> None:
             ctx.save_for_backward(*saved(inputs, output))
-            ctx.options = inputs[first:]
+            ctx.options = tuple(inputs[first:])
             ctx.set_materialize_grads(is_list)
 
         def keep_passed_on(ctx: Any, inputs: Any, output: Any) -> None:
