@@ -11,6 +11,7 @@ from torch_cases import CASES, tensors  # noqa: E402
 import numbacc  # noqa: E402
 import numbacc.torch as nt  # noqa: E402
 from numbacc import elementwise as ew  # noqa: E402
+from numbacc.torch import functions, operators  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: Errors that are allowed, relative to the largest value: a few units of the last digit.
@@ -181,6 +182,26 @@ def test_tensors_that_share_memory_or_are_negated(device):
         assert turned.is_neg()
         for x in (turned, torch.empty(3, 16, device=device)[:, ::2].copy_(turned), turned):
             close(nt.softmax(x), x.double().softmax(-1), ERRORS["float32"])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_few_plans_are_kept(device, monkeypatch):
+    monkeypatch.setattr(operators, "_KEPT", 2)
+    for _ in range(2):
+        for n in range(3, 9):
+            x = torch.randn(2, n, device=device)
+            for _ in range(2):
+                close(nt.softmax(x), x.double().softmax(-1), ERRORS["float32"])
+    assert len(functions._softmax._known) <= 2
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_results_of_attention_have_the_memory_order_of_queries(device):
+    q, k, v = (torch.randn(2, 5, 3, 8, device=device).transpose(1, 2) for _ in range(3))
+    for _ in range(2):
+        y = nt.attention(q, k, v)
+        assert y.shape == q.shape and y.transpose(1, 2).is_contiguous()
+        close(y, torch.nn.functional.scaled_dot_product_attention(*(each.double() for each in (q, k, v))), 2e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)
