@@ -25,11 +25,13 @@ class Pair(NamedTuple):
     Attributes:
         ours, theirs: functions of the same tensors.
         shapes: of the tensors, which all have gradients.
+        dtype: of the tensors.
     """
 
     ours: Callable[..., Any]
     theirs: Callable[..., Any]
     shapes: tuple[tuple[int, ...], ...]
+    dtype: str = "float32"
 
 
 def run(report: Report, *, quick: bool = False) -> None:
@@ -72,6 +74,7 @@ def _pairs(torch: Any) -> Iterator[tuple[str, Pair]]:
             lambda *t: nt.attention(*t, mask="causal"),
             lambda *t: functional.scaled_dot_product_attention(*t, is_causal=True),
             (heads,) * 3,
+            "bfloat16",
         ),
     )
     yield "conv", Pair(lambda *t: nt.conv(*t, padding=1), lambda *t: functional.conv2d(*t, padding=1), (
@@ -98,7 +101,7 @@ def _rotated(torch: Any, angles: Any, x: Any) -> Any:
 
 def _host(report: Report, torch: Any, name: str, pair: Pair, quick: bool) -> None:
     """Report the host time of a call without gradients, of one that records them, and of both directions."""
-    plain = [torch.randn(shape, device=_DEVICE) for shape in pair.shapes]
+    plain = [torch.randn(shape, device=_DEVICE, dtype=getattr(torch, pair.dtype)) for shape in pair.shapes]
     tracked = [each.clone().requires_grad_() for each in plain]
     slope = torch.ones_like(pair.theirs(*plain))
 

@@ -284,6 +284,23 @@ class Operation(NotCopied):
                 self._queue(stream, addresses, scalars, capture)
         return self._answer(outs) if out is None else out
 
+    def queued(self, addresses: Sequence[int], stream: int, scalars: Sequence[int]) -> bool:
+        """Queue the work for arrays at these addresses, and return True; or do nothing, and return False.
+
+        This is the fast path of `run`, for memory that another library allocates and orders on this stream.
+        """
+        direct = self.chosen.direct
+        if direct is None:
+            return False
+        scratch = block = 0
+        if direct.workspace_bytes:
+            # The variable `block` keeps the block alive until the work is queued.
+            block = workspace.held(direct.workspace_bytes, self.device, stream, self.clear)
+            if block is None:
+                return False
+            scratch = block.address
+        return not direct.launch(stream, scratch, addresses, scalars or self._scalars)
+
     def _complete(self, outs: Sequence[Any], stream: int) -> list[Any]:
         """Return the results' arrays, with new ones for those not given."""
         for number, array in enumerate(outs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -113,6 +113,8 @@ _weight_gradients = Operator(
 
 def _matrix(x: Tensor) -> Tensor:
     """Return a matrix that products can read: x itself if its rows or its columns are contiguous, else a copy."""
+    if x.is_contiguous() or x.ndim != 2:
+        return x
     (m, n), (down, right) = x.shape, x.stride()
     stored = (right == 1 and (down >= n or m <= 1)) or (down == 1 and (right >= m or n <= 1))
     return x if stored else x.contiguous()
@@ -176,6 +178,8 @@ def _products(ctx: Any, dz: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor | None
 
 def _linear_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     x, w, y = ctx.saved_tensors
+    if ctx.options == ("gelu",):
+        return cast("tuple[Any, ...]", _no_gradient(ctx))
     return _products(ctx, dy if y is None else _slopes(dy, y, "relu"), x, w)
 
 
@@ -208,13 +212,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
         a tensor (..., out).
     """
     check_activation(activation)
-    rows, w = _matrix(x.reshape(-1, x.shape[-1])), _matrix(weight)
-    needed = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
-    if activation == "gelu" and needed:
+    is_matrix = x.ndim == 2
+    rows, w = _matrix(x if is_matrix else x.reshape(-1, x.shape[-1])), _matrix(weight)
+    if activation == "gelu" and torch.is_grad_enabled() and _tracked(x, weight, bias):
         y, _ = _linear_gelu(rows, w, bias)
     else:
         y = _linear(rows, w, bias, activation or "")
-    return y.reshape(*x.shape[:-1], weight.shape[0])
+    return y if is_matrix else y.reshape(*x.shape[:-1], weight.shape[0])
+
+
+def _tracked(*tensors: Tensor | None) -> bool:
+    """Return whether torch records gradients of a tensor."""
+    return any(each is not None and each.requires_grad for each in tensors)
 
 
 # ---------------------------------------------------------------- attention
@@ -228,6 +237,12 @@ _WINDOWS = {"window": _attention.SlidingWindow, "causal_window": _attention.Caus
 
 def _named(mask: Any) -> tuple[str, int]:
     """Return a mask as the name and the length that operators take."""
+    if mask is None:
+        return "", 0
+    if isinstance(mask, Tensor):
+        raise TypeError(
+            "mask is a tensor; numbacc adds bias= to the scores instead: bias=torch.where(mask, 0.0, -math.inf)"
+        )
     for name, kind in _WINDOWS.items():
         if type(mask) is kind:
             return name + "_bottom_right" * mask.bottom_right, mask.length
@@ -246,24 +261,16 @@ def _mask(name: str, window: int) -> Any:
 def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, ...]:
     """Return new tensors for the result, in q's memory order, and for the statistics of the rows."""
     wide = torch.float64 if q.dtype is torch.float64 else torch.float32
-    shape = (*q.shape[:-1], v.shape[-1])
-    return as_stored(q, shape), q.new_empty(q.shape[:-1], dtype=wide)
+    return as_stored(q, (*q.shape[:-1], v.shape[-1])), q.new_empty(q.shape[:-1], dtype=wide)
 
 
 def _call_of_attention(
-    outs: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    bias: Any,
-    offset: Any,
-    mask: str,
-    window: int,
-    scale: float,
-    p: float,
+    outs: Any, q: Any, k: Any, v: Any, bias: Any, offset: Any, mask: str, window: int, scale: float, p: float
 ) -> FunctionCall:
-    return call(_attention.forward, q, k, v, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
-        offset=0 if offset is None else offset, return_stats=True, out=outs
+    more = {"return_stats": True, "out": outs} if len(outs) > 1 else {"out": outs[0]}
+    return call(
+        _attention.forward, q, k, v, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
+        offset=0 if offset is None else offset, **more,
     )  # fmt: skip
 
 
@@ -283,6 +290,13 @@ _attend = Operator(
     _call_of_attention,
     autocast="lower",
 )
+#: The same without what gradients need.
+_attend_only = Operator(
+    f"attention_only(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, {_OPTIONS}) -> Tensor",
+    lambda *given: _attended(*given)[:1],
+    _call_of_attention,
+    autocast="lower",
+)
 _attend_backward = Operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, Tensor o, Tensor stats, "
     f"{_OPTIONS}, bool bias_grad) -> Tensor[]",
@@ -292,6 +306,13 @@ _attend_backward = Operator(
     ),
     _call_of_attention_backward,
 )
+
+
+def _no_gradient(ctx: Any, *_: Any) -> Any:
+    raise RuntimeError("this result was computed without what its gradient needs: torch recorded no gradients then")
+
+
+_attend_only.differentiable(_no_gradient, lambda inputs, y: (), 5)
 
 
 def _attention_gradients(ctx: Any, do: Tensor, _: Tensor | None) -> tuple[Any, ...]:
@@ -329,7 +350,10 @@ def attention(
     """
     offset = torch.randint(2**58, (1,), device=q.device) * 4 if dropout else None
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return _attend(q, k, v, bias, offset, *_named(mask), scale, dropout)[0]
+    given = (q, k, v, bias, offset, *_named(mask), scale, dropout)
+    if torch.is_grad_enabled() and _tracked(q, k, v, bias):
+        return _attend(*given)[0]
+    return _attend_only(*given)
 
 
 # ---------------------------------------------------------------- convolution
@@ -395,6 +419,11 @@ def _conv_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
 _convolve.differentiable(_conv_gradients, lambda inputs, y: inputs[:2], 3)
 
 
+def _each(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """Return a number for each spatial dimension."""
+    return (value,) * rank if isinstance(value, int) else tuple(value)
+
+
 def conv(
     x: Tensor,
     weight: Tensor,
@@ -425,15 +454,12 @@ def conv(
             "x[None] adds a batch axis"
         )
 
-    def each(value: int | Sequence[int]) -> list[int]:
-        return [value] * rank if isinstance(value, int) else list(value)
-
-    strides, dilations = each(stride), each(dilation)
+    strides, dilations = _each(stride, rank), _each(dilation, rank)
     if padding == "same":
         zeros = [d * (taps - 1) for d, taps in zip(dilations, weight.shape[2:], strict=True)]
-        both = [n for total in zeros for n in (total // 2, total - total // 2)]
+        both = tuple(n for total in zeros for n in (total // 2, total - total // 2))
     else:
-        both = [n for n in each(0 if padding == "valid" else padding) for _ in "ab"]  # type: ignore[arg-type]
+        both = tuple(n for n in _each(0 if padding == "valid" else padding, rank) for _ in "ab")  # type: ignore[arg-type]
     return _convolve(x, weight, bias, strides, both, dilations, groups)
 
 

@@ -7,9 +7,10 @@ torch's fake rule, which tells a compiler shapes and dtypes without computing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import FunctionType
+from types import FunctionType, new_class
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,12 @@ from torch.autograd import forward_ad
 from ..arrays import operands
 from ..arrays.tensors import layout_of
 from ..base import dtypes, observing
+from ..elementwise.operation import WithNumbers
 from ..elementwise.planning import SeveralPlan
 from ..errors import DeviceError, DTypeError, UnsupportedError
 from ..gemm import matmul
 from ..runtime.operation import Operation
-from ..runtime.streams import foreign, handle_of
+from ..runtime.streams import foreign, handle_of, torch_streams
 
 __all__ = ["LIBRARY", "FunctionCall", "Operator", "as_stored", "call", "host", "like", "numpy_dtype"]
 
@@ -33,7 +35,9 @@ _DEVICES = {"CPU": "cpu", "CUDA": "cuda"}
 #: The devices that operators run on.
 _SUPPORTED = ("cpu", "cuda")
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
-_is_compiling, _is_grad_enabled, _empty = torch.compiler.is_compiling, torch.is_grad_enabled, torch.empty_strided
+_is_compiling, _is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
+_empty, _empty_like = torch.Tensor.new_empty_strided, torch.empty_like
+_raw_stream = torch_streams()
 #: An operator keeps so many plans.
 _KEPT = 1024
 
@@ -77,8 +81,8 @@ def _taker(device: Any, stream: int) -> Callable[[torch.Tensor], Any]:
         address = tensor.data_ptr()
         if made is None or address % made.itemsize:
             raise DTypeError(
-                f"a tensor has dtype {tensor.dtype} and starts at {address:#x}: numbacc does not support the dtype, or the "
-                "address is not a multiple of the element size. Convert it, x.to(torch.float32), or clone it"
+                f"a tensor has dtype {tensor.dtype} and starts at {address:#x}: numbacc does not support the dtype, or "
+                "the address is not a multiple of the element size. Convert it, x.to(torch.float32), or clone it"
             )
         return make(made, address, memory)
 
@@ -110,13 +114,11 @@ def numpy_dtype(kind: torch.dtype) -> Any:
     return dtypes.TABLE[name].numpy
 
 
-def _is_observed() -> bool:
-    """Return whether a mode, functorch or a tracer wants to see operators."""
-    return bool(
-        torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state() is not None
-    )
+# Whether a mode, functorch or a tracer wants to see operators.
+_modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._are_functorch_transforms_active
+_tracing = torch._C._get_tracing_state
+_any_autocast = torch._C._is_any_autocast_enabled
 
 
 class FunctionCall(NamedTuple):
@@ -142,42 +144,74 @@ class _Light:
         self._address, self._storage = address, storage
 
 
-class _Prepared(NamedTuple):
+class _Prepared:
     """A plan, for tensors that need no checks.
 
     Attributes:
         plan: the plan.
-        inputs, outs: the numbers of its arrays among the tensors of a call and its results.
+        numbers: the numbers of its inputs, then of its outputs, among the tensors of a call and its results.
+        count: how many inputs it has.
         scalars: of its runs.
-        made: shape, strides and dtype of each result.
+        made: for each result its shape, its strides, and its dtype by name, if it is not the first tensor's.
+        alike: whether there is one result, like the first tensor.
         layouts: the arrays' layouts, if the plan consists of several; else ().
         is_list: whether such a plan takes a list of arrays for its results, rather than one.
     """
 
-    plan: Any
-    inputs: tuple[int, ...]
-    outs: tuple[int, ...]
-    scalars: Any
-    made: tuple[tuple[Any, ...], ...]
-    layouts: tuple[Any, ...] = ()
-    is_list: bool = False
+    __slots__ = ("alike", "count", "is_list", "layouts", "made", "numbers", "plan", "scalars")
 
-    def run(self, tensors: Sequence[torch.Tensor], device: Any, stream: int) -> None:
-        """Run the plan on the tensors of a call, followed by those for its results."""
-        plan, count = self.plan, len(self.inputs)
-        if device.type == "cpu" or self.layouts:
-            memory = None if device.type == "cpu" else _memory(device.index, stream)
-            layouts = self.layouts or (*plan.inputs, *plan.outputs)
-            numbers = (*self.inputs, *self.outs)
-            arrays = [_as(tensors[k], each, memory) for k, each in zip(numbers, layouts, strict=True)]
+    def __init__(
+        self,
+        plan: Any,
+        numbers: tuple[int, ...],
+        scalars: Any,
+        first: torch.Tensor,
+        made: Sequence[torch.Tensor],
+        layouts: tuple[Any, ...],
+        is_list: bool,
+    ):
+        self.plan, self.numbers, self.count, self.scalars = plan, numbers, len(plan.inputs), scalars
+        self.made = tuple(
+            (each.shape, each.stride(), {} if each.dtype is first.dtype else {"dtype": each.dtype}) for each in made
+        )
+        dense = first.is_contiguous()
+        self.alike = dense and self.made == ((first.shape, first.stride(), {}),)
+        self.layouts, self.is_list = layouts, is_list
+
+    def run(self, tensors: Sequence[torch.Tensor], device: Any) -> tuple[torch.Tensor, ...]:
+        """Run the plan on the tensors of a call, and return the results."""
+        first = tensors[0]
+        if self.alike:
+            made: tuple[torch.Tensor, ...] = (_empty_like(first),)
+        else:
+            made = tuple([_empty(first, shape, steps, **more) for shape, steps, more in self.made])
+        tensors = (*tensors, *made)
+        plan, count = self.plan, self.count
+        if plan.device < 0:
+            arrays = [
+                _as(tensors[k], each, None)
+                for k, each in zip(self.numbers, self.layouts or (*plan.inputs, *plan.outputs), strict=True)
+            ]
             if self.layouts:
-                plan.run(arrays[:count], arrays[count:] if self.is_list else arrays[-1], stream)
+                plan.run(arrays[:count], arrays[count:] if self.is_list else arrays[-1], 0)
             else:
                 plan.run(arrays[:count], arrays[count:], True, 0, self.scalars)
-            return
-        memory = _memory(device.index, stream)
-        inputs = [_Light(tensors[k].data_ptr(), memory) for k in self.inputs]
-        plan.run(inputs, [_Light(tensors[k].data_ptr(), memory) for k in self.outs], True, stream, self.scalars)
+            return made
+        index = plan.device
+        stream = _raw_stream(index)
+        if stream and stream not in foreign:
+            _stream(device)
+        if self.layouts:
+            memory = _memory(index, stream)
+            arrays = [_as(tensors[k], each, memory) for k, each in zip(self.numbers, self.layouts, strict=True)]
+            plan.run(arrays[:count], arrays[count:] if self.is_list else arrays[-1], stream)
+            return made
+        addresses = [tensors[k].data_ptr() for k in self.numbers]
+        if not plan.queued(addresses, stream, self.scalars):
+            memory = _memory(index, stream)
+            lights = [_Light(address, memory) for address in addresses]
+            plan.run(lights[:count], lights[count:], True, stream, self.scalars)
+        return made
 
 
 def _as(tensor: torch.Tensor, layout: Any, memory: Any) -> Any:
@@ -188,7 +222,7 @@ def _as(tensor: torch.Tensor, layout: Any, memory: Any) -> Any:
 
 
 def _prepared(
-    called: FunctionCall, arrays: Sequence[Any], made: Sequence[torch.Tensor], stream: int
+    called: FunctionCall, arrays: Sequence[Any], made: Sequence[torch.Tensor], first: torch.Tensor, stream: int
 ) -> _Prepared | None:
     """Make a call, and return its plan for further runs; None if a plan does not describe the whole call.
 
@@ -196,49 +230,61 @@ def _prepared(
         called: the call.
         arrays: the arrays of the tensors and of the results.
         made: the results.
+        first: the first tensor.
         stream: the stream's handle.
     """
     function, arguments, options = called
-    several, target = False, None
-    # The function that `plan.calls.planned` has made public returns its plan and its arrays.
-    body = getattr(function, "__wrapped__", None) if isinstance(function, FunctionType) else None
-    found = () if body is None else body(*arguments, **options, stream=stream)
-    if function is matmul and found:
-        plan, given, *_ = found
-        names = plan.names
-        inputs, outs = [
-            [given.get(name) for name in part] for part in (names[: len(plan.inputs)], names[len(plan.inputs) :])
-        ]
-        scalars: Any = (1.0, 0.0, {}) if plan.device < 0 else ()
-    elif type(found) is tuple and len(found) == 5 and isinstance(found[0], Operation):
-        plan, inputs, outs, _, scalars = found
-    elif type(found) is tuple and len(found) == 5 and isinstance(found[0], SeveralPlan) and found[2] is not None:
-        plan, inputs, target, *_ = found
-        outs, scalars, several = (target if type(target) is list else [target]), (), True
-    else:
+    found = _planned(called, stream)
+    if found is None:
         function(*arguments, **options, stream=stream)
         return None
-    if several:
-        plan.run(inputs, target, stream)
+    plan, inputs, outs, scalars = found
+    layouts: tuple[Any, ...] = ()
+    is_list = isinstance(outs, (list, tuple))
+    written = [*outs] if is_list else [outs]
+    if isinstance(plan, SeveralPlan):
+        plan.run(inputs, outs, stream)
+        (only, *more), names = plan.plans, plan.names
+        if more or only.names[: len(names)] != names:
+            layouts = tuple(operands.layout_of(each) for each in (*inputs, *written))
+        else:
+            plan = only  # which takes the same arrays
     else:
         plan.run(inputs, outs, True, stream, scalars)
     addresses = [_address(each) for each in arrays]
     numbers = []
-    for each in (*inputs, *(outs or (None,))):
+    for each in (*inputs, *written):
         address = 0 if each is None else _address(each)
         if not address or addresses.count(address) != 1:
             return None
         numbers.append(addresses.index(address))
-    count = len(inputs)
-    return _Prepared(
-        plan,
-        tuple(numbers[:count]),
-        tuple(numbers[count:]),
-        scalars,
-        tuple((each.shape, each.stride(), each.dtype) for each in made),
-        tuple(operands.layout_of(each) for each in (*inputs, *outs)) if several else (),
-        type(target) is list,
-    )
+    return _Prepared(plan, tuple(numbers), scalars, first, made, layouts, is_list)
+
+
+def _planned(called: FunctionCall, stream: int) -> tuple[Any, Sequence[Any], Any, Any] | None:
+    """Return the plan of a call, its inputs, the arrays for its results, and its scalars; None if it is not known."""
+    function: Any = called.function
+    arguments, options = called.arguments, called.options
+    # The function that `plan.calls.planned` has made public returns its plan and its arrays.
+    body = getattr(function, "__wrapped__", None)
+    if not isinstance(function, FunctionType) or body is None:
+        return None
+    found = body(*arguments, **options, stream=stream)
+    if function is matmul:
+        plan, given, *_ = found
+        arrays = [given.get(name) for name in plan.names]
+        count = len(plan.inputs)
+        return plan, arrays[:count], arrays[count:], (1.0, 0.0, {}) if plan.device < 0 else ()
+    if found is None and hasattr(function, "plan") and [*options] == ["out"]:
+        # A function of arrays alone: the plan takes them in order.
+        plan = function.plan(*arguments, **options)
+        return plan, arguments, [options["out"]], plan.scalars(()) if isinstance(plan, WithNumbers) else ()
+    if type(found) is tuple and len(found) == 5 and found[2] is not None:
+        if isinstance(found[0], SeveralPlan):
+            return (*found[:3], ())
+        if isinstance(found[0], Operation):
+            return (*found[:3], found[4])
+    return None
 
 
 def _address(array: Any) -> int:
@@ -249,11 +295,12 @@ class Operator:
     """A torch operator for tensors on CPUs and CUDA GPUs. Call it with the schema's arguments.
 
     Args:
-        schema: the name, the arguments and the results, in the language of torch's operators.
+        schema: the name, the arguments (tensors first) and the results, in the language of torch's operators. Lists of
+            numbers are passed as tuples.
         results: returns new tensors for the results, given the arguments. It may be called with fake tensors.
         call: (results, *arguments) -> the call of numbacc's that computes, given NumPy arrays or device arrays.
-        autocast: the conversion of floats under `torch.autocast`: "lower" casts them to its dtype, "float32" to float32;
-            "" leaves them.
+        autocast: the conversion of floats under `torch.autocast`: "lower" to its dtype, "float32" to float32; "" for
+            none.
 
     torch's dispatcher takes 20 µs to call a Python function, an `autograd.Function` 5 µs. So a call that nothing
     observes (no compiler, no mode, no functorch, no subclass of Tensor) does not pass through the dispatcher.
@@ -273,14 +320,16 @@ class Operator:
         name, _, returns = schema.partition("(")[0], *schema.rpartition("->")[1:]
         self._name, self._results, self._call, self._autocast = name, results, call, autocast
         self._is_list, self._is_one = returns.strip() == "Tensor[]", returns.strip() == "Tensor"
+        #: The number of tensors, which come before the other arguments.
+        self._count = len(re.findall(r"\bTensor(?:\[\]|\?)? ", schema.rpartition("->")[0]))
         self._function: Any = None
         #: Layouts of tensors, and options -> the plan of such a call; None if it cannot be kept.
         self._known: dict[Any, _Prepared | None] = {}
         LIBRARY.define(schema, tags=(torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag))
-        LIBRARY.impl(name, self._compute, "CPU")
-        LIBRARY.impl(name, self._compute, "CUDA")
+        LIBRARY.impl(name, self._run, "CPU")
+        LIBRARY.impl(name, self._run, "CUDA")
         # On other devices.
-        LIBRARY.impl(name, self._compute, "CompositeExplicitAutograd")
+        LIBRARY.impl(name, self._run, "CompositeExplicitAutograd")
         torch.library.register_fake(f"numbacc::{name}", self._fake, lib=LIBRARY)
         self.op = getattr(torch.ops.numbacc, name).default
         if autocast:
@@ -290,23 +339,43 @@ class Operator:
     def __call__(self, *arguments: Any) -> Any:
         if _is_compiling():
             return self.op(*arguments)
+        # The fast path, where a microsecond matters.
         device, tracks = None, False
-        for each in arguments:
+        tensors: list[torch.Tensor] = []
+        parts: list[Any] = [arguments[self._count :]]
+        for each in arguments[: self._count]:
             kind = type(each)
             if kind is _Tensor or kind is _Parameter:
-                tracks = tracks or each.requires_grad
+                own = each.device
                 if device is None:
-                    device = each.device
-            elif kind is list or isinstance(each, _Tensor):
+                    device = own
+                elif own != device:
+                    return self.op(*arguments)
+                if each.requires_grad:
+                    tracks = True
+                tensors.append(each)
+                parts += (each.shape, each.stride(), each.dtype, each.is_neg())
+            elif each is None:
+                parts.append(None)
+            else:
                 return self.op(*arguments)
-        if device is None or device.type not in _SUPPORTED or _is_observed() or forward_ad._current_level >= 0:
+        if device is None or _modes() or _transforms() or forward_ad._current_level >= 0 or _tracing() is not None:
             return self.op(*arguments)
-        if self._autocast and torch.is_autocast_enabled(device.type):
+        if self._autocast and _any_autocast() and device.type in _SUPPORTED and torch.is_autocast_enabled(device.type):
             lower = _dtype_under_autocast(device.type, self._autocast)
-            arguments = tuple(_cast(each, lower, device.type) for each in arguments)
+            cast = tuple(_cast(each, lower, device.type) for each in arguments)
+            if any(one is not other for one, other in zip(cast, arguments, strict=True)):
+                with torch.autocast(device.type, enabled=False):
+                    return self(*cast)
+        parts.append(device)
+        key = tuple(parts)
         if tracks and self._function is not None and _is_grad_enabled():
-            return self._function.apply(*arguments)
-        return self._compute(*arguments)
+            return self._function.apply(*arguments, (tensors, device, key))
+        prepared = self._known.get(key)
+        if prepared is not None and observing._observers is None:
+            made = prepared.run(tensors, device)
+            return made[0] if self._is_one else self._returned(made)
+        return self._compute(arguments, key)
 
     def _returned(self, made: tuple[torch.Tensor, ...]) -> Any:
         return made[0] if self._is_one else list(made) if self._is_list else made
@@ -314,30 +383,17 @@ class Operator:
     def _fake(self, *arguments: Any) -> Any:
         return self._returned(self._results(*arguments))
 
-    def _compute(self, *arguments: Any) -> Any:
-        tensors: list[torch.Tensor] = []
-        parts: list[Any] = []
-        is_plain = observing._observers is None
-        for each in arguments:
-            if isinstance(each, _Tensor):
-                tensors.append(each)
-                parts += (each.shape, each.stride(), each.dtype)
-                is_plain = is_plain and not each.is_neg()
-            elif type(each) is list:
-                if each and isinstance(each[0], _Tensor):
-                    tensors += each
-                    is_plain = False
-                parts.append(tuple(each))
-            else:
-                parts.append(each)
+    def _run(self, *arguments: Any) -> Any:
+        """Compute, given arguments that torch's dispatcher has passed on."""
+        return self._compute(arguments, None)
+
+    def _compute(self, arguments: Sequence[Any], key: Any) -> Any:
+        """Compute, and keep the plan under a key of the call if that is not None."""
+        tensors = [
+            one for each in arguments for one in (each if type(each) is list else (each,)) if isinstance(one, _Tensor)
+        ]
         device = self._device(tensors)
         stream = 0 if device.type == "cpu" else _stream(device)
-        key = (device, *parts)
-        prepared = self._known.get(key) if is_plain else None
-        if prepared is not None:
-            made = tuple([_empty(shape, steps, dtype=dtype, device=device) for shape, steps, dtype in prepared.made])
-            prepared.run((*tensors, *made), device, stream)
-            return self._returned(made)
         made = self._results(*arguments)
         take = host if device.type == "cpu" else _taker(device, stream)
         taken = {id(each): take(each) for each in (*tensors, *made)}
@@ -346,13 +402,13 @@ class Operator:
             for each in arguments
         ]
         called = self._call(tuple([taken[id(each)] for each in made]), *given)
-        if not is_plain or key in self._known:
+        if key is None or key in self._known or any(each.is_neg() for each in tensors):
             called.function(*called.arguments, **called.options, stream=stream)
             return self._returned(made)
         arrays = [taken[id(each)] for each in (*tensors, *made)]
         if len(self._known) >= _KEPT:
             self._known.clear()
-        found = _prepared(called, arrays, made, stream)
+        found = _prepared(called, arrays, made, tensors[0], stream)
         # Where tensors share memory, it is not known which is which; for others there may be a plan.
         if found is not None or len({_address(each) for each in arrays}) == len(arrays):
             self._known[key] = found
@@ -404,12 +460,16 @@ class Operator:
             saved: (arguments, results) -> the tensors that `backward` needs.
             first: the number of tensor arguments; they come first.
         """
-        compute, is_list, name = self._compute, self._is_list, self._name
+        compute, known, is_one, is_list, name = self._compute, self._known, self._is_one, self._is_list, self._name
 
         def keep(ctx: Any, inputs: Any, output: Any) -> None:
             ctx.save_for_backward(*saved(inputs, output))
-            ctx.options = inputs[first:]
+            ctx.options = tuple(inputs[first:])
             ctx.set_materialize_grads(is_list)
+
+        def keep_passed_on(ctx: Any, inputs: Any, output: Any) -> None:
+            # torch's dispatcher makes lists of tuples.
+            keep(ctx, [tuple(each) if isinstance(each, list) else each for each in inputs], output)
 
         def run(ctx: Any, *slopes: Any) -> Any:
             count = len(ctx.options)
@@ -418,31 +478,35 @@ class Operator:
                 return (None,) * (first + count)
             return (*backward(ctx, *slopes), *([None] * count))
 
-        def forward(ctx: Any, *arguments: Any) -> Any:
-            found = compute(*arguments)
-            found = tuple(found) if is_list else found
+        def forward(ctx: Any, *given: Any) -> Any:
+            arguments, (tensors, device, key) = given[:-1], given[-1]
+            prepared = known.get(key)
+            if prepared is not None and observing._observers is None:
+                made = prepared.run(tensors, device)
+                found = made[0] if is_one else made
+            else:
+                found = compute(arguments, key)
+                found = tuple(found) if is_list else found
             keep(ctx, arguments, found)
             return found
 
         def gradient(ctx: Any, *slopes: Any) -> Any:
-            if torch.is_grad_enabled():
+            if _is_grad_enabled():
                 raise UnsupportedError(
                     f"create_graph=True: numbacc.torch.{name} has no second derivatives. Use torch's own function there"
                 )
-            return run(ctx, list(slopes)) if is_list else run(ctx, *slopes)
+            return (*(run(ctx, list(slopes)) if is_list else run(ctx, *slopes)), None)
 
         # Its name is that of the results' grad_fn.
-        self._function = type(
-            f"Numbacc{name.title().replace('_', '')}",
-            (torch.autograd.Function,),
-            {"forward": staticmethod(forward), "backward": staticmethod(gradient)},
-        )
-        torch.library.register_autograd(self.op.name(), run, setup_context=keep, lib=LIBRARY)
+        members = {"forward": staticmethod(forward), "backward": staticmethod(gradient)}
+        title = f"Numbacc{name.title().replace('_', '')}"
+        self._function = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(members))
+        torch.library.register_autograd(self.op.name(), run, setup_context=keep_passed_on, lib=LIBRARY)
 
 
 def _stream(device: Any) -> int:
     """Return the handle of torch's current stream."""
-    handle: int = torch._C._cuda_getCurrentRawStream(device.index)
+    handle = _raw_stream(device.index)
     # A stream that torch did not make must live as long as numbacc uses it.
     return handle if not handle or handle in foreign else handle_of(torch.cuda.current_stream(device))
 

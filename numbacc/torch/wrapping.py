@@ -123,7 +123,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
         if not any(isinstance(each, Tensor) for each in arguments):
             raise TypeError(f"{wrapped.__name__} got only numbers; it needs a tensor")
         # torch takes an empty list for a list of tensors.
-        found = forward(*tensors, [*numbers, 0.0], [*values, 0.0], *how)
+        found = forward(*tensors, (*numbers, 0.0), (*values, 0.0), *how)
         return found[0] if len(found) == 1 else tuple(found)
 
     wrapped.__name__ = wrapped.__qualname__ = kernel.__name__
@@ -131,8 +131,8 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
     return wrapped
 
 
-def _axes(axis: int | Sequence[int] | None) -> list[int] | None:
-    return axis if axis is None else [axis] if isinstance(axis, int) else [*axis]
+def _axes(axis: int | Sequence[int] | None) -> tuple[int, ...] | None:
+    return axis if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
 
 
 def _reduced(shape: Sequence[int], axis: Sequence[int] | None, keepdims: bool) -> list[int]:

@@ -11,6 +11,7 @@ from torch_cases import CASES, tensors  # noqa: E402
 import numbacc  # noqa: E402
 import numbacc.torch as nt  # noqa: E402
 from numbacc import elementwise as ew  # noqa: E402
+from numbacc.torch import functions, operators  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: Errors that are allowed, relative to the largest value: a few units of the last digit.
@@ -96,7 +97,9 @@ def test_only_needed_gradients(name, device):
         (found,) = torch.autograd.grad(y, chosen[k], torch.ones_like(y))
         close(found, wanted[k], ERRORS["float32"])
     with torch.no_grad():
-        assert not case.ours(*given).requires_grad
+        y = case.ours(*given)
+        assert not y.requires_grad
+    close(y, case.ours(*given), ERRORS["float32"])
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -147,6 +150,7 @@ def _arguments(device):
         "linear": (r(3, 8), r(4, 8), r(4), "relu"),
         "linear_gelu": (r(3, 8), r(4, 8), None),
         "attention": (q, k, v, None, None, "causal", 0, 0.5, 0.0),
+        "attention_only": (q.detach(), k.detach(), v.detach(), None, None, "", 0, 0.5, 0.0),
         "conv": (r(2, 4, 6, 5), r(4, 4, 3, 3), r(4), [2, 2], [1, 1, 1, 1], [1, 1], 1),
         "rms_norm": (r(3, 8), r(8), 1e-6),
         "layer_norm": (r(3, 8), r(8), r(8), 1e-6),
@@ -181,6 +185,26 @@ def test_tensors_that_share_memory_or_are_negated(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_few_plans_are_kept(device, monkeypatch):
+    monkeypatch.setattr(operators, "_KEPT", 2)
+    for _ in range(2):
+        for n in range(3, 9):
+            x = torch.randn(2, n, device=device)
+            for _ in range(2):
+                close(nt.softmax(x), x.double().softmax(-1), ERRORS["float32"])
+    assert len(functions._softmax._known) <= 2
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_results_of_attention_have_the_memory_order_of_queries(device):
+    q, k, v = (torch.randn(2, 5, 3, 8, device=device).transpose(1, 2) for _ in range(3))
+    for _ in range(2):
+        y = nt.attention(q, k, v)
+        assert y.shape == q.shape and y.transpose(1, 2).is_contiguous()
+        close(y, torch.nn.functional.scaled_dot_product_attention(*(each.double() for each in (q, k, v))), 2e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_recorded_calls_have_their_names(device):
     x = torch.randn(3, 8, device=device)
     nt.softmax(x)
@@ -205,6 +229,7 @@ def test_wrong_tensors():
         (ValueError, "3 tensors", lambda: nt.gated((x, x, x))),
         (ValueError, "rank 2", lambda: nt.conv(x, x)),
         (TypeError, "complex32", lambda: nt.softmax(x.to(torch.complex32))),
+        (TypeError, "mask is a tensor", lambda: nt.attention(x, x, x, mask=torch.ones(3, 3, dtype=torch.bool))),
         (ValueError, "mask is 'diagonal'", lambda: nt.attention(x, x, x, mask="diagonal")),
     ):
         with pytest.raises(error, match=words):

@@ -1,6 +1,7 @@
 """Functions of `numbacc.torch` on GPUs: large arrays, graphs, streams, devices, alignment, memory."""
 
 import math
+import threading
 
 import pytest
 from skips import needed, skip
@@ -139,6 +140,39 @@ def test_another_stream(name):
     side.synchronize()
     for one, other in zip(copies, wanted, strict=True):
         close(one, other, 1e-6)
+
+
+def test_threads_with_streams_of_their_own():
+    """They share the plans that operators keep. Handles of libraries belong to threads."""
+    x, w, b = (torch.randn(s, device="cuda") for s in ((64, 128), (32, 128), (32,)))
+    q = torch.randn(2, 4, 64, 32, device="cuda", dtype=torch.bfloat16)
+
+    def work():
+        y = nt.linear(x, w, b, "relu")
+        return [y, nt.softmax(y), nt.attention(q, q * 2, q + 1, mask="causal"), nt.rms_norm(x, w[0])]
+
+    wanted, found, errors = work(), {}, []
+    torch.cuda.synchronize()
+
+    def run(number):
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for _ in range(20):
+                    made = work()
+                torch.cuda.current_stream().synchronize()
+            found[number] = made
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not errors and len(found) == 4
+    for made in found.values():
+        for one, other in zip(made, wanted, strict=True):
+            close(one, other, 1e-6)
 
 
 @pytest.mark.parametrize("name", CASES)
