@@ -100,6 +100,9 @@ class PortableArray(Operators, Methods, Views):
             value = _imported(value, name)
         self.host[...] = values.broadcast(values.converted(value, self.dtype, name), self.shape, name)
 
+    def _clear(self, handle: int) -> None:
+        self.host[...] = 0
+
     def _fill(self, value: Any, handle: int, name: str = "value") -> None:
         self.host[...] = values.converted(value, self.dtype, name)
 
