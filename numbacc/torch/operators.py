@@ -384,8 +384,25 @@ class Operator:
         return self._returned(self._results(*arguments))
 
     def _run(self, *arguments: Any) -> Any:
-        """Compute, given arguments that torch's dispatcher has passed on."""
-        return self._compute(arguments, None)
+        """Compute, given arguments that torch's dispatcher has passed on, as in compiled models."""
+        options = tuple([tuple(each) if isinstance(each, list) else each for each in arguments[self._count :]])
+        tensors: list[torch.Tensor] = []
+        parts: list[Any] = [options]
+        for each in arguments[: self._count]:
+            if isinstance(each, _Tensor):
+                tensors.append(each)
+                parts += (each.shape, each.stride(), each.dtype, each.is_neg())
+            elif each is None:
+                parts.append(None)
+            else:
+                return self._compute(arguments, None)
+        device = self._device(tensors)
+        parts.append(device)
+        key = tuple(parts)
+        prepared = self._known.get(key)
+        if prepared is not None and observing._observers is None:
+            return self._returned(prepared.run(tensors, device))
+        return self._compute(arguments, key)
 
     def _compute(self, arguments: Sequence[Any], key: Any) -> Any:
         """Compute, and keep the plan under a key of the call if that is not None."""
