@@ -290,7 +290,7 @@ _attend = Operator(
     _call_of_attention,
     autocast="lower",
 )
-#: The same without what gradients need.
+#: Attention without the statistics that gradients need.
 _attend_only = Operator(
     f"attention_only(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, {_OPTIONS}) -> Tensor",
     lambda *given: _attended(*given)[:1],
