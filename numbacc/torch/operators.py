@@ -183,6 +183,9 @@ class _Prepared:
         first = tensors[0]
         if self.alike:
             made: tuple[torch.Tensor, ...] = (_empty_like(first),)
+        elif len(self.made) == 1:
+            ((shape, steps, more),) = self.made
+            made = (_empty(first, shape, steps, **more) if more else _empty(first, shape, steps),)
         else:
             made = tuple([_empty(first, shape, steps, **more) for shape, steps, more in self.made])
         tensors = (*tensors, *made)
