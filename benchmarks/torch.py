@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from . import peers
 from .harness import RESOLUTION, Report, gpu_ms, host_times
 
-#: What the host time of a call may be of torch's.
+#: The target for a call's host time, divided by torch's.
 _BOUND = 1.2
 #: Sequences and their length, for the layer of Llama 3 8B.
 _BATCH, _LENGTH = 2, 2048
@@ -137,7 +137,7 @@ def _layers(quick: bool) -> Iterator[tuple[str, Callable[[Report, Any, str, bool
 
 
 def page_code() -> dict[str, Any]:
-    """Return the functions with which docs/torch.md replaces parts of Llama."""
+    """Return the functions of docs/torch.md that replace parts of Llama."""
     blocks = re.findall(r"^```python\n(.*?)^```$", _PAGE.read_text(), re.DOTALL | re.MULTILINE)
     space: dict[str, Any] = {}
     exec(next(each for each in blocks if "def use_numbacc" in each), space)

@@ -223,7 +223,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
 
 def _tracked(*tensors: Tensor | None) -> bool:
     """Return whether torch records gradients of a tensor."""
-    return any(each is not None and each.requires_grad for each in tensors)
+    for each in tensors:  # noqa: SIM110 - `any` takes twice as long
+        if each is not None and each.requires_grad:
+            return True
+    return False
 
 
 # ---------------------------------------------------------------- attention
@@ -290,7 +293,7 @@ _attend = Operator(
     _call_of_attention,
     autocast="lower",
 )
-#: The same without what gradients need.
+#: Attention without the statistics that gradients need.
 _attend_only = Operator(
     f"attention_only(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, {_OPTIONS}) -> Tensor",
     lambda *given: _attended(*given)[:1],

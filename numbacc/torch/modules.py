@@ -70,7 +70,7 @@ class Linear(torch.nn.Linear):
 
 
 class _Conv:
-    """What the convolutions share. Only padding with zeros is supported."""
+    """The base of the convolutions. Only padding with zeros is supported."""
 
     weight: Tensor
     bias: Tensor | None

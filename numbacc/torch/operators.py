@@ -183,6 +183,9 @@ class _Prepared:
         first = tensors[0]
         if self.alike:
             made: tuple[torch.Tensor, ...] = (_empty_like(first),)
+        elif len(self.made) == 1:
+            ((shape, steps, more),) = self.made
+            made = (_empty(first, shape, steps, **more) if more else _empty(first, shape, steps),)
         else:
             made = tuple([_empty(first, shape, steps, **more) for shape, steps, more in self.made])
         tensors = (*tensors, *made)
@@ -369,10 +372,10 @@ class Operator:
                     return self(*cast)
         parts.append(device)
         key = tuple(parts)
+        prepared = self._known.get(key) if observing._observers is None else None
         if tracks and self._function is not None and _is_grad_enabled():
-            return self._function.apply(*arguments, (tensors, device, key))
-        prepared = self._known.get(key)
-        if prepared is not None and observing._observers is None:
+            return self._function.apply(*arguments[: self._count], (prepared, tensors, device, arguments, key))
+        if prepared is not None:
             made = prepared.run(tensors, device)
             return made[0] if self._is_one else self._returned(made)
         return self._compute(arguments, key)
@@ -384,8 +387,25 @@ class Operator:
         return self._returned(self._results(*arguments))
 
     def _run(self, *arguments: Any) -> Any:
-        """Compute, given arguments that torch's dispatcher has passed on."""
-        return self._compute(arguments, None)
+        """Compute, given arguments that torch's dispatcher has passed on, as in compiled models."""
+        options = tuple([tuple(each) if isinstance(each, list) else each for each in arguments[self._count :]])
+        tensors: list[torch.Tensor] = []
+        parts: list[Any] = [options]
+        for each in arguments[: self._count]:
+            if isinstance(each, _Tensor):
+                tensors.append(each)
+                parts += (each.shape, each.stride(), each.dtype, each.is_neg())
+            elif each is None:
+                parts.append(None)
+            else:
+                return self._compute(arguments, None)
+        device = self._device(tensors)
+        parts.append(device)
+        key = tuple(parts)
+        prepared = self._known.get(key)
+        if prepared is not None and observing._observers is None:
+            return self._returned(prepared.run(tensors, device))
+        return self._compute(arguments, key)
 
     def _compute(self, arguments: Sequence[Any], key: Any) -> Any:
         """Compute, and keep the plan under a key of the call if that is not None."""
@@ -460,7 +480,7 @@ class Operator:
             saved: (arguments, results) -> the tensors that `backward` needs.
             first: the number of tensor arguments; they come first.
         """
-        compute, known, is_one, is_list, name = self._compute, self._known, self._is_one, self._is_list, self._name
+        compute, is_one, is_list, name = self._compute, self._is_one, self._is_list, self._name
 
         def keep(ctx: Any, inputs: Any, output: Any) -> None:
             ctx.save_for_backward(*saved(inputs, output))
@@ -478,16 +498,19 @@ class Operator:
                 return (None,) * (first + count)
             return (*backward(ctx, *slopes), *([None] * count))
 
+        # torch calls these in eager mode. The last argument of `forward` describes the call.
         def forward(ctx: Any, *given: Any) -> Any:
-            arguments, (tensors, device, key) = given[:-1], given[-1]
-            prepared = known.get(key)
-            if prepared is not None and observing._observers is None:
+            prepared, tensors, device, arguments, key = given[-1]
+            if prepared is not None:
                 made = prepared.run(tensors, device)
                 found = made[0] if is_one else made
             else:
                 found = compute(arguments, key)
                 found = tuple(found) if is_list else found
-            keep(ctx, arguments, found)
+            ctx.save_for_backward(*saved(arguments, found))
+            ctx.options = arguments[first:]
+            if not is_one:
+                ctx.set_materialize_grads(is_list)
             return found
 
         def gradient(ctx: Any, *slopes: Any) -> Any:
@@ -495,7 +518,9 @@ class Operator:
                 raise UnsupportedError(
                     f"create_graph=True: numbacc.torch.{name} has no second derivatives. Use torch's own function there"
                 )
-            return (*(run(ctx, list(slopes)) if is_list else run(ctx, *slopes)), None)
+            if slopes[0] is None:
+                return (None,) * (first + 1)
+            return (*(backward(ctx, list(slopes)) if is_list else backward(ctx, *slopes)), None)
 
         # Its name is that of the results' grad_fn.
         members = {"forward": staticmethod(forward), "backward": staticmethod(gradient)}

@@ -39,7 +39,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
     Example:
         >>> import math, torch, numbacc.torch
         >>> cap = numbacc.torch.wrap(numbacc.elementwise.kernel(lambda x, s: s * math.tanh(x / s)))
-        >>> x = torch.tensor([0.0, 300.0], requires_grad=True)
+        >>> x = torch.tensor([0.0, 3000.0], requires_grad=True)
         >>> cap(x, 30.0).sum().backward()
         >>> x.grad
         tensor([1., 0.])

@@ -1,8 +1,11 @@
 """Functions of `numbacc.torch` against torch's own: values, gradients, operators, compilation."""
 
+import doctest
 import math
+import re
 
 import pytest
+from paths import ROOT
 from skips import needed
 
 torch = needed("torch", "torch")
@@ -333,6 +336,18 @@ def test_own_reductions(device):
     close(dot(small, 1.0, axis=1), small.double().sum(1), ERRORS["bfloat16"])
     with pytest.raises(IndexError, match="axis=3"):
         dot(x, y, axis=3)
+
+
+def test_examples_print_what_they_say(capsys):
+    """Those of the docstring and of the page."""
+    doctest.run_docstring_examples(nt.wrap, {"numbacc": numbacc})
+    assert capsys.readouterr().out == ""
+    text = (ROOT / "docs" / "torch.md").read_text()
+    found = re.findall(r"^```python\n([^`]*)^```\n\nThis prints `(.*?)`", text, re.DOTALL | re.MULTILINE)
+    assert len(found) == 2
+    for code, printed in found:
+        exec(code, {})
+        assert capsys.readouterr().out.strip() == printed
 
 
 def test_wrong_calls_of_own_kernels():
