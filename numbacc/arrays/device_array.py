@@ -153,7 +153,7 @@ class DeviceArray(Operators, Methods, Views, NumbaArray):
         storage, layout = self._storage, self._numbacc_layout
         if not self.size:
             return
-        if storage.sole != handle or not runtime().clear(self._address, layout.nbytes, layout.device, handle):
+        if storage.sole != handle or runtime().clear(self._address, layout.nbytes, layout.device, handle):
             self._fill(0, handle)
 
     def _fill(self, value: Any, handle: int, name: str = "value") -> None:

@@ -139,12 +139,12 @@ def _clearing(device: int) -> Callable[[int, int, int, int, int], int]:
 
 
 @observable("clear")
-def clear(address: int, nbytes: int, device: int, stream: int) -> bool:
-    """Queue a fill with 0 of memory that only this stream uses, and return True.
+def clear(address: int, nbytes: int, device: int, stream: int) -> int:
+    """Queue a fill with 0 of memory that only this stream uses, and return 0.
 
-    False means that nothing was done: the stream is being captured, or the call failed. `fill` finds the reason.
+    Any other status means that nothing was done: the stream is being captured, or the call failed. `fill` finds why.
     """
-    return _clearing(device)(address, stream, 0, nbytes, stream) == 0
+    return _clearing(device)(address, stream, 0, nbytes, stream)
 
 
 @observable("fill")
