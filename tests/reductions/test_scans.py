@@ -153,7 +153,7 @@ def test_rows_that_start_anywhere(place, start, columns):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_blocks_that_share_rows(device_place, reverse):
-    """Three passes, with parts in scratch memory between them; of rows, of columns, of what is flattened."""
+    """Several passes, with parts in scratch memory between them; of rows, of columns, of what is flattened."""
     long = 300 if device_place.is_slow else 300_001
     for name, shape, axis in (("cumsum", (2, long), 1), ("cumprod", (long, 4), 0), ("cumsum", (long, 3), None)):
         values = values_of(np.random.default_rng(3), shape, "float32", name)
@@ -162,7 +162,8 @@ def test_blocks_that_share_rows(device_place, reverse):
             values = np.copysign(np.abs(values) ** np.float32(0.01), values)
         check(device_place, name, values, axis, reverse=reverse)
         plan = getattr(ew, name).plan(device_place.put(values), axis=axis, reverse=reverse)
-        assert plan.info.workspace_bytes > 0 and plan.info.algorithm.count("scan_") == 3 and plan.info.deterministic
+        passes = 3 if "scan_columns" in plan.info.algorithm else 2
+        assert plan.info.workspace_bytes > 0 and plan.info.algorithm.count("scan_") == passes and plan.info.deterministic
 
 
 @pytest.mark.parametrize("reverse", [False, True])

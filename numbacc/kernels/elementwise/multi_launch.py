@@ -27,8 +27,8 @@ class Passes(Launches):
         """Return how many results each block along the grid's y has partial results of."""
         raise NotImplementedError
 
-    def _operands(self, parts: Sequence[int]) -> Sequence[tuple[int, ...]]:
-        """Return the numbers of each pass's arrays, given the numbers of the partial results."""
+    def _operands(self, parts: Sequence[int], passes: int) -> Sequence[tuple[int, ...]]:
+        """Return the numbers of the arrays of each of `passes` passes, given the numbers of the partial results."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ the executable
@@ -42,7 +42,7 @@ class Passes(Launches):
         spec: Any = orders[0].kernel
         count = self._kept_results() * orders[0].grid[1]
         parts = [arrays + scratch.part(TABLE[part].itemsize * count) for part in spec.parts]
-        passes = zip(kernels, self._operands(parts), strict=True)
+        passes = zip(kernels, self._operands(parts, len(kernels)), strict=True)
         steps = [Step(*each, takes_scalars=self._takes_scalars) for each in passes]
         return Steps(steps, scratch, self.close, partial(self._fits, key))
 

@@ -298,7 +298,7 @@ class ReduceExecutable(Passes):
     def _kept_results(self) -> int:
         return prod(self._walk.kept.shape)
 
-    def _operands(self, parts: Sequence[int]) -> Sequence[tuple[int, ...]]:
+    def _operands(self, parts: Sequence[int], passes: int) -> Sequence[tuple[int, ...]]:
         inputs, outputs = len(self.inputs), len(self.outputs)
         return (*range(inputs), *parts), (*parts, *range(inputs, inputs + outputs))
 

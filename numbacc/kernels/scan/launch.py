@@ -1,6 +1,7 @@
 """Choice of the kernel and grid for a scan along an axis, of how many blocks share a row; and the executable of scans.
 
-A scan runs one kernel. If blocks share a row, it runs three kernels, or one after clearing words in memory. Nothing
+A scan runs one kernel. If blocks share a row, it runs two kernels (contiguous rows), three, or one after clearing words
+in memory. Nothing
 here depends on the GPU: results are bitwise equal on all GPUs.
 """
 
@@ -342,27 +343,20 @@ class ScanExecutable(Passes):
             count,
         )
         scan, both = launch_of(own, parts, False), [((near,), (apart,), 0)] * count
-        keys = self._alignments(key, 3)
+        keys, words = self._alignments(key, 3), [(k, 0) for k in range(count)] * 2
+        middle = self._order("second", scan, own.inner.shape, both, both, keys[1], words, ())
+        targets = [*sources, *scratch, *moved_targets]
         return [
             self._order("first", launch, inner.shape, ins, lie, keys[0], [*sources, *scratch], (), reverse),
-            self._order("second", scan, own.inner.shape, both, both, keys[1], [(k, 0) for k in range(count)] * 2, ()),
-            self._order(
-                "last",
-                launch,
-                inner.shape,
-                [*ins, *lie],
-                outs,
-                keys[2],
-                [*sources, *scratch, *moved_targets],
-                (),
-                reverse,
-            ),
+            *[middle] * (launch.algorithm == "scan_columns"),
+            self._order("last", launch, inner.shape, [*ins, *lie], outs, keys[2], targets, (), reverse),
         ]
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
         """Return the arrays' addresses modulo 16 for each pass; partial results have address 0."""
         many, parts = len(self.inputs), (0,) * len(self.task.formula.start)
-        return [key] if passes == 1 else [(*key[:many], *parts), parts, (*key[:many], *parts, *key[many:])]
+        first, last = (*key[:many], *parts), (*key[:many], *parts, *key[many:])
+        return [key] if passes == 1 else [first, *[parts] * (passes - 2), last]
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
         """Return the executable; words that blocks publish results in are cleared first."""
@@ -380,10 +374,10 @@ class ScanExecutable(Passes):
     def _kept_results(self) -> int:
         return prod(self._walk.outer.shape)
 
-    def _operands(self, parts: Sequence[int]) -> Sequence[tuple[int, ...]]:
+    def _operands(self, parts: Sequence[int], passes: int) -> Sequence[tuple[int, ...]]:
         inputs, outputs = len(self.inputs), len(self.outputs)
         given = (*range(inputs), *parts)
-        return given, (*parts,), (*given, *range(inputs, inputs + outputs))
+        return given, *[(*parts,)] * (passes - 2), (*given, *range(inputs, inputs + outputs))
 
     def _order(
         self,

@@ -7,9 +7,10 @@ share each column.
 A block processes a row tile by tile. Full tiles, almost all of them, have separate code without bounds checks. Each
 thread merges its own elements in order. The threads of a row then exchange their results, in log2(32) steps within a
 warp and through shared memory between warps, and the tile's total is carried to the next tile. If there are few long
-rows, or few columns that are not adjacent, blocks along the grid's y process a piece each, in three passes: the total
-of each piece, the scan of these totals, and the scan of each piece starting from the totals of earlier pieces. The
-order is always the same, so results are bitwise reproducible.
+rows, or few columns that are not adjacent, blocks along the grid's y process a piece each. The first pass computes the
+total of each piece, the last pass scans each piece from the total of earlier pieces. For rows, each block of the last
+pass merges the totals of earlier pieces itself; for columns, a pass in between scans them. The order is always the
+same, so results are bitwise reproducible.
 
 Blocks that share columns read them once: a block loads a piece of some columns into shared memory, computes its total,
 and publishes it. The total of everything before a piece is always made of the same values in the same order,
@@ -189,7 +190,9 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     offsets, unravel, start = io.offsets, io.unravel, io.start
     store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
     load_carry, store_carry, nothing = io.load_carry, io.store_carry, start(1)
-    cell = io.cell
+    cell, join, merge = io.cell, io.join, io.merge
+    alone = SimpleNamespace(**{**vars(io), "take_all": sweeping(io, ((0,),)).take_all})
+    settle = settling(alone, 1, 2 * runs, group, 1)
     itemsize = TABLE[spec.reads[0]].itemsize
     # With several partial results, the last is the result, unless `finish` computes it from them.
     results = len(spec.parts) - 1 if spec.formula.finish is None and spec.stage in ("whole", "last") else 0
@@ -208,10 +211,17 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         else:
             left = number * piece
             right = min(left + piece, columns)
-        carry = nothing()
-        if carries and number > 0:
-            at = offsets(here + unravel(0, inner) + (number - 1,), in_steps)
-            carry = load_carry(ins[inputs:], (at[inputs:],), 0)
+        carry, slot = nothing(), 0
+        if carries:
+            # Rows that are cut into pieces have a block each: all its threads are here.
+            for first in range(0, number, group):
+                own = nothing()
+                if first + rank < number:
+                    at = offsets(here + unravel(0, inner) + (first + rank,), in_steps)
+                    own = load_carry(ins[inputs:], (at[inputs:],), 0)
+                _, total = settle(cells, slot, thread, rank, own)
+                carry = join(merge, carry, total)
+                slot = runs - slot
         # Start and end of the aligned accesses.
         body = left
         if width > 1 and whole:
@@ -233,7 +243,7 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         begin, last = behind - width if reverse else body, behind - body - width
         # Rows that share a block run as many tiles as the longest could have, and as many full ones as all of them
         # have.
-        base, end, full, slot = 0, behind - body, behind - body, 0
+        base, end, full = 0, behind - body, behind - body
         if rows > 1:
             end, full = columns, sure
         if width > 1 and not whole:
