@@ -163,7 +163,9 @@ def test_blocks_that_share_rows(device_place, reverse):
         check(device_place, name, values, axis, reverse=reverse)
         plan = getattr(ew, name).plan(device_place.put(values), axis=axis, reverse=reverse)
         passes = 3 if "scan_columns" in plan.info.algorithm else 2
-        assert plan.info.workspace_bytes > 0 and plan.info.algorithm.count("scan_") == passes and plan.info.deterministic
+        assert (
+            plan.info.workspace_bytes > 0 and plan.info.algorithm.count("scan_") == passes and plan.info.deterministic
+        )
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -325,7 +327,7 @@ def test_backward_of_products(place, dtype, reverse):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_backward_of_long_products(device_place, reverse):
-    """In three passes each; the parts of u -> x u + x dy do not commute."""
+    """In several passes each; the parts of u -> x u + x dy do not commute."""
     length = 90 if device_place.is_slow else 50_001
     for shape, axis in (((2, length), 1), ((length, 2), 0)):
         rng = np.random.default_rng(9)
@@ -340,4 +342,5 @@ def test_backward_of_long_products(device_place, reverse):
         scale = exact("cumsum", np.abs(dy * y), axis, not reverse) / np.abs(x)
         assert (np.abs(got - wanted) <= 40 * np.finfo(float).eps * length**0.5 * scale).all()
         info = ew.cumprod_backward.plan(put(dy), put(x), axis=axis).info
-        assert info.algorithm.count("scan_") == 6 and info.workspace_bytes >= x.nbytes
+        passes = 6 if "scan_columns" in info.algorithm else 4
+        assert info.algorithm.count("scan_") == passes and info.workspace_bytes >= x.nbytes

@@ -25,7 +25,7 @@ def reductions(patch):
 def scans(patch):
     """Of two warps, which share rows of a few tiles."""
     patch(scan_launch, "MAX_THREADS", 8)
-    patch(scan_launch, "_SHARED_ROUNDS", 1)
+    patch(scan_launch, "_SHARED_TILES", 2)
     patch(scan_launch, "_FEW_TILES", 0)
     sizes = {"_LONE_THREADS": 8, "_CHAINED_THREADS": 8, "_CHAINED_BYTES": 512, "_STRIP_BYTES": (32, 32), "_FAN": 4}
     for name, value in sizes.items():

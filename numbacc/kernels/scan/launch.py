@@ -38,8 +38,8 @@ _NEAR = WARP
 #: row, with more threads, up to this many times as many. If that is not enough, several blocks share a column and it is
 #: read twice, unless one block can process it in this many tiles.
 _SEGMENT_BYTES, _MORE_THREADS, _FEW_TILES = 64, 8, 8
-#: The least number of tiles for a block if blocks share a row.
-_SHARED_ROUNDS = 4
+#: Blocks share a row of at least this many tiles; a shorter one takes less time than a second kernel.
+_SHARED_TILES = 6
 #: The most threads of blocks that process long columns alone; more threads would wait for each other in every tile.
 _LONE_THREADS = MAX_THREADS
 #: For blocks that share columns and read them once: threads; bytes of shared memory for the block's piece and its
@@ -243,7 +243,7 @@ def _alone(positions: int, x: int, nbytes: int) -> tuple[int, int]:
 def _piece(items: int, tile: int, blocks: int, most: int) -> int:
     """Return how many elements of a row each block processes, in whole tiles, if `blocks` blocks process a row each."""
     tiles = -(-items // tile)
-    shares = min(-(-most // blocks), tiles // _SHARED_ROUNDS) if _FEW * blocks < most else 1
+    shares = min(-(-most // blocks), tiles) if _FEW * blocks < most and tiles >= _SHARED_TILES else 1
     return -(-tiles // max(shares, 1)) * tile
 
 
