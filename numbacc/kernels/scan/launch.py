@@ -343,8 +343,8 @@ class ScanExecutable(Passes):
             count,
         )
         scan, both = launch_of(own, parts, False), [((near,), (apart,), 0)] * count
-        keys, words = self._alignments(key, 3), [(k, 0) for k in range(count)] * 2
-        middle = self._order("second", scan, own.inner.shape, both, both, keys[1], words, ())
+        keys, totals = self._alignments(key, 3), [(k, 0) for k in range(count)] * 2
+        middle = self._order("second", scan, own.inner.shape, both, both, keys[1], totals, ())
         targets = [*sources, *scratch, *moved_targets]
         return [
             self._order("first", launch, inner.shape, ins, lie, keys[0], [*sources, *scratch], (), reverse),
