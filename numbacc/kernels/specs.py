@@ -61,7 +61,8 @@ class KernelSpec(_KernelFields, Spec):
         algorithm: the name of a kernel of `module`.
         formula: the scalar function that it applies to one element of each array; None if it applies none.
         reads, writes: names of the inputs' and outputs' dtypes.
-        rank: number of dimensions that are unravelled: all of them in `strided`, the outer ones in other kernels.
+        rank: number of dimensions that are unravelled: all of them in `strided`, the outer ones in other kernels. With
+            0, `vector` is the kernel `flat`.
         wide: True if offsets or sizes exceed 2^31 and need 64-bit integers.
         width: consecutive elements in one load or store, in kernels that come in several widths.
         lanes: elements that one thread of `vector`, `uneven`, `tabulated` and `tiled` handles at once.

@@ -1,8 +1,7 @@
 """Choice of the kernel and grid for a scan along an axis, of how many blocks share a row; and the executable of scans.
 
-A scan runs one kernel. If blocks share a row, it runs two kernels (contiguous rows), three, or one after clearing words
-in memory. Nothing
-here depends on the GPU: results are bitwise equal on all GPUs.
+A scan runs one kernel. If blocks share a row, it runs two kernels for contiguous rows; for columns it runs three, or
+one after clearing words in memory. Nothing here depends on the GPU: results are bitwise equal on all GPUs.
 """
 
 from __future__ import annotations
