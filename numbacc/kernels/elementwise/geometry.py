@@ -3,7 +3,7 @@
 Dimensions that all arrays step through alike are merged first. Then the first kernel that fits is chosen:
 
 * `vector` if every array's rows are contiguous and reach a 16-byte boundary at the same element. For one row it is the
-  kernel `flat`, or `tabulated` if that row is long, has 16-bit elements, and the formula is expensive (see `_tabulated`);
+  kernel `flat`, or `tabulated` if the row is long, with 16-bit elements, and the formula expensive (`_tabulated`);
 * `uneven` if rows are contiguous but reach a boundary at different elements;
 * `scalar` if rows are contiguous but too short for either;
 * `tiled` if some inputs are transposed relative to the outputs;

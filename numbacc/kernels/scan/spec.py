@@ -102,8 +102,8 @@ class ScanSpec(_ScanFields, Spec):
             powers of two.
         reverse: True if a row is scanned from its end; for columns the strides express this.
         stage: "whole"; if there are several passes: "first", the total of each piece of a row; "second", the scan of
-            these, for columns; "last", the scan of each piece starting from the earlier ones. "chained" for `scan_chained`, where
-            words follow the outputs.
+            these, for columns; "last", the scan of each piece starting from the earlier ones. "chained" for
+            `scan_chained`, where words follow the outputs.
     """
 
     __slots__ = ()
