@@ -234,6 +234,12 @@ def test_ends_and_numbers_of_own_kernels(device_place, looked_up, before, more):
     check_both(device_place, looked_up, lambda x, out: capped(x, 3.0, out=out), "float16", before, more)
 
 
+def test_indices_of_64_bits(device_place, looked_up, monkeypatch):
+    """As arrays of 2^31 elements have them."""
+    monkeypatch.setattr(geometry, "_needs_wide", lambda merged, chosen: True)
+    check_both(device_place, looked_up, lambda x, out: capped(x, 3.0, out=out), "bfloat16", 1, 6)
+
+
 @pytest.mark.parametrize("cluster", [1, 2, 4, 8])
 def test_blocks_that_share_a_table(device_place, looked_up, monkeypatch, cluster):
     if device_place.is_slow:

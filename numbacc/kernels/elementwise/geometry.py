@@ -119,9 +119,10 @@ def order_of(
     names = [row.bits_name if task.as_bits else row.name for row in rows]
     counters = len(task.counters)
     reads, writes = (*names[: len(task.reads)], *["int64"] * counters), tuple(names[len(task.reads) :])
-    outer, is_flat = geometry.outer, False
-    if (geometry.module, geometry.algorithm, outer, wide) == (MAP, "vector", (1,), False):
-        outer, steps, is_flat = (), [step[1:] for step in steps], True
+    outer = geometry.outer
+    is_flat = geometry.module == MAP and geometry.algorithm == "vector" and outer == (1,) and not wide
+    if is_flat:
+        outer, steps = (), [step[1:] for step in steps]
     # Kernels are compiled for few ranks: dimensions of length 1 fill up the others.
     rank = 0 if is_flat else next(rank for rank in RANKS if rank >= len(outer))
     more = rank - len(outer)
@@ -250,7 +251,7 @@ def _rows(
                 items = columns - vectors * (width - 1)
                 lanes = vector_thread_bytes(loaded, size, widest in heavy, heavy.get(widest)) // size
                 if widest in heavy and rows * vectors * width < _BLOCKS * MAX_THREADS * lanes:
-                    lanes = width  # more threads than a GPU runs at once would be idle
+                    lanes = width  # so that an array which does not fill the GPU has more threads
                 # A single row has all threads along x: the kernel `flat` has no other rows for them.
                 grid, block = row_grid(items, rows, lanes // width, MAX_THREADS if rows == 1 else None)
                 scalars = (rows, columns, head, vectors)

@@ -56,7 +56,7 @@ def tabulated(spec: KernelSpec) -> Kernel:
     lanes, single = tabulating(*given, spec.lanes // spec.width), tabulating(*given, 1)
     fill, scalars, offsets = _filling(spec, io, lanes), scalar_reader(tuple(spec.scalars)), io.offsets
     look_up, look_up_one, look_up_element = lanes.look_up, single.look_up, lanes.look_up_element
-    width, pieces = spec.width, spec.lanes // spec.width
+    width, pieces, row = spec.width, spec.lanes // spec.width, (0,) * spec.rank  # the only one
 
     def kernel(ins, outs, in_steps, out_steps, outer, blocks, columns, head, vectors, words):
         tile = kept_memory()
@@ -65,17 +65,17 @@ def tabulated(spec: KernelSpec) -> Kernel:
         warps, warp = cuda.gridDim.x * (threads // WARP), thread // WARP * cuda.gridDim.x + block
         start = warp * pieces * WARP + thread % WARP
         while start + (pieces - 1) * WARP < vectors:
-            place = (head + start * width,)
+            place = row + (head + start * width,)
             look_up(tile, ins, offsets(place, in_steps), outs, offsets(place, out_steps), WARP * width)
             start += warps * pieces * WARP
         # Fewer than `pieces` accesses are left before the end of the array.
         while start < vectors:
-            place = (head + start * width,)
+            place = row + (head + start * width,)
             look_up_one(tile, ins, offsets(place, in_steps), outs, offsets(place, out_steps), WARP * width)
             start += WARP
         body = vectors * width
         for item in range(warp * WARP + thread % WARP, columns - body, warps * WARP):
-            place = (item if item < head else item + body,)
+            place = row + (item if item < head else item + body,)
             look_up_element(tile, ins, offsets(place, in_steps), outs, offsets(place, out_steps))
 
     return kernel
