@@ -42,7 +42,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # ten times as long. For the workers, and for notebooks, which start after this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A shell ignores Ctrl-C in what it starts in the background. A test that interrupts itself would wait forever there.
+# A shell lets programs in the background ignore Ctrl-C. A test that interrupts itself would wait forever there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -119,7 +119,7 @@ LEFT_OUT = pytest.StashKey[Counter[str]]()
 def leave_out(config, items):
     """Leave out the tests that are sure to be skipped: each of thousands costs milliseconds.
 
-    If there are no others, they stay, and their skips are the report.
+    A run that consists of such tests alone keeps them, and reports why each is skipped.
     """
     reasons = [*map(missing, items)]
     if None in reasons:
@@ -130,7 +130,7 @@ def leave_out(config, items):
 
 
 def missing(item):
-    """Return the reason for which a test would be skipped, if that is known before it runs."""
+    """Return why a test would be skipped, if that is known before it runs."""
     if lacks_gpu(item):
         return REASONS["gpu"]
     if lacks_simulator(item):
@@ -200,7 +200,7 @@ def sample_size(mark):
 
 
 def beyond_sample(count, size):
-    """Return the numbers of the slow ones of `count` cases, of which `size` are fast."""
+    """Return the numbers of the slow cases of a test with `count` cases and `size` fast cases."""
     fast = {round(k * (count - 1) / max(size - 1, 1)) for k in range(size)} if count > size else range(count)
     return [number for number in range(count) if number not in fast]
 

@@ -25,7 +25,6 @@ from ..base.layout import (
     layout,
     normalize_axis,
     row_major_strides,
-    same_layout,
     view,
 )
 from ..errors import ArgumentsError, DTypeError, LayoutError, OptionError, ShapeError, unknown
@@ -334,14 +333,7 @@ class LossPlan(SeveralPlan[Result]):
         own = [None if each is None else operands.layout_of(each) for each in targets]
         loss = None if own[0] is None else _expanded(own[0], self._axis) if self._reduction == "none" else own[0]
         wanted, given = (*self._own, *self.inputs), (loss, *[*own, None][1:2], *map(operands.layout_of, arrays))
-        if not all(
-            one is other if one is None or other is None else same_layout(one, other)
-            for one, other in zip(wanted, given, strict=True)
-        ):
-            raise LayoutError(
-                f"this plan of {self.op} was made for {wanted}; it was called with {given}. Make a new plan for these "
-                "arrays, or call the function, which does"
-            )
+        self._check_layouts(wanted, given)
         result: Result = _run_loss(self, arrays, targets, out, handle)
         return result
 

@@ -373,13 +373,18 @@ class SeveralPlan(NotCopied, Generic[Result]):
         target = None if out is None else operands.as_array(out, "out", handle)
         wanted = [*self.inputs, *self.outputs[: out is not None]]
         given = [operands.layout_of(array) for array in (*found, *([] if target is None else [target]))]
-        if not all(map(same_layout, given, wanted)):
-            raise LayoutError(
-                f"this plan of {self.op} was made for {wanted}; it was called with {given}. Make a new plan for these "
-                "arrays, or call the function, which does"
-            )
+        self._check_layouts(wanted, given)
         result: Result = self.run(found, target, handle)
         return result if out is None else out
+
+    def _check_layouts(self, wanted: Sequence[Layout | None], given: Sequence[Layout | None]) -> None:
+        """Raise LayoutError unless arrays have the layouts that the plan was made for; None if there is no array."""
+        for one, other in zip(wanted, given, strict=True):
+            if one is not other and (one is None or other is None or not same_layout(one, other)):
+                raise LayoutError(
+                    f"this plan of {self.op} was made for {wanted}; it was called with {given}. Make a new plan for "
+                    "these arrays, or call the function, which does"
+                )
 
     @property
     def info(self) -> PlanInfo:

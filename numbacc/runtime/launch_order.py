@@ -10,6 +10,8 @@ from ..base.dtypes import TABLE
 VECTOR_BYTES = 16
 #: The most threads per block.
 MAX_THREADS = 128
+#: Blocks of `MAX_THREADS` threads that keep an H200 busy.
+BUSY_BLOCKS = 1056
 #: Threads per block, and blocks per multiprocessor: the compiler then gets 64 registers per thread. Without this it
 #: uses fewer registers, to fit more blocks, and kernels run up to 4 % slower.
 LAUNCH_BOUNDS = (MAX_THREADS, 8)

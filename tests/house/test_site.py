@@ -21,7 +21,7 @@ from skips import skip_if
 import numbacc.typing
 from numbacc.random import Generator
 
-HAS_SPHINX = bool((found := find_spec("sphinx")) and found.origin)  # a folder named sphinx is no Sphinx
+HAS_SPHINX = bool((found := find_spec("sphinx")) and found.origin)  # not merely a folder of that name
 if HAS_SPHINX:
     from sphinx.search.en import SearchEnglish
 

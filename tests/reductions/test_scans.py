@@ -153,7 +153,7 @@ def test_rows_that_start_anywhere(place, start, columns):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_blocks_that_share_rows(device_place, reverse):
-    """Several passes, with parts in scratch memory between them; of rows, of columns, of what is flattened."""
+    """Several passes, with parts in scratch memory between them; of rows, columns and flattened arrays."""
     long = 300 if device_place.is_slow else 300_001
     for name, shape, axis in (("cumsum", (2, long), 1), ("cumprod", (long, 4), 0), ("cumsum", (long, 3), None)):
         values = values_of(np.random.default_rng(3), shape, "float32", name)

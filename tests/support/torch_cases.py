@@ -1,4 +1,4 @@
-"""Calls of `numbacc.torch`, each with torch's own function: what the tests of torch models share."""
+"""Calls of `numbacc.torch`, each with torch's own function, for the tests of torch models."""
 
 from __future__ import annotations
 

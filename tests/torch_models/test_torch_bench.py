@@ -11,7 +11,7 @@ from numbacc.base.dispatch import has_gpu  # noqa: E402
 
 
 def once(works, **_):
-    """In place of the timers."""
+    """Replace the timers: run everything once, and return made-up times."""
     for work in works.values():
         work()
     return {name: 1.0 if name == "ours" else 0.5 for name in works}
@@ -50,5 +50,5 @@ def test_a_wrong_result_is_not_timed(report, monkeypatch):
     bench.run(report, quick=True)
     (figure,) = report.figures
     assert not figure["right"] and "ms" not in figure
-    # What was replaced is as it was.
+    # The methods that were replaced are in their places again.
     assert llama.LlamaMLP.forward.__module__ == "benchmarks.llama"

@@ -125,7 +125,7 @@ def test_graphs_of_torch(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_another_stream(name):
-    """What the call reads is written late, on torch's current stream, and what it writes is read there."""
+    """The arguments are written late on torch's current stream, and the results are read on it."""
     case, given = CASES[name], tensors(CASES[name], "float32", "cuda")
     wanted = step(case.ours, given)
     side = torch.cuda.Stream()

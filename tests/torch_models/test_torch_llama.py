@@ -16,14 +16,14 @@ SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "
 
 @pytest.fixture
 def llama():
-    """The layers in a module of their own: what a test replaces there stays there."""
+    """The layers, in a module that is loaded again after each test, because tests replace its methods."""
     module = importlib.import_module("benchmarks.llama")
     yield module
     importlib.reload(module)
 
 
 def use_numbacc(llama):
-    """What `docs/torch.md` says."""
+    """Run the code of `docs/torch.md`."""
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "torch.md").read_text(), re.DOTALL | re.MULTILINE)
     (code,) = [each for each in blocks if "def use_numbacc" in each]
     assert len([line for line in code.splitlines() if line]) <= 20

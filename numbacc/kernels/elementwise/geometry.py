@@ -20,6 +20,7 @@ from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE, info
 from ...base.layout import MAX_RANK, Merged, merge_dimensions, round_up
 from ...functions.symbolic.arithmetic_intensity import is_long
+from ...runtime.launch_order import BUSY_BLOCKS as _BLOCKS
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ..specs import (
     MAP,
@@ -39,8 +40,6 @@ from ..specs import (
 RANKS = (1, 2, 3, 4, MAX_RANK)
 #: CUDA's limit on blocks along y; the kernels process further rows in a grid-stride loop.
 _MAX_GRID_Y = 65535
-#: Blocks that keep an H200 busy.
-_BLOCKS = 1056
 #: Below this length along either dimension a tile is mostly empty.
 _SHORTEST_TILE = 16
 #: Shared memory that the tiles of all transposed inputs may use.

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ...base.dtypes import TABLE, real_of
 from ...base.layout import Merged, merge_dimensions, row_major_strides
+from ...runtime.launch_order import BUSY_BLOCKS as _BLOCKS
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ..elementwise.geometry import RANKS, power_of_two
 from ..elementwise.launch import Task
@@ -22,8 +23,6 @@ from ..elementwise.multi_launch import Passes
 from ..specs import words_of
 from .spec import ReduceSpec
 
-#: Blocks that keep an H200 busy; with less than half as many, several blocks share a result.
-_BLOCKS = 1056
 #: The least number of consecutive bytes that a block reads from a row of columns.
 _LINE = 128
 #: The most bytes of a thread's partial results in all lanes of `reduce_strided`: they stay in registers.
@@ -136,7 +135,7 @@ def _rows(walk: ReduceWalk, width: int, repeated: tuple[int, ...], each: int) ->
     rounds = -(-columns // round_)
     shares = 1
     if 2 * blocks < _BLOCKS:
-        # Start no more blocks than run at once: the remaining ones would run alone.
+        # Several blocks share a result. Start no more blocks than run at once: the remaining ones would run alone.
         shares = _shares(_BLOCKS // blocks, rounds * prod(outer))
     # Each piece of a row is merged separately, which also limits error growth.
     pieces = max(-(-rounds // _ROUNDS), min(-(-shares // max(prod(outer), 1)), rounds))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ...base.dtypes import TABLE
 from ...base.layout import Merged, merge_dimensions, row_major_strides
+from ...runtime.launch_order import BUSY_BLOCKS as _BLOCKS
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ...runtime.steps import Scratch, Step, Steps, ZeroBytes
 from ..elementwise.geometry import RANKS, power_of_two
@@ -22,8 +23,8 @@ from ..elementwise.multi_launch import Passes
 from ..specs import HEAD_BYTES, words_told
 from .spec import ScanSpec
 
-#: Blocks that keep an H200 busy; with fewer than a quarter as many, several share a row, which is then read twice.
-_BLOCKS, _FEW = 1056, 4
+#: Several blocks share a row, which is then read twice, if there are fewer than `_BLOCKS` divided by this.
+_FEW = 4
 #: The fraction of their threads that is enough to keep it busy.
 _ENOUGH = 0.9
 #: Bytes that a thread loads at once, and the most bytes of partial results in all its lanes: they stay in registers.
