@@ -287,8 +287,8 @@ class Operation(NotCopied):
     def queued(self, addresses: Sequence[int], stream: int, scalars: Sequence[int]) -> bool:
         """Queue the work for arrays at these addresses, and return True; or do nothing, and return False.
 
-        This is the fast path of `run`, for memory that another library allocates and orders on this stream. `run` repeats
-        its lines, because one more call would take a tenth of a microsecond.
+        This is the fast path of `run`, for memory that another library allocates and orders on this stream. `run`
+        repeats its lines, because one more call would take a tenth of a microsecond.
         """
         direct = self.chosen.direct
         if direct is None:

@@ -334,6 +334,12 @@ class ScanExecutable(Passes):
         lie = [(tuple(near * n for n in row_major_strides(outer.shape, 1)), (0,) * len(inner.shape), apart)] * count
         scratch = [(many + k, 0) for k in range(count)]
         moved_targets = [(count + array, offset) for array, offset in targets]
+        keys = self._alignments(key, 3)
+        targets = [*sources, *scratch, *moved_targets]
+        first = self._order("first", launch, inner.shape, ins, lie, keys[0], [*sources, *scratch], (), reverse)
+        last = self._order("last", launch, inner.shape, [*ins, *lie], outs, keys[2], targets, (), reverse)
+        if launch.algorithm == "scan_rows":  # whose last pass merges the totals itself
+            return [first, last]
         # The last piece is not followed by another and needs no entry.
         own = Walk(
             Merged((rows,), ((near,),) * (2 * count)),
@@ -343,14 +349,8 @@ class ScanExecutable(Passes):
             count,
         )
         scan, both = launch_of(own, parts, False), [((near,), (apart,), 0)] * count
-        keys, totals = self._alignments(key, 3), [(k, 0) for k in range(count)] * 2
-        middle = self._order("second", scan, own.inner.shape, both, both, keys[1], totals, ())
-        targets = [*sources, *scratch, *moved_targets]
-        return [
-            self._order("first", launch, inner.shape, ins, lie, keys[0], [*sources, *scratch], (), reverse),
-            *[middle] * (launch.algorithm == "scan_columns"),
-            self._order("last", launch, inner.shape, [*ins, *lie], outs, keys[2], targets, (), reverse),
-        ]
+        totals = [(k, 0) for k in range(count)] * 2
+        return [first, self._order("second", scan, own.inner.shape, both, both, keys[1], totals, ()), last]
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
         """Return the arrays' addresses modulo 16 for each pass; partial results have address 0."""
