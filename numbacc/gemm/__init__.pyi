@@ -48,24 +48,27 @@ class _Functions:
         @overload
         def __call__(
             self, x: NumPyArray, w: NumPyArray, bias: NumPyArray | None = None,
-            activation: LayerActivation | None = None, *, tune: bool = False,
+            activation: LayerActivation | None = None, *, residual: NumPyArray | None = None, tune: bool = False,
             out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
         ) -> tuple[NumPyArray, SavedLinear]: ...
         @overload
         def __call__(
             self, x: AnyArray, w: AnyArray, bias: AnyArray | None = None, activation: LayerActivation | None = None, *,
-            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            residual: AnyArray | None = None, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, SavedLinear]: ...
         backward: _Functions.linear_backward
 
     class linear_backward(_Function):
         @overload
         def __call__(
-            self, dy: NumPyArray, saved: SavedLinear, *, tune: bool = False, stream: Any = None,
+            self, dy: NumPyArray, saved: SavedLinear, *, accumulate: bool | Sequence[bool] = False, tune: bool = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
         ) -> tuple[NumPyArray, NumPyArray, NumPyArray | None]: ...
         @overload
         def __call__(
-            self, dy: AnyArray, saved: SavedLinear, *, tune: bool = False, stream: Any = None,
+            self, dy: AnyArray, saved: SavedLinear, *, accumulate: bool | Sequence[bool] = False, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray, DeviceArray | None]: ...
 
     class matmul(_Function):
@@ -196,11 +199,13 @@ class _Functions:
     class mlp_backward(_Function):
         @overload
         def __call__(
-            self, dy: NumPyArray, saved: SavedMlp, *, tune: bool = False, stream: Any = None,
+            self, dy: NumPyArray, saved: SavedMlp, *, accumulate: bool | Sequence[bool] = False, tune: bool = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
         ) -> tuple[NumPyArray, NumPyArray, NumPyArray, NumPyArray, NumPyArray]: ...
         @overload
         def __call__(
-            self, dy: AnyArray, saved: SavedMlp, *, tune: bool = False, stream: Any = None,
+            self, dy: AnyArray, saved: SavedMlp, *, accumulate: bool | Sequence[bool] = False, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray, DeviceArray]: ...
 
 def algorithms() -> list[tuple[Any, Any]]: ...
@@ -212,7 +217,7 @@ def cache_info() -> CacheInfo: ...
 def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]: ...
 
 linear: _Functions.linear
-"""Compute y = act(x w + bias), as one product with its epilogue."""
+"""Compute y = act(x w + bias) + residual, as one product with its epilogue."""
 
 linear_backward: _Functions.linear_backward
 """Return the gradients of a loss with respect to x, w and bias, given dy, the gradient with respect to y."""

@@ -2,7 +2,7 @@
 
 With x rows of features, w of shape (in, out), and an activation act,
 
-    linear:  z = x w + b,  y = act(z)
+    linear:  z = x w + b,  y = act(z) + residual
              dz = dy act'(z),  dx = dz wᵀ,  dw = xᵀ dz,  db = the sum of dz over rows
     mlp:     y = act(x w1 + b1) w2 + b2
 
@@ -12,6 +12,7 @@ k of the second matrix of xᵀ dz, which is "bgradb".
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.layout import check_same_device, layout, row_major_strides
+from ..base.layout import Layout, check_same_device, layout, row_major_strides
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, unknown
+from ..functions.formula import COPY
 from ..runtime.streams import handle_of
 from .epilogue_plans import map_plan, select_plan
 from .product import matmul
@@ -30,7 +32,10 @@ ACTIVATIONS = (None, "relu", "gelu")
 
 
 class SavedLinear(NamedTuple):
-    """The values that `linear` saves for `linear_backward`: rows of x, w, the activation's aux; and its options."""
+    """The values that `linear` saves for `linear_backward`: x, w, the activation's aux; and its options.
+
+    x and aux are matrices, if rows of x (and of the result) are evenly spaced.
+    """
 
     x: Array
     w: Array
@@ -41,7 +46,7 @@ class SavedLinear(NamedTuple):
 
 
 class SavedMlp(NamedTuple):
-    """The values that `mlp` saves for `mlp_backward`: rows of x, weights, the hidden layer, its activation's aux."""
+    """The values that `mlp` saves for `mlp_backward`: x, weights, the hidden layer, its activation's aux."""
 
     x: Array
     w1: Array
@@ -58,17 +63,21 @@ def linear(
     bias: Any = None,
     activation: str | None = None,
     *,
+    residual: Any = None,
     tune: bool = False,
     out: Any = None,
     stream: Any = None,
 ) -> tuple[Array, SavedLinear]:
-    """Compute y = act(x w + bias), as one product with its epilogue.
+    """Compute y = act(x w + bias) + residual, as one product with its epilogue.
 
     Args:
-        x: (..., in) of float32, float64, float16 or bfloat16; its rows contiguous or evenly spaced.
+        x: (..., in) of float32, float64, float16 or bfloat16. Its matrices (..., rows, in) are read without a copy, as
+            `matmul` reads them.
         w: (in, out), of x's dtype. Pass a weight (out, in), as in torch's Linear, as w.T.
         bias: (out,), of x's dtype, or None.
         activation: None, "relu" or "gelu" (the tanh form).
+        residual: array that is added to the result, (..., out), of x's dtype; None for 0. It may be `out` itself. With
+            an activation, another kernel adds it. Its gradient is dy.
         tune: whether to measure the library's algorithms for each new kind of product, and keep the fastest, also on
             disk; see `matmul`.
         out: array for y, (..., out), of x's dtype.
@@ -90,20 +99,34 @@ def linear(
     """
     _check_activation(activation, ACTIVATIONS)
     handle = handle_of(stream)
-    rows, shape = _rows(x, "x", handle)
+    rows, shape = _rows_of(x, "x", handle)
     w = _matrix(w, "w", handle)
-    given = None if out is None else _rows(out, "out", handle, (*shape[:-1], w.shape[1]))[0]
+    made = (*shape[:-1], operands.layout_of(w).shape[1])
+    given = None if out is None else _rows_of(out, "out", handle, made)[0]
+    other = None if residual is None else _like_rows(residual, "residual", rows, made, handle)
+    rows, given, other = _flattened(rows, given, other)
     words = [activation, "aux" if activation else None, None if bias is None else "bias"]
     kind = "_".join(word for word in words if word) or "none"
-    options = {"epilogue": kind, "out": given, "tune": tune, "stream": stream}
+    options: dict[str, Any] = {"epilogue": kind, "out": given, "tune": tune, "stream": stream}
+    if other is not None:
+        # cuBLASLt adds C before the activation. And the product must not overwrite a residual that is added after it.
+        options |= {"out": None} if activation else {"c": other, "beta": 1.0}
     result = _product((rows, w, bias), ("x", "w", "bias"), handle, options)
     y, aux = result if activation else (result, None)
+    if activation and other is not None:
+        y = _sum(y, other, y if given is None else given, handle)
     saved = SavedLinear(rows, w, aux, activation, bias is not None, shape)
-    return y.reshape((*shape[:-1], y.shape[-1])) if out is None else out, saved
+    return y.reshape(made) if out is None else out, saved
 
 
 def linear_backward(
-    dy: Any, saved: SavedLinear, *, tune: bool = False, stream: Any = None
+    dy: Any,
+    saved: SavedLinear,
+    *,
+    accumulate: bool | Sequence[bool] = False,
+    tune: bool = False,
+    out: Any = None,
+    stream: Any = None,
 ) -> tuple[Array, Array, Array | None]:
     """Return the gradients of a loss with respect to x, w and bias, given dy, the gradient with respect to y.
 
@@ -113,14 +136,23 @@ def linear_backward(
     Args:
         dy: array of y's shape and dtype.
         saved: the saved object that `linear` returned.
+        accumulate: True adds the gradients to the arrays in `out`, as for several batches before a step. Or one bool
+            for each result.
         tune: whether to measure the library's algorithms for each new kind of product, and keep the fastest, also on
             disk; see `matmul`.
+        out: arrays for (dx, dw, dbias). None, also for one of them, means a new array. They have y's dtype. If y has 16
+            bits, they may also be float32, so that sums of many gradients are not rounded. dw and dbias have one dtype.
+            dbias must be contiguous.
 
     Returns:
-        dx, dw, dbias, with the shapes of x, w and bias; dbias is None without a bias.
+        dx, dw, dbias, with the shapes of x, w and bias; dbias is None without a bias. Those in `out` are returned.
 
     Raises:
-        ShapeError, DTypeError: dy does not match y; `saved` is not the saved object of `linear`.
+        ShapeError, DTypeError: dy does not match y; `saved` is not the saved object of `linear`; an array in `out` does
+            not fit.
+        OptionError: `out` does not have three entries, its third entry has no bias, or `accumulate` is neither a bool
+            nor one for each result.
+        LayoutError: an array in `out` is read-only, or shares memory with dy, a saved array or another result.
 
     Example:
         >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
@@ -128,21 +160,21 @@ def linear_backward(
         >>> dw
         array([[ 1.,  0.],
                [-2.,  0.]])
+        >>> gemm.linear_backward(np.ones((1, 2)), saved, out=(None, dw, None), accumulate=True)[1]
+        array([[ 2.,  0.],
+               [-4.,  0.]])
     """
     handle = handle_of(stream)
     x, w, aux, activation, has_bias, shape = _saved_by(linear, SavedLinear, saved)
-    dz = _gradient(dy, x, handle, (*shape[:-1], w.shape[1]))
+    dz = _like_rows(dy, "dy", x, (*shape[:-1], w.shape[1]), handle)
+    names = ("dx", "dw", "dbias") if has_bias else ("dx", "dw")
+    wanted = (shape, w.shape, w.shape[1:])[: len(names)]
+    gradients = _Gradients(names, wanted, out, accumulate, 3, x, {"dy": dz, "x": x, "w": w}, tune, handle)
     if activation:
         dz = _derivative(dz, aux, activation, handle)
-    try:
-        dx = matmul(dz, w.T, tune=tune, stream=stream)
-    except LayoutError as error:
-        raise _named(error, a="dy") from None
-    if has_bias:
-        dw, dbias = matmul(x.T, dz, epilogue="bgradb", tune=tune, stream=stream)
-    else:
-        dw, dbias = matmul(x.T, dz, tune=tune, stream=stream), None
-    return dx.reshape(shape), dw, dbias
+    dx = gradients.of_rows("dx", dz, w.T, {"a": "dy"})
+    dw, dbias = gradients.of_weights("dw", "dbias" if has_bias else "", x, dz)
+    return dx, dw, dbias
 
 
 def mlp(
@@ -160,7 +192,8 @@ def mlp(
     """Compute y = act(x w1 + b1) w2 + b2 with two products and no other kernel.
 
     Args:
-        x: (..., in) of float32, float64, float16 or bfloat16; its rows contiguous or evenly spaced.
+        x: (..., in) of float32, float64, float16 or bfloat16. Its matrices (..., rows, in) are read without a copy, as
+            `matmul` reads them.
         w1, b1: (in, hidden) and (hidden,), of x's dtype.
         w2, b2: (hidden, out) and (out,), of x's dtype.
         activation: "gelu" (the tanh form) or "relu".
@@ -185,22 +218,30 @@ def mlp(
     """
     _check_activation(activation, ACTIVATIONS[1:])
     handle = handle_of(stream)
-    rows, shape = _rows(x, "x", handle)
+    rows, shape = _rows_of(x, "x", handle)
     w1, w2 = _matrix(w1, "w1", handle), _matrix(w2, "w2", handle)
+    made = (*shape[:-1], operands.layout_of(w2).shape[1])
     given = None
     if out is not None:
-        given, _ = _rows(out, "out", handle, (*shape[:-1], w2.shape[1]))
-        _check_kept((rows, w1, w2), ("x", "w1", "w2"), given)
+        given, _ = _rows_of(out, "out", handle, made)
+        _check_apart({"out": given}, {"x": rows, "w1": w1, "w2": w2}, ", which mlp_backward needs")
+    rows, given = _flattened(rows, given)
     options = {"epilogue": f"{activation}_aux_bias", "tune": tune, "stream": stream}
     hidden, aux = _product((rows, w1, b1), ("x", "w1", "b1"), handle, options)
     options |= {"epilogue": "bias", "out": given}
     y = _product((hidden, w2, b2), ("the hidden layer", "w2", "b2"), handle, options)
     saved = SavedMlp(rows, w1, w2, hidden, aux, activation, shape)
-    return y.reshape((*shape[:-1], y.shape[-1])) if out is None else out, saved
+    return y.reshape(made) if out is None else out, saved
 
 
 def mlp_backward(
-    dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = None
+    dy: Any,
+    saved: SavedMlp,
+    *,
+    accumulate: bool | Sequence[bool] = False,
+    tune: bool = False,
+    out: Any = None,
+    stream: Any = None,
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Return the gradients of a loss with respect to x, w1, b1, w2 and b2, given dy: four products, no other kernel.
 
@@ -210,14 +251,17 @@ def mlp_backward(
     Args:
         dy: array of y's shape and dtype.
         saved: the saved object that `mlp` returned.
+        accumulate: True adds the gradients to the arrays in `out`, as for several batches before a step. Or one bool
+            for each result. Small kernels add the gradients of biases.
         tune: whether to measure the library's algorithms for each new kind of product, and keep the fastest, also on
             disk; see `matmul`.
+        out: arrays for (dx, dw1, db1, dw2, db2), as in `linear_backward`.
 
     Returns:
-        dx, dw1, db1, dw2, db2, each with the shape of its argument.
+        dx, dw1, db1, dw2, db2, each with the shape of its argument. Those in `out` are returned.
 
     Raises:
-        ShapeError, DTypeError: dy does not match y; `saved` is not the saved object of `mlp`.
+        ShapeError, DTypeError, OptionError, LayoutError: the same as in `linear_backward`.
 
     Example:
         >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
@@ -228,15 +272,16 @@ def mlp_backward(
     """
     handle = handle_of(stream)
     x, w1, w2, hidden, aux, activation, shape = _saved_by(mlp, SavedMlp, saved)
-    rows = _gradient(dy, x, handle, (*shape[:-1], w2.shape[1]))
-    try:
-        dw2, db2 = matmul(hidden.T, rows, epilogue="bgradb", tune=tune, stream=stream)
-    except LayoutError as error:
-        raise _named(error, b="dy") from None
-    dhidden = matmul(rows, w2.T, aux=aux, epilogue=f"d{activation}", tune=tune, stream=stream)
-    dw1, db1 = matmul(x.T, dhidden, epilogue="bgradb", tune=tune, stream=stream)
-    dx = matmul(dhidden, w1.T, tune=tune, stream=stream)
-    return dx.reshape(shape), dw1, db1, dw2, db2
+    rows = _like_rows(dy, "dy", x, (*shape[:-1], w2.shape[1]), handle)
+    wanted = (shape, w1.shape, w1.shape[1:], w2.shape, w2.shape[1:])
+    kept = {"dy": rows, "x": x, "w1": w1, "w2": w2, "the hidden layer": hidden, "its aux": aux}
+    gradients = _Gradients(("dx", "dw1", "db1", "dw2", "db2"), wanted, out, accumulate, 5, x, kept, tune, handle)
+    rows = _dense_rows(rows, handle)
+    dw2, db2 = gradients.of_weights("dw2", "db2", hidden, rows)
+    dhidden = matmul(rows, w2.T, aux=_as_matrix(aux), epilogue=f"d{activation}", tune=tune, stream=stream)
+    dw1, db1 = gradients.of_weights("dw1", "db1", x, dhidden)
+    dx = gradients.of_rows("dx", dhidden, w1.T, {})
+    return dx, dw1, db1, dw2, db2
 
 
 def _check_activation(activation: Any, known: tuple[Any, ...]) -> None:
@@ -306,48 +351,188 @@ def _matrix(array: Any, name: str, handle: int) -> Any:
     return found
 
 
-def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = None) -> tuple[Any, tuple[int, ...]]:
-    """Return an array (..., features), of `shape` if given, as a matrix without a copy; and the array's shape."""
+def _rows_of(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = None) -> tuple[Any, tuple[int, ...]]:
+    """Return an array (..., features), of `shape` if given, and its shape."""
     found = operands.as_array(array, name, handle)
     own = operands.layout_of(found).shape
     if not own:
         raise ShapeError(f"{name} has rank 0; its last axis must be its features")
     if shape is not None and own != shape:
         raise ShapeError(f"{name} has shape {own}; it must have {shape}")
-    matrix = (prod(own[:-1]), own[-1])
-    if len(own) == 2:
-        return found, own
-    try:
-        # A device array's reshape never copies.
-        seen = found.reshape(matrix, copy=False) if isinstance(found, np.ndarray) else found.reshape(matrix)
-        return seen, own
-    except ValueError:
-        raise LayoutError(
-            f"{name} has strides {found.strides}: its rows are not evenly spaced, so it is not a matrix. Copy it first"
-        ) from None
+    return found, own
 
 
-def _check_kept(kept: tuple[Any, ...], names: tuple[str, ...], out: Any) -> None:
-    """Raise LayoutError if `out` would overwrite an array that the backward pass needs."""
-    for array, name in zip(kept, names, strict=True):
-        if operands.overlap(array, out):
-            raise LayoutError(f"out shares memory with {name}, which mlp_backward needs: pass a separate array")
-
-
-def _gradient(dy: Any, x: Any, handle: int, shape: tuple[int, ...]) -> Any:
-    """Return dy as a matrix, after a check of its shape against y's, and of its dtype and device against x's."""
-    rows, _ = _rows(dy, "dy", handle, shape)
+def _like_rows(array: Any, name: str, x: Any, shape: tuple[int, ...], handle: int) -> Any:
+    """Return an array (..., features), after a check of its shape, and of its dtype and device against x's."""
+    rows, _ = _rows_of(array, name, handle, shape)
     given, wanted = operands.layout_of(rows), operands.layout_of(x)
-    check_same_device(given, "dy", wanted, "x")
+    check_same_device(given, name, wanted, "x")
     if given.dtype != wanted.dtype:
-        raise DTypeError(f"dy has dtype {given.dtype}; it must have y's dtype, {wanted.dtype}")
+        raise DTypeError(f"{name} has dtype {given.dtype}; it must have y's dtype, {wanted.dtype}")
     return rows
 
 
+def _as_matrix(array: Any) -> Any:
+    """Return an array (..., features) as a matrix without a copy; None if its rows are not evenly spaced."""
+    own = operands.layout_of(array).shape
+    if len(own) == 2:
+        return array
+    matrix = (prod(own[:-1]), own[-1])
+    try:
+        # A device array's reshape never copies.
+        return array.reshape(matrix, copy=False) if isinstance(array, np.ndarray) else array.reshape(matrix)
+    except ValueError:
+        return None
+
+
+def _flattened(*arrays: Any) -> list[Any]:
+    """Return arrays (..., features) as matrices, or all as they are if the rows of one are not evenly spaced.
+
+    None stays None.
+    """
+    found = [None if each is None else _as_matrix(each) for each in arrays]
+    fit = all(one is not None or each is None for one, each in zip(found, arrays, strict=True))
+    return found if fit else list(arrays)
+
+
+def _dense_rows(array: Any, handle: int) -> Any:
+    """Return an array (..., features) as a matrix: a copy, if its rows are not evenly spaced."""
+    seen = _as_matrix(array)
+    if seen is not None:
+        return seen
+    given = operands.layout_of(array)
+    made = _row_major(given)
+    return map_plan(COPY.name, (given,), (made,)).run([array], None, None, handle).reshape((-1, given.shape[-1]))
+
+
+def _row_major(given: Layout) -> Layout:
+    return layout(given.shape, row_major_strides(given.shape, given.itemsize), given.dtype, given.device)
+
+
+def _sum(one: Any, other: Any, out: Any, handle: int) -> Any:
+    """Write one + other to `out`, which may be one of them."""
+    inputs, made = (operands.layout_of(one), operands.layout_of(other)), operands.layout_of(out)
+    return map_plan("epilogue.bias", inputs, (made,)).run([one, other], [out], None, handle)
+
+
+def _check_apart(written: Mapping[str, Any], kept: Mapping[str, Any], why: str = "") -> None:
+    """Raise LayoutError if an array that is written shares memory with one that is still needed."""
+    for name, out in written.items():
+        for own, array in kept.items():
+            if operands.overlap(array, out):
+                raise LayoutError(f"{name} shares memory with {own}{why}: pass a separate array")
+
+
+class _Gradients:
+    """The results of a backward pass: new arrays, or the user's, which are overwritten or added to.
+
+    Args:
+        names, shapes: of the results.
+        out: the argument of that name, with `count` entries or None.
+        accumulate: the argument of that name.
+        x: the array whose dtype and device the gradients have.
+        kept: the arrays that are read, by name.
+        tune, handle: as in the layers.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        shapes: Sequence[tuple[int, ...]],
+        out: Any,
+        accumulate: Any,
+        count: int,
+        x: Any,
+        kept: Mapping[str, Any],
+        tune: bool,
+        handle: int,
+    ):
+        self._shapes = dict(zip(names, shapes, strict=True))
+        self._tune, self._handle = tune, handle
+        #: Name -> the user's object, and the array.
+        self._given: dict[str, tuple[Any, Any]] = {}
+        sums = (accumulate,) * count if type(accumulate) is bool else accumulate
+        if not isinstance(sums, (tuple, list)) or len(sums) != count or any(type(each) is not bool for each in sums):
+            raise OptionError(f"accumulate is {accumulate!r}; it must be True, False, or {count} of these")
+        self._adds = {name for name, each in zip(names, sums, strict=False) if each}
+        if out is None:
+            return
+        if not isinstance(out, (tuple, list)) or len(out) != count:
+            raise OptionError(f"out must have {count} entries, each an array or None")
+        if any(each is not None for each in out[len(names) :]):
+            raise OptionError("out has an array for dbias, but there was no bias")
+        like = operands.layout_of(x)
+        for name, each in zip(names, out, strict=False):
+            if each is None:
+                continue
+            array = operands.as_array(each, name, handle)
+            own = operands.layout_of(array)
+            if own.shape != self._shapes[name]:
+                raise ShapeError(f"{name} has shape {own.shape}; it must have {self._shapes[name]}")
+            check_same_device(own, name, like, "x")
+            if own.dtype != like.dtype and not (like.itemsize == 2 and own.dtype.name == "float32"):
+                wide = " or float32" * (like.itemsize == 2)
+                raise DTypeError(f"{name} has dtype {own.dtype}; it must have {like.dtype}{wide}")
+            others = {own: array for own, (_, array) in self._given.items()}
+            _check_apart({name: array}, {**others, **kept})
+            self._given[name] = each, array
+
+    def of_rows(self, name: str, dz: Any, w: Any, renamed: dict[str, str]) -> Any:
+        """Return dz w, the gradient of rows with this name. In errors, matmul's arguments are renamed."""
+        shape = self._shapes[name]
+        each, array = self._given.get(name, (None, None))
+        if array is None:
+            given = None
+            dz = _dense_rows(dz, self._handle)
+        else:
+            given = _as_matrix(array)
+            if given is not None:
+                dz = _dense_rows(dz, self._handle)
+            else:
+                given, dz = array, dz.reshape((*shape[:-1], dz.shape[-1]))
+        try:
+            made = self._product(name, dz, w, given)
+        except LayoutError as error:
+            raise _named(error, out=name, c=name, **renamed) from None
+        return made.reshape(shape) if each is None else each
+
+    def of_weights(self, name: str, bias: str, x: Any, dz: Any) -> tuple[Any, Any]:
+        """Return xᵀ dz, and the sum of dz over rows, if the gradient of a bias has a name: else None."""
+        x, dz = _dense_rows(x, self._handle), _dense_rows(dz, self._handle)
+        each, array = self._given.get(name, (None, None))
+        own, sums = self._given.get(bias, (None, None))
+        try:
+            if not bias:
+                dw, dbias = self._product(name, x.T, dz, array), None
+            else:
+                adds = sums is not None and bias in self._adds
+                pair = (array, None if adds else sums)
+                dw, dbias = self._product(name, x.T, dz, pair, epilogue="bgradb", out_dtype=self._dtype(name, bias))
+                if adds:
+                    _sum(sums, dbias, sums, self._handle)
+        except LayoutError as error:
+            raise _named(error, **{"out": name, "c": name, "out[1]": bias, "b": "dy"}) from None
+        return dw if each is None else each, dbias if own is None else own
+
+    def _product(self, name: str, a: Any, b: Any, out: Any, **options: Any) -> Any:
+        array = out[0] if isinstance(out, tuple) else out
+        if array is not None and name in self._adds:
+            options |= {"c": array, "beta": 1.0}
+        return matmul(a, b, out=out, tune=self._tune, stream=self._handle, **options)
+
+    def _dtype(self, name: str, bias: str) -> Any:
+        """Return the dtype of the gradients of weights and bias, which one product computes; None for its default."""
+        found = [operands.layout_of(self._given[each][1]).dtype for each in (name, bias) if each in self._given]
+        if len({*found}) > 1:
+            raise DTypeError(f"{name} has dtype {found[0]} and {bias} {found[1]}; they must have one dtype")
+        return found[0] if found else None
+
+
 def _derivative(dy: Any, aux: Any, activation: str, handle: int) -> Any:
-    """Return dy act'(z), computed by one kernel."""
+    """Return dy act'(z), computed by one kernel, as a matrix."""
+    dy, aux = _dense_rows(dy, handle), _as_matrix(aux)
     given, kept = operands.layout_of(dy), operands.layout_of(aux)
-    made = layout(given.shape, row_major_strides(given.shape, given.itemsize), given.dtype, given.device)
+    made = _row_major(given)
     plan = (
         select_plan(given, kept, made) if activation == "relu" else map_plan("epilogue.dgelu", (given, kept), (made,))
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import refused
+from conftest import bits, refused, sentinel
 from gemm_call import combinations
+from gemm_oracle import GELU_SLOPE_ERROR
 from layer_oracle import Step, linear_by_hand, mlp_by_hand
 
 import numbacc
@@ -58,15 +59,167 @@ def test_out_that_lies_on_what_is_kept_is_refused(place):
         np.testing.assert_array_equal(place.get(array), 1)
 
 
-def test_out_that_is_no_rows_is_refused(place):
-    """It is never written to a copy."""
-    x, w = (place.put(np.ones(shape, np.float32)) for shape in ((2, 3, IN), (IN, OUT)))
-    w2, b1, b2 = (place.put(np.ones(shape, np.float32)) for shape in ((OUT, OUT), (OUT,), (OUT,)))
-    for layout in ({"order": (1, 0, 2)}, {"margins": ((0, 0), (0, 1), (0, 0))}):
-        out = place.empty((2, 3, OUT), np.dtype(np.float32), **layout)
-        refused(LayoutError, "strides", run=lambda out=out: gemm.linear(x, w, out=out.view))
-        refused(LayoutError, "strides", run=lambda out=out: gemm.mlp(x, w, b1, w2, b2, out=out.view))
-        out.assert_untouched()
+#: How x, residual and results may lie in memory: rows evenly spaced or not, and in any order.
+LAYOUTS = {
+    "dense": {},
+    "rows apart": {"margins": ((0, 0), (0, 0), (2, 3))},
+    "rows uneven": {"margins": ((0, 0), (0, 1), (0, 0))},
+    "turned": {"order": (1, 0, 2)},
+    "columns": {"order": (0, 2, 1)},
+}
+
+
+@pytest.mark.each_alone
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("out_layout", LAYOUTS)
+@pytest.mark.parametrize("activation", [None, "relu", "gelu"])
+def test_rows_lie_anywhere(place, layout, out_layout, activation):
+    """linear and mlp read and write what `matmul` does, forward and backward, also x[:, :-1]."""
+    shapes = [(2, 3, OUT), (2, 3, IN), (IN, OUT), (OUT,)]
+    corner = lambda dy, x, w, bias: x @ w + bias  # noqa: E731
+    step = Step(place, linear_by_hand, shapes, "float32", activation, corner)
+    dy, x = (place.operand(each.astype(np.float32), **LAYOUTS[layout]).view for each in step.values[:2])
+    w, bias = step.arrays[2:]
+    out = place.empty((2, 3, OUT), np.dtype(np.float32), **LAYOUTS[out_layout])
+    y, saved = gemm.linear(x, w, bias, activation, out=out.view)
+    dx = place.empty((2, 3, IN), np.dtype(np.float32), **LAYOUTS[out_layout])
+    found = gemm.linear_backward(dy, saved, out=(dx.view, None, None))
+    assert y is out.view and found[0] is dx.view
+    step.verify([y, *found], ["y", "dx", "dw", "dbias"])
+    out.assert_written_only()
+    dx.assert_written_only()
+    if activation is None:
+        return
+    step = Step(place, mlp_by_hand, mlp_shapes((2, 3)), "float32", activation, mlp_corner)
+    dy, x = (place.operand(each.astype(np.float32), **LAYOUTS[layout]).view for each in step.values[:2])
+    out = place.empty((2, 3, OUT), np.dtype(np.float32), **LAYOUTS[out_layout])
+    dx = place.empty((2, 3, IN), np.dtype(np.float32), **LAYOUTS[out_layout])
+    y, saved = gemm.mlp(x, *step.arrays[2:], activation=activation, out=out.view)
+    found = gemm.mlp_backward(dy, saved, out=(dx.view, *[None] * 4))
+    step.verify([y, *found], ["y", "dx", "dw1", "db1", "dw2", "db2"])
+    out.assert_written_only()
+    dx.assert_written_only()
+
+
+@pytest.mark.each_alone
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", [None, "relu", "gelu"])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_residual_is_added(place, dtype, activation, has_bias, layout, in_place):
+    shapes = [(2, 3, OUT), (2, 3, IN), (IN, OUT), (OUT,) if has_bias else None]
+    corner = lambda dy, x, w, bias: x @ w + (0 if bias is None else bias)  # noqa: E731
+    step = Step(place, linear_by_hand, shapes, dtype, activation, corner)
+    dy, x, w, bias = step.arrays
+    values = np.random.default_rng(1).standard_normal((2, 3, OUT)).astype(step.dtype)
+    residual = place.operand(values, **LAYOUTS[layout])
+    y, saved = gemm.linear(x, w, bias, activation, residual=residual.view, out=residual.view if in_place else None)
+    assert (y is residual.view) == in_place
+    if not in_place:
+        residual.assert_untouched()
+    for each in (step.exact, step.rounded):
+        each[0] = each[0] + values.astype(np.float64)
+    step.rounded[0] = step.rounded[0].astype(step.dtype).astype(np.float64)
+    step.verify([y, *gemm.linear_backward(dy, saved)], ["y", "dx", "dw", "dbias"])
+
+
+def flat_views(place, shapes, dtype, values):
+    """Arrays of these shapes that follow each other in one buffer, and the buffer. All hold the same value at first."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    buffer = place.operand(np.full(sum(sizes), values, dtypes.dtype(dtype)), margins=((8, 8),))
+    ends = np.cumsum(sizes)
+    parts = zip(shapes, sizes, ends, strict=True)
+    return [buffer.view[int(end - size) : int(end)].reshape(shape) for shape, size, end in parts], buffer
+
+
+@pytest.mark.each_alone
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("activation", [None, "relu", "gelu"])
+@pytest.mark.parametrize("layer", ["linear", "mlp"])
+@pytest.mark.parametrize("adds", ["none", "all", "weights"])
+def test_gradients_are_written_or_added_to_a_flat_buffer(place, dtype, wide, activation, layer, adds):
+    """Twice: an added gradient has twice the value, and is not rounded to 16 bits if the buffer is float32."""
+    if layer == "linear":
+        shapes = [(2, 3, OUT), (2, 3, IN), (IN, OUT), (OUT,)]
+        corner = lambda dy, x, w, bias: x @ w + bias  # noqa: E731
+        step = Step(place, linear_by_hand, shapes, dtype, activation, corner)
+        _, saved = gemm.linear(*step.arrays[1:], activation)
+        backward = gemm.linear_backward
+    else:
+        activation = activation or "relu"
+        step = Step(place, mlp_by_hand, mlp_shapes((2, 3)), dtype, activation, mlp_corner)
+        _, saved = gemm.mlp(*step.arrays[1:], activation=activation)
+        backward = gemm.mlp_backward
+    dy, *arrays = step.arrays
+    sums = (adds == "all", *[adds != "none"] * (len(arrays) - 1))
+    kept = "float32" if wide and step.dtype.itemsize == 2 else dtype
+    shapes = [tuple(each.shape) for each in arrays]
+    outs, buffer = flat_views(place, shapes, kept, np.where(sums[-1], 0, np.nan))
+    if not sums[0]:
+        outs[0] = place.empty(shapes[0], dtypes.dtype(kept)).view
+    given = tuple(outs)
+    for _ in range(2):
+        found = backward(dy, saved, out=given, accumulate=all(sums) if len({*sums}) == 1 else sums)
+        assert all(one is other for one, other in zip(found, given, strict=True))
+    memory = place.get(buffer.base)
+    unwritten = bits(np.asarray(sentinel(memory.dtype)))
+    assert (bits(memory[:8]) == unwritten).all() and (bits(memory[-8:]) == unwritten).all()
+    for number, twice in enumerate(sums):
+        for each in (step.exact, step.rounded):
+            each[1 + number] = each[1 + number] * (1 + twice)
+    if kept == dtype:
+        step.verify([None, *found], ["y", *"12345"[: len(found)]])
+        return
+    for result, exact, rounded in zip(found, step.exact[1:], step.rounded[1:], strict=True):
+        now = place.get(result)
+        assert now.dtype == np.float32
+        # The sums themselves are not rounded to 16 bits; intermediate arrays are.
+        allowed = 2 * np.abs(rounded - exact).max() + 2e-6 + GELU_SLOPE_ERROR
+        assert np.abs(now - exact).max() <= allowed
+
+
+def test_what_is_not_accumulated_is_new(place):
+    x, w, dy = (place.put(np.ones(shape, np.float32)) for shape in ((3, IN), (IN, OUT), (3, OUT)))
+    _, saved = gemm.linear(x, w)
+    total = place.put(np.full((IN, OUT), 5, np.float32))
+    dx, dw, dbias = gemm.linear_backward(dy, saved, out=(None, total, None), accumulate=True)
+    assert dw is total and dbias is None
+    np.testing.assert_array_equal(place.get(dw), 8)
+    np.testing.assert_array_equal(place.get(dx), OUT)
+
+
+def test_gradients_that_do_not_fit_are_refused(place):
+    def new(*shape, dtype=np.float32):
+        return place.put(np.zeros(shape, dtype))
+
+    x, w, bias, dy = new(3, IN), new(IN, OUT), new(OUT), new(3, OUT)
+    _, saved = gemm.linear(x, w, bias)
+    backward, (_, plain) = gemm.linear_backward, gemm.linear(x, w)
+    refused(OptionError, "out must have 3 entries", run=lambda: backward(dy, saved, out=(None, None)))
+    refused(OptionError, "out must have 3 entries", run=lambda: backward(dy, saved, out=new(IN, OUT)))
+    refused(OptionError, "no bias", run=lambda: backward(dy, plain, out=(None, None, new(OUT))))
+    for wrong in (1, "dw", (True, False), (True, False, 1)):
+        refused(OptionError, "accumulate", run=lambda wrong=wrong: backward(dy, saved, accumulate=wrong))
+    refused(ShapeError, "dw has shape", run=lambda: backward(dy, saved, out=(None, new(OUT, IN), None)))
+    double = new(IN, OUT, dtype=np.float64)
+    refused(DTypeError, "dw has dtype float64", run=lambda: backward(dy, saved, out=(None, double, None)))
+    half = dtypes.dtype("bfloat16")
+    narrow = [place.put(np.ones(shape, half)) for shape in ((3, IN), (IN, OUT), (OUT,), (3, OUT))]
+    _, of_half = gemm.linear(*narrow[:3])
+    mixed = (None, new(IN, OUT), place.put(np.zeros(OUT, half)))
+    refused(DTypeError, "dw has dtype float32", "dbias", run=lambda: backward(narrow[3], of_half, out=mixed))
+    for name, out in (("x", (x, None, None)), ("w", (None, w, None))):
+        refused(LayoutError, "shares memory with", name, run=lambda out=out: backward(dy, saved, out=out))
+    flat = new(IN * OUT + OUT)
+    both = (None, flat[: IN * OUT].reshape(IN, OUT), flat[:OUT])
+    refused(LayoutError, "dbias shares memory with dw", run=lambda: backward(dy, saved, out=both))
+    strided = new(2 * OUT)[::2]
+    refused(LayoutError, "dbias", "contiguous", run=lambda: backward(dy, saved, out=(None, None, strided)))
+    refused(ShapeError, "residual has shape", run=lambda: gemm.linear(x, w, residual=new(OUT, 3)))
+    wide = new(3, OUT, dtype=np.float64)
+    refused(DTypeError, "residual has dtype float64", run=lambda: gemm.linear(x, w, residual=wide))
 
 
 def test_rows_of_x_may_be_apart(place):
@@ -205,8 +358,8 @@ def test_strides_of_no_matrix_are_told_by_name(place):
     refused(LayoutError, "w has strides", run=lambda: gemm.linear(x, apart))
     refused(LayoutError, "w1 has strides", run=lambda: gemm.mlp(x, apart, bias, square, bias))
     refused(LayoutError, "w2 has strides", run=lambda: gemm.mlp(x, place.put(np.ones((4, 4))), wide, apart, bias))
-    uneven = whole[:, :3, :4]
-    refused(LayoutError, "x has strides", "evenly spaced", run=lambda: gemm.linear(uneven, w))
+    uneven = whole[:, ::2, ::2]
+    refused(LayoutError, "x has strides", run=lambda: gemm.linear(uneven, w))
     dy, saved = place.put(np.ones((12, 6)))[::2, ::2], gemm.linear(x, w)[1]
     refused(LayoutError, "dy has strides", run=lambda: gemm.linear_backward(dy, saved))
     saved = gemm.mlp(x, w, bias, square, bias)[1]
