@@ -25,6 +25,7 @@ MODULES = {
     "gemm": "Matrix products",
     "conv": "Convolution",
     "attention": "Attention",
+    "nn": "Losses of a product",
     "fft": "Fourier transforms",
     "random": "Random numbers",
     "cudnn": "cuDNN plans without a GPU",

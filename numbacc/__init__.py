@@ -32,6 +32,7 @@ from .arrays.creation import (
     empty_like,
     from_dlpack,
     full,
+    peak_memory,
     release_memory,
     scratch_limit,
     zeros,
@@ -57,7 +58,7 @@ from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, random
+    from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, nn, random
     from . import torch as torch
     from .profiling import record
     from .simulator.compiled.launches import simulate
@@ -103,6 +104,8 @@ __all__ = [
     "gemm",
     "graph",
     "has_gpu",
+    "nn",
+    "peak_memory",
     "portable",
     "random",
     "record",
@@ -138,7 +141,7 @@ if _nvtx.is_profiled(_os.environ):
 
 def __getattr__(name: str) -> Any:
     # `torch` is not in `__all__`: `from numbacc import *` works without torch.
-    if name in ("attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "random", "torch"):
+    if name in ("attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "nn", "random", "torch"):
         return import_module(f".{name}", __name__)
     if name in ("debug", "trace"):
         return getattr(import_module(".tracing", __name__), name)

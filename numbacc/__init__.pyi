@@ -47,6 +47,8 @@ __all__ = [
     "gemm",
     "graph",
     "has_gpu",
+    "nn",
+    "peak_memory",
     "portable",
     "random",
     "record",
@@ -67,6 +69,7 @@ from . import elementwise as elementwise
 from . import fft as fft
 from . import gated as gated
 from . import gemm as gemm
+from . import nn as nn
 from . import random as random
 from numbacc.errors import CacheWarning as CacheWarning
 from numbacc.errors import DTypeError as DTypeError
@@ -85,6 +88,7 @@ from numbacc.runtime.streams import current_stream as current_stream
 from numbacc.tracing import debug as debug
 from numbacc.runtime.graphs import graph as graph
 from numbacc.base.dispatch import has_gpu as has_gpu
+from numbacc.arrays.creation import peak_memory as peak_memory
 from numbacc.runtime.streams import portable as portable
 from numbacc.profiling import record as record
 from numbacc.arrays.creation import release_memory as release_memory

@@ -30,7 +30,7 @@ STUBS = {
     "numbacc.gated": "numbacc/gated.pyi",
     **{
         f"numbacc.{name}": f"numbacc/{name}/__init__.pyi"
-        for name in ("attention", "conv", "elementwise", "fft", "gemm", "random")
+        for name in ("attention", "conv", "elementwise", "fft", "gemm", "nn", "random")
     },
 }
 CUDA, TYPES = "numbacc/cuda.pyi", "numbacc/typing.py"
@@ -175,6 +175,8 @@ _SPECIAL = {
     ("elementwise.adamw_step", "g"): "AnyArray | Sequence[AnyArray]",
     ("elementwise.adamw_step", "step"): "int | AnyArray",
     ("elementwise.adamw_step", "rate"): "float | AnyArray",
+    ("nn.linear_cross_entropy", "dloss"): "float | AnyArray",
+    ("nn.linear_cross_entropy", "reduction"): 'Literal["mean", "sum"]',
     ("elementwise.concatenate", "arrays"): "Sequence[AnyArray]",
     ("elementwise.stack", "arrays"): "Sequence[AnyArray]",
     **{(f"attention.{name}", "bias"): "AnyArray" for name in ("forward", "backward", "dropout_mask")},

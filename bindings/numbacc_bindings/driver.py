@@ -81,6 +81,7 @@ class MemoryPoolAttribute(IntEnum):
     RELEASE_THRESHOLD = 4
     RESERVED_MEM_CURRENT = 5
     USED_MEM_CURRENT = 7
+    USED_MEM_HIGH = 8
 
 
 class StreamFlag(IntEnum):

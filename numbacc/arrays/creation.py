@@ -349,6 +349,30 @@ def release_memory(device: int | str | None = None) -> None:
         runtime().release_memory(None if device is None else target_of(device))
 
 
+def peak_memory(device: int | str | None = None, *, reset: bool = False) -> int:
+    """Return the most bytes of a GPU's memory that numbacc's arrays and scratch memory had at once.
+
+    The driver counts them, from the start or the last reset on. Freed memory counts until the GPU reaches the work
+    after which it was freed. Other libraries' memory does not count, nor does NumPy's: without a GPU, the result is 0.
+
+    Args:
+        device: a GPU's number or "cuda:0"; the current GPU by default.
+        reset: True to start anew, with the memory that is in use now.
+
+    Raises:
+        DeviceError: there is no such GPU.
+        OptionError: reset is neither True nor False.
+
+    Example:
+        >>> numbacc.peak_memory(reset=True) >= 0
+        True
+    """
+    number, again = named(device), checks.boolean(reset, "reset")
+    if not has_gpu() or (number is not None and number < 0):
+        return 0
+    return int(runtime().peak_bytes(target_of(device), again))
+
+
 def scratch_limit(nbytes: int | None = None) -> int:
     """Set or return how many bytes of scratch memory for libraries are kept between calls, over all GPUs.
 

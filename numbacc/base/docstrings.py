@@ -31,7 +31,7 @@ _EXAMPLE = re.compile(r"Example:\n( *)(?=>>> )")
 _CODE = re.compile(r"^ *(?:>>>|\.\.\.) (.*)$", re.MULTILINE)
 _IMPORTED = re.compile(r"^(?:from \S+ )?import (.*)$", re.MULTILINE)
 #: The modules that examples use.
-_USED = re.compile(r"(?<![\w.\"'])(np|numbacc|attention|conv|cudnn|elementwise|fft|gated|gemm|random)\.")
+_USED = re.compile(r"(?<![\w.\"'])(np|numbacc|attention|conv|cudnn|elementwise|fft|gated|gemm|nn|random)\.")
 #: Functions that public functions have as attributes.
 _PARTS = ("plan", "request", "supports")
 

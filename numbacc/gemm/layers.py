@@ -276,9 +276,9 @@ def mlp_backward(
     wanted = (shape, w1.shape, w1.shape[1:], w2.shape, w2.shape[1:])
     kept = {"dy": rows, "x": x, "w1": w1, "w2": w2, "the hidden layer": hidden, "its aux": aux}
     gradients = _Gradients(("dx", "dw1", "db1", "dw2", "db2"), wanted, out, accumulate, 5, x, kept, tune, handle)
-    rows = _dense_rows(rows, handle)
+    rows = dense_rows(rows, handle)
     dw2, db2 = gradients.of_weights("dw2", "db2", hidden, rows)
-    dhidden = matmul(rows, w2.T, aux=_as_matrix(aux), epilogue=f"d{activation}", tune=tune, stream=stream)
+    dhidden = matmul(rows, w2.T, aux=as_matrix(aux), epilogue=f"d{activation}", tune=tune, stream=stream)
     dw1, db1 = gradients.of_weights("dw1", "db1", x, dhidden)
     dx = gradients.of_rows("dx", dhidden, w1.T, {})
     return dx, dw1, db1, dw2, db2
@@ -372,7 +372,7 @@ def _like_rows(array: Any, name: str, x: Any, shape: tuple[int, ...], handle: in
     return rows
 
 
-def _as_matrix(array: Any) -> Any:
+def as_matrix(array: Any) -> Any:
     """Return an array (..., features) as a matrix without a copy; None if its rows are not evenly spaced."""
     own = operands.layout_of(array).shape
     if len(own) == 2:
@@ -390,14 +390,14 @@ def _flattened(*arrays: Any) -> list[Any]:
 
     None stays None.
     """
-    found = [None if each is None else _as_matrix(each) for each in arrays]
+    found = [None if each is None else as_matrix(each) for each in arrays]
     fit = all(one is not None or each is None for one, each in zip(found, arrays, strict=True))
     return found if fit else list(arrays)
 
 
-def _dense_rows(array: Any, handle: int) -> Any:
+def dense_rows(array: Any, handle: int) -> Any:
     """Return an array (..., features) as a matrix: a copy, if its rows are not evenly spaced."""
-    seen = _as_matrix(array)
+    seen = as_matrix(array)
     if seen is not None:
         return seen
     given = operands.layout_of(array)
@@ -421,6 +421,49 @@ def _check_apart(written: Mapping[str, Any], kept: Mapping[str, Any], why: str =
         for own, array in kept.items():
             if operands.overlap(array, out):
                 raise LayoutError(f"{name} shares memory with {own}{why}: pass a separate array")
+
+
+def sums_of(accumulate: Any, count: int) -> tuple[bool, ...]:
+    """Return for each of `count` results whether it is added to the user's array."""
+    sums = (accumulate,) * count if type(accumulate) is bool else accumulate
+    if not isinstance(sums, (tuple, list)) or len(sums) != count or any(type(each) is not bool for each in sums):
+        raise OptionError(f"accumulate is {accumulate!r}; it must be True, False, or {count} of these")
+    return tuple(sums)
+
+
+def given_gradients(
+    shapes: Mapping[str, tuple[int, ...]], out: Any, count: int, x: Any, kept: Mapping[str, Any], handle: int
+) -> dict[str, tuple[Any, Any]]:
+    """Return by name the results that the user has given, each as his object and as an array.
+
+    Args:
+        shapes: the results' shapes by name.
+        out: None, or `count` objects. Each may be None.
+        x: the array whose dtype and device the gradients have.
+        kept: the arrays that are read, by name.
+    """
+    if out is None:
+        return {}
+    if not isinstance(out, (tuple, list)) or len(out) != count:
+        raise OptionError(f"out must have {count} entries, each an array or None")
+    if any(each is not None for each in out[len(shapes) :]):
+        raise OptionError("out has an array for dbias, but there was no bias")
+    found: dict[str, tuple[Any, Any]] = {}
+    like = operands.layout_of(x)
+    for (name, shape), each in zip(shapes.items(), out, strict=False):
+        if each is None:
+            continue
+        array = operands.as_array(each, name, handle)
+        own = operands.layout_of(array)
+        if own.shape != shape:
+            raise ShapeError(f"{name} has shape {own.shape}; it must have {shape}")
+        check_same_device(own, name, like, "x")
+        if own.dtype != like.dtype and not (like.itemsize == 2 and own.dtype.name == "float32"):
+            wide = " or float32" * (like.itemsize == 2)
+            raise DTypeError(f"{name} has dtype {own.dtype}; it must have {like.dtype}{wide}")
+        _check_apart({name: array}, {**{one: other for one, (_, other) in found.items()}, **kept})
+        found[name] = each, array
+    return found
 
 
 class _Gradients:
@@ -449,33 +492,8 @@ class _Gradients:
     ):
         self._shapes = dict(zip(names, shapes, strict=True))
         self._tune, self._handle = tune, handle
-        #: Name -> the user's object, and the array.
-        self._given: dict[str, tuple[Any, Any]] = {}
-        sums = (accumulate,) * count if type(accumulate) is bool else accumulate
-        if not isinstance(sums, (tuple, list)) or len(sums) != count or any(type(each) is not bool for each in sums):
-            raise OptionError(f"accumulate is {accumulate!r}; it must be True, False, or {count} of these")
-        self._adds = {name for name, each in zip(names, sums, strict=False) if each}
-        if out is None:
-            return
-        if not isinstance(out, (tuple, list)) or len(out) != count:
-            raise OptionError(f"out must have {count} entries, each an array or None")
-        if any(each is not None for each in out[len(names) :]):
-            raise OptionError("out has an array for dbias, but there was no bias")
-        like = operands.layout_of(x)
-        for name, each in zip(names, out, strict=False):
-            if each is None:
-                continue
-            array = operands.as_array(each, name, handle)
-            own = operands.layout_of(array)
-            if own.shape != self._shapes[name]:
-                raise ShapeError(f"{name} has shape {own.shape}; it must have {self._shapes[name]}")
-            check_same_device(own, name, like, "x")
-            if own.dtype != like.dtype and not (like.itemsize == 2 and own.dtype.name == "float32"):
-                wide = " or float32" * (like.itemsize == 2)
-                raise DTypeError(f"{name} has dtype {own.dtype}; it must have {like.dtype}{wide}")
-            others = {own: array for own, (_, array) in self._given.items()}
-            _check_apart({name: array}, {**others, **kept})
-            self._given[name] = each, array
+        self._adds = {name for name, each in zip(names, sums_of(accumulate, count), strict=False) if each}
+        self._given = given_gradients(self._shapes, out, count, x, kept, handle)
 
     def of_rows(self, name: str, dz: Any, w: Any, renamed: dict[str, str]) -> Any:
         """Return dz w, the gradient of rows with this name. In errors, matmul's arguments are renamed."""
@@ -483,11 +501,11 @@ class _Gradients:
         each, array = self._given.get(name, (None, None))
         if array is None:
             given = None
-            dz = _dense_rows(dz, self._handle)
+            dz = dense_rows(dz, self._handle)
         else:
-            given = _as_matrix(array)
+            given = as_matrix(array)
             if given is not None:
-                dz = _dense_rows(dz, self._handle)
+                dz = dense_rows(dz, self._handle)
             else:
                 given, dz = array, dz.reshape((*shape[:-1], dz.shape[-1]))
         try:
@@ -498,7 +516,7 @@ class _Gradients:
 
     def of_weights(self, name: str, bias: str, x: Any, dz: Any) -> tuple[Any, Any]:
         """Return xᵀ dz, and the sum of dz over rows, if the gradient of a bias has a name: else None."""
-        x, dz = _dense_rows(x, self._handle), _dense_rows(dz, self._handle)
+        x, dz = dense_rows(x, self._handle), dense_rows(dz, self._handle)
         each, array = self._given.get(name, (None, None))
         own, sums = self._given.get(bias, (None, None))
         try:
@@ -530,7 +548,7 @@ class _Gradients:
 
 def _derivative(dy: Any, aux: Any, activation: str, handle: int) -> Any:
     """Return dy act'(z), computed by one kernel, as a matrix."""
-    dy, aux = _dense_rows(dy, handle), _as_matrix(aux)
+    dy, aux = dense_rows(dy, handle), as_matrix(aux)
     given, kept = operands.layout_of(dy), operands.layout_of(aux)
     made = _row_major(given)
     plan = (

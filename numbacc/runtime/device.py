@@ -21,7 +21,7 @@ from .contexts import (
     require_device,
 )
 from .graph_capture import Recording
-from .memory import Storage, allocate, gpu, memory_info, pool_bytes, release_memory, with_room
+from .memory import Storage, allocate, gpu, memory_info, peak_bytes, pool_bytes, release_memory, with_room
 from .memory_order import Event, create_stream, note, synchronize, using, wait
 from .sharing import borrow, order_outside, settle, share
 from .transfers import clear, copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
@@ -53,6 +53,7 @@ __all__ = [
     "note",
     "on_device",
     "order_outside",
+    "peak_bytes",
     "pointer_attribute",
     "pool_bytes",
     "release_memory",

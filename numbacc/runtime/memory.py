@@ -131,6 +131,19 @@ def pool_bytes(device: int) -> tuple[int, int]:
         )
 
 
+def peak_bytes(device: int, reset: bool) -> int:
+    """Return the most bytes of the pool that were in use at once since the last reset, and start anew if `reset`."""
+    gpu(device)
+    with on_device(device):
+        found = _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_HIGH)
+        found = max(found, _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_CURRENT))
+        if reset:
+            start = ctypes.c_uint64(0)
+            attribute = cuda.MemoryPoolAttribute.USED_MEM_HIGH
+            driver.cuMemPoolSetAttribute(_gpus[device].pool, attribute, ctypes.addressof(start))
+        return found
+
+
 def _read_pool(device: int, attribute: cuda.MemoryPoolAttribute) -> int:
     value = ctypes.c_uint64()
     driver.cuMemPoolGetAttribute(_gpus[device].pool, attribute, ctypes.addressof(value))

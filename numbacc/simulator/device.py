@@ -274,6 +274,11 @@ def check_launch(status: int) -> None:
     assert not status, f"a simulated launch was refused with status {status}"
 
 
+def peak_bytes(device: int, reset: bool) -> int:
+    """Return 0: there is no pool."""
+    return 0
+
+
 def release_memory(device: int | None = None) -> None:
     """Do nothing: the simulator keeps no free memory."""
     if _captures:

@@ -13,6 +13,7 @@ from .. import conv as _conv
 from .. import elementwise as _ew
 from .. import gated as _gated
 from .. import gemm as _gemm
+from .. import nn as _nn
 from ..errors import DTypeError, ShapeError
 from .operators import FunctionCall, Operator, as_stored, call, like
 
@@ -24,6 +25,7 @@ __all__ = [
     "gated",
     "layer_norm",
     "linear",
+    "linear_cross_entropy",
     "log_softmax",
     "rms_norm",
     "rope",
@@ -639,6 +641,79 @@ def cross_entropy(
     """
     number = min(1, x.ndim - 1) if axis is None else axis
     return _loss(x, target, number, reduction, ignore_index, label_smoothing)[0]
+
+
+def _gradients_too(x: Tensor, w: Tensor, target: Tensor, bias: Tensor | None, *options: Any) -> tuple[Tensor, ...]:
+    wide = torch.float64 if x.dtype is torch.float64 else torch.float32
+    loss = x.new_empty((), dtype=wide)
+    if not options[-1]:
+        return loss, *(x.new_empty(0) for _ in range(3))
+    return loss, *like(x, w), x.new_empty(0) if bias is None else like(bias)[0]
+
+
+def _fill_loss(outs: Any, x: Any, w: Any, target: Any, bias: Any, *options: Any, stream: Any) -> None:
+    reduction, ignore_index, smoothing, gradients = options
+    loss, dx, dw, dbias = outs
+    found, _ = _nn.linear_cross_entropy(
+        x, w.T, target, bias, reduction=reduction, ignore_index=ignore_index, label_smoothing=smoothing,
+        gradients=gradients, out=(dx, dw.T, None if bias is None else dbias) if gradients else None, stream=stream,
+    )  # fmt: skip
+    _ew.copy(found, out=loss, stream=stream)
+
+
+_linear_loss = Operator(
+    "linear_cross_entropy(Tensor x, Tensor weight, Tensor target, Tensor? bias, str reduction, int ignore_index, "
+    "float label_smoothing, bool gradients) -> (Tensor, Tensor, Tensor, Tensor)",
+    _gradients_too,
+    lambda outs, *arguments: call(_fill_loss, outs, *arguments),
+    autocast="lower",
+)
+_linear_loss.differentiable(
+    lambda ctx, dy, *_: tuple(
+        (each * dy).to(each.dtype) if needed else None
+        for each, needed in zip(_with_target(ctx.saved_tensors), ctx.needs_input_grad, strict=False)
+    ),
+    lambda inputs, results: results[1:],
+    4,
+)
+
+
+def _with_target(gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    dx, dw, dbias = gradients
+    return dx, dw, dw, dbias  # target has no gradient
+
+
+def linear_cross_entropy(
+    x: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    bias: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Return the cross entropy of the logits x weightᵀ + bias, without an array of all logits; differentiable.
+
+    The gradients are computed together with the loss, and are multiplied by the loss's gradient later. See
+    `numbacc.nn.linear_cross_entropy`.
+
+    Args:
+        x: (..., in) of floats.
+        weight: (classes, in), as in torch's Linear, of x's dtype.
+        target: integers (...).
+        bias: (classes,), or None.
+        reduction: "mean" of the losses that are not ignored, or "sum".
+        ignore_index, label_smoothing: the same as in `cross_entropy`.
+
+    Returns:
+        the loss in float32, or in float64 for float64.
+    """
+    tracks = torch.is_grad_enabled() and _tracked(x, weight, bias)
+    rows, flat = _matrix(x if x.ndim == 2 else x.reshape(-1, x.shape[-1])), target.reshape(-1)
+    if target.shape != x.shape[:-1]:
+        raise ShapeError(f"target has shape {tuple(target.shape)}; for this x it must be {tuple(x.shape[:-1])}")
+    return _linear_loss(rows, _matrix(weight), flat, bias, reduction, ignore_index, label_smoothing, tracks)[0]
 
 
 # ---------------------------------------------------------------- rotary positions and dropout

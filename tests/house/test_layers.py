@@ -30,6 +30,8 @@ FLOORS = (
     FAMILIES - {"attention"},
     # Its unfused path is made of products.
     {"attention"},
+    # Made of several families.
+    {"nn"},
     {"cuda", "profiling", "torch", "tracing"},
     {"__init__"},
     {"numpy_ufuncs"},

@@ -191,7 +191,7 @@ PAGES = ("README.md", "docs/start.md", "docs/gemm.md", "docs/fft.md")
 IMPORTS = """import math
 import numpy as np
 import numbacc
-from numbacc import attention, conv, cudnn, elementwise, fft, gated, gemm, random
+from numbacc import attention, conv, cudnn, elementwise, fft, gated, gemm, nn, random
 """
 
 

@@ -144,6 +144,18 @@ CASES = {
         ((2, 6, 3),),
         "float32",
     ),
+    "linear_cross_entropy": Case(
+        lambda x, w, b: nt.linear_cross_entropy(x, w, _target(x, (5,)), b, label_smoothing=0.1),
+        lambda x, w, b: F.cross_entropy(F.linear(x, w, b), _target(x, (5,)), label_smoothing=0.1),
+        ((5, 8), (12, 8), (12,)),
+        "float32",
+    ),
+    "linear_cross_entropy without bias": Case(
+        lambda x, w: nt.linear_cross_entropy(x, w, _target(x, (2, 3)), reduction="sum"),
+        lambda x, w: F.cross_entropy((x @ w.T).flatten(0, 1), _target(x, (2, 3)).flatten(), reduction="sum"),
+        ((2, 3, 8), (12, 8)),
+        "float32",
+    ),
     "rope": Case(lambda x: nt.rope(x, *_angles(x)), _rotated, ((2, 3, 4, 8),), "float32"),
 }
 

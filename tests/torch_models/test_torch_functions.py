@@ -160,6 +160,7 @@ def _arguments(device):
         "softmax": (r(3, 8), 0),
         "log_softmax": (r(3, 8), -1),
         "cross_entropy": (r(3, 8), target, 1, "mean", -100, 0.1),
+        "linear_cross_entropy": (r(3, 6), r(8, 6), target, r(8), "mean", -100, 0.1, True),
         "rope": (r(2, 4, 6), cos, cos, False),
         "dropout": (r(3, 8), torch.zeros(1, dtype=torch.int64, device=device), 0.3),
     }  # fmt: skip
