@@ -325,7 +325,8 @@ class Operator:
         self._is_list, self._is_one = returns.strip() == "Tensor[]", returns.strip() == "Tensor"
         #: The number of tensors, which come before the other arguments.
         self._count = len(re.findall(r"\bTensor(?:\[\]|\?)? ", schema.rpartition("->")[0]))
-        self._function: Any = None
+        #: Calls the operator and records its gradient; None if it has none.
+        self._recorded: Callable[..., Any] | None = None
         #: Layouts of tensors, and options -> the plan of such a call; None if it cannot be kept.
         self._known: dict[Any, _Prepared | None] = {}
         LIBRARY.define(schema, tags=(torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag))
@@ -373,8 +374,8 @@ class Operator:
         parts.append(device)
         key = tuple(parts)
         prepared = self._known.get(key) if observing._observers is None else None
-        if tracks and self._function is not None and _is_grad_enabled():
-            return self._function.apply(*arguments[: self._count], (prepared, tensors, device, arguments, key))
+        if tracks and self._recorded is not None and _is_grad_enabled():
+            return self._recorded(*arguments[: self._count], (prepared, tensors, device, arguments, key))
         if prepared is not None:
             made = prepared.run(tensors, device)
             return made[0] if self._is_one else self._returned(made)
@@ -525,7 +526,9 @@ class Operator:
         # Its name is that of the results' grad_fn.
         members = {"forward": staticmethod(forward), "backward": staticmethod(gradient)}
         title = f"Numbacc{name.title().replace('_', '')}"
-        self._function = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(members))
+        function: Any = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(members))
+        # `Function.apply` itself looks for functorch, which `__call__` has done: that takes a tenth of a recorded call.
+        self._recorded = super(torch.autograd.Function, function).apply
         torch.library.register_autograd(self.op.name(), run, setup_context=keep_passed_on, lib=LIBRARY)
 
 
