@@ -135,17 +135,16 @@ def _theirs(
 
 
 def _peak(torch: Any, work: Callable[[], Result], *, ours: bool) -> int:
-    """Return the most bytes that a call has at once, results included."""
+    """Return the most bytes that a call has at once, without its results: dw is float32 here and bfloat16 in torch."""
     torch.cuda.synchronize()
     if ours:
         numbacc.release_memory()
         numbacc.peak_memory(reset=True)
         before = numbacc.peak_memory()
-        work()
-        torch.cuda.synchronize()
-        return numbacc.peak_memory() - before
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    work()
+    else:
+        torch.cuda.reset_peak_memory_stats()
+        before = int(torch.cuda.memory_allocated())
+    found = work()
     torch.cuda.synchronize()
-    return int(torch.cuda.max_memory_allocated()) - int(before)
+    most = numbacc.peak_memory() if ours else int(torch.cuda.max_memory_allocated())
+    return most - before - sum(each.nbytes for each in found)

@@ -528,7 +528,7 @@ class Operator:
         title = f"Numbacc{name.title().replace('_', '')}"
         function: Any = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(members))
         # `Function.apply` itself looks for functorch, which `__call__` has done: that takes a tenth of a recorded call.
-        self._recorded = super(torch.autograd.Function, function).apply
+        self._recorded = super(torch.autograd.Function, function).apply  # type: ignore[misc]
         torch.library.register_autograd(self.op.name(), run, setup_context=keep_passed_on, lib=LIBRARY)
 
 
