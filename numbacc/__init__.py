@@ -58,6 +58,7 @@ from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
     from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, random
+    from . import jax as jax
     from . import torch as torch
     from .profiling import record
     from .simulator.compiled.launches import simulate
@@ -137,8 +138,8 @@ if _nvtx.is_profiled(_os.environ):
 
 
 def __getattr__(name: str) -> Any:
-    # `torch` is not in `__all__`: `from numbacc import *` works without torch.
-    if name in ("attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "random", "torch"):
+    # `jax` and `torch` are not in `__all__`: `from numbacc import *` works without JAX and torch.
+    if name in ("attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "jax", "random", "torch"):
         return import_module(f".{name}", __name__)
     if name in ("debug", "trace"):
         return getattr(import_module(".tracing", __name__), name)

@@ -30,7 +30,8 @@ FLOORS = (
     FAMILIES - {"attention"},
     # Its unfused path is made of products.
     {"attention"},
-    {"cuda", "profiling", "torch", "tracing"},
+    {"cuda", "profiling", "tracing", "bridges"},
+    {"jax", "torch"},
     {"__init__"},
     {"numpy_ufuncs"},
     {"array_api"},

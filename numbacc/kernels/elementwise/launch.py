@@ -161,6 +161,8 @@ class LaunchExecutable:
         self.workspace_bytes = 0
         #: `Executable.launch`. It is an attribute, not a method, because it is compiled code.
         self.launch = launcher.launch
+        #: What `launch` is made of, if it is compiled code: see `Launcher`.
+        self.compiled = getattr(launcher, "compiled", None)
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Do nothing: the kernel is already loaded."""
