@@ -375,8 +375,8 @@ def _planned_kernel(called: FunctionCall) -> tuple[Any, Sequence[Any], Any, Any]
     """Return what `planned` does, for a user's kernel."""
     kernel: Any = called.function
     out = called.options["out"]
-    plan = kernel.plan(*called.arguments, **called.options)
-    if not isinstance(plan, Operation):
+    plan: Any = kernel.plan(*called.arguments, **called.options)
+    if isinstance(plan, SeveralPlan):
         return None
     own = {name: each for name, each in called.options.items() if name in kernel._options}
     inputs, scalars = plan._split(kernel._bound(called.arguments, own))

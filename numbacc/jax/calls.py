@@ -82,7 +82,7 @@ class Call:
                 made[: len(own)] = [jax.ShapeDtypeStruct(shape, made[k].dtype) for k, shape in enumerate(own)]
             return tuple(jax.ffi.ffi_call(TARGET, made)(*arrays, **attributes(described)))
 
-        @compute.def_vmap  # type: ignore[untyped-decorator]
+        @compute.def_vmap
         def batched(size: int, is_batched: Sequence[bool], *arrays: Any) -> Any:
             found = None
             if self._batch is not None:
@@ -100,7 +100,8 @@ class Call:
                 f"numbacc.jax.{self._of} has no second derivatives: use a function of jax.numpy or jax.nn there"
             )
 
-        return made  # type: ignore[no-any-return]
+        found: Callable[..., Any] = made
+        return found
 
 
 def _one_by_one(compute: Callable[..., Any], is_batched: Sequence[bool], arrays: Sequence[Any]) -> Any:

@@ -25,9 +25,12 @@ import numpy as np
 from .. import bridges
 from ..arrays import operands
 from ..base import dtypes, observing
+from ..base.codes import MANY_ARRAYS
+from ..base.dispatch import runtime
 from ..base.layout import layout, row_major_strides
 from ..errors import DTypeError, ShapeError, UnsupportedError
 from ..runtime import builtin
+from ..runtime.steps import IN_SCRATCH, compiled_steps
 
 __all__ = ["TARGET", "Description", "as_operand", "attributes", "register", "register_gpu"]
 
@@ -223,7 +226,7 @@ def _host_array(kind: str, shape: tuple[int, ...], address: int) -> Any:
     if not count:
         return np.empty(shape, dtype)
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    return np.frombuffer(memory, dtype).reshape(shape)
+    return np.frombuffer(memory, dtype).reshape(shape)  # type: ignore[call-overload]
 
 
 def _on_cpu(address: int, _: int) -> Any:
@@ -244,7 +247,7 @@ def _on_cpu(address: int, _: int) -> Any:
 # ---------------------------------------------------------------- GPUs
 
 
-class _Gpu:
+class _GpuHandler:
     """The handler for GPUs: its table of records, and the part of it that is Python."""
 
     #: The number of places in the table, and of records, which are kept until the process ends.
@@ -260,18 +263,20 @@ class _Gpu:
         self._address_of = builtin.address_of
         self._array = operands.device_array()
         self._table = (ctypes.c_int64 * self.places)()
-        self._state = (ctypes.c_int64 * 4)()
+        self._state = (ctypes.c_int64 * 5)()
+        thread = ctypes.cast(ctypes.pythonapi.PyThread_get_thread_ident, ctypes.c_void_p)
+        self._state[native_ffi.GET_THREAD] = thread.value or 0
         self._state[native_ffi.GET_CURRENT] = driver.address("cuCtxGetCurrent")
         self._state[native_ffi.MASK] = self.places - 1
         self._state[native_ffi.TABLE] = ctypes.addressof(self._table)
-        self._prepared: list[_Prepared | _Unplanned] = []
+        self._prepared: list[_KnownCall | _Unplanned] = []
         self._kept: list[Any] = []
         self._lock = threading.Lock()
         self._thread = threading.local()
         self._clients: Any = None
         self._slow = _Handler(self._python)
         slow = ctypes.cast(self._slow, ctypes.c_void_p).value or 0
-        self.address = builtin.handler(_gate, slow, native_ffi.OUT_WORDS, native_ffi.handle, self._state)
+        self.address = builtin.handler(_door, slow, native_ffi.OUT_WORDS, native_ffi.handle, self._state)
         self._out = ctypes.c_int64 * native_ffi.OUT_WORDS
         observing.watchers.append(self._watch)
         self._watch(observing._observers is not None)
@@ -334,7 +339,7 @@ class _Gpu:
         for array in found.arrays:
             number = numbers[id(array._storage)]
             rows.append((number, array._address - memories[number].address))
-        self._keep(_Prepared(self, found, rows, device), words)
+        self._keep(_KnownCall(self, found, rows, device), words)
 
     def _device(self, call: _Call) -> int:
         """Return the GPU that the arrays of a call are on."""
@@ -354,12 +359,10 @@ class _Gpu:
                         return found
         return first
 
-    def _keep(self, prepared: _Prepared | _Unplanned, words: Any) -> None:
+    def _keep(self, prepared: _KnownCall | _Unplanned, words: Any) -> None:
         names = self._words
         length = words[names.OUT_KEY]
         key = words[names.OUT_KEY + 1 : names.OUT_KEY + 1 + length]
-        function, template = prepared.compiled()
-        scalars = [*prepared.scalars] if function else []
         with self._lock:
             if len(self._prepared) == self.most:
                 return  # further calls are analyzed each time
@@ -370,12 +373,24 @@ class _Gpu:
                     return  # another thread was faster
                 place = (place + 1) % self.places
             self._prepared.append(prepared)
-            row = [len(self._prepared), function, template, len(prepared.rows), len(scalars), length, *key]
-            row += [n for pair in prepared.rows for n in pair] + scalars
-            made = (ctypes.c_int64 * len(row))(*(n - 2**64 if n >= 2**63 else n for n in row))
+            made = _row([len(self._prepared), 0, length, *key])
             self._kept.append(made)
+            prepared.record = made
         # Another thread's reads of the record come after this store, since releasing the lock orders the stores.
         self._table[place] = ctypes.addressof(made)
+        prepared.compile(words)
+
+    def publish(self, record: Any, program: Sequence[int]) -> None:
+        """Let the handler run a record's calls by a program."""
+        made = _row(program)
+        with self._lock:
+            self._kept.append(made)
+        record[self._words.PROGRAM] = ctypes.addressof(made)
+
+
+def _row(numbers: Sequence[int]) -> Any:
+    """Return memory that holds numbers as 64-bit words."""
+    return (ctypes.c_int64 * len(numbers))(*(n - 2**64 if n >= 2**63 else n for n in numbers))
 
 
 def _layouts(call: _Call, device: int) -> list[Any]:
@@ -389,16 +404,14 @@ def _layouts(call: _Call, device: int) -> list[Any]:
 class _Unplanned:
     """A call that no plan describes, such as the gradient of a user's kernel, for arrays at other addresses."""
 
-    rows: tuple[tuple[int, int], ...] = ()
-    scalars: tuple[int, ...] = ()
+    record: Any = None
 
-    def __init__(self, gpu: _Gpu, call: _Call, device: int):
+    def __init__(self, gpu: _GpuHandler, call: _Call, device: int):
         self._gpu, self._device = gpu, device
         self._layouts, self._described, self._count = _layouts(call, device), call.described, call.arguments
 
-    def compiled(self) -> tuple[int, int]:
-        """Return (0, 0), as `_Prepared.compiled` does for a call that needs Python."""
-        return 0, 0
+    def compile(self, words: Any) -> None:
+        """Do nothing, unlike `_KnownCall.compile`: these calls need Python."""
 
     def run(self, words: Any) -> None:
         """Run on the arrays at the addresses that the handler has found."""
@@ -414,31 +427,68 @@ class _Unplanned:
         function(*arguments, **options, stream=stream)
 
 
-class _Prepared:
+class _KnownCall:
     """A plan of a call, for arrays at other addresses.
 
     Attributes:
         rows: for each of the plan's arrays its number in the frame, and a byte offset.
         scalars: of the plan's runs.
+        record: the handler's record of the call.
     """
 
-    def __init__(self, gpu: _Gpu, ran: bridges.Ran, rows: Sequence[tuple[int, int]], device: int):
+    #: The most programs for different threads and streams, and the most bytes of scratch memory that one keeps.
+    _most_programs, _most_scratch = 16, 1 << 22
+
+    def __init__(self, gpu: _GpuHandler, ran: bridges.Ran, rows: Sequence[tuple[int, int]], device: int):
         self._gpu, self.rows, self._device = gpu, tuple(rows), device
         self._plan, self._count, self._is_list = ran.plan, len(ran.inputs), ran.is_list
         self.scalars = ran.scalars or getattr(ran.plan, "_scalars", ())
         self._layouts = tuple(operands.layout_of(each) for each in ran.arrays) if ran.is_several else ()
         self._first = gpu._words.OUT_ARRAYS
+        self.record: Any = None
+        self._programs = 0
+        self._kept: list[Any] = []
 
-    def compiled(self) -> tuple[int, int]:
-        """Return the addresses of a compiled function and its template, if that is all that a run needs, or (0, 0)."""
-        if self._layouts or self._plan.per_thread or self._plan.empty:
-            return 0, 0
-        self._kept = found = self._plan.chosen.direct
-        compiled = getattr(found, "compiled", None)
-        if compiled is None or found.workspace_bytes:
-            return 0, 0
-        function, template = compiled
-        return self._gpu._address_of(function), ctypes.addressof(template)
+    def compile(self, words: Any) -> None:
+        """Make a program for the handler from what the plan has just run, if all of that is compiled code.
+
+        Work with scratch memory, or with a library's handle, gets a program for this thread and this stream.
+        """
+        if self._layouts or self._plan.empty or self._programs == self._most_programs:
+            return
+        self._programs += 1
+        names, found, stream = self._gpu._words, self._plan.chosen.direct, words[1]
+        places = self.rows
+        steps = None if found is None else compiled_steps(found, places, 0, self.scalars)
+        if steps is None or found.workspace_bytes > self._most_scratch or not self._fit(steps):
+            self._programs = self._most_programs
+            return
+        scratch, is_own = 0, self._plan.per_thread or found.workspace_bytes > 0
+        if found.workspace_bytes:
+            memory = runtime().allocate(found.workspace_bytes, self._device, stream)
+            scratch = memory.address
+            if self._plan.clear:
+                runtime().fill(scratch, b"\0", found.workspace_bytes, self._device, stream)
+            self._kept.append(memory)
+        self._kept += [found, steps]
+        # A single step checks the alignment itself.
+        arrays = sorted({number for number, _ in places}) if len(steps) > 1 else []
+        row = [threading.get_ident() if is_own else 0, stream if is_own else -1, len(arrays), len(steps)]
+        for number in arrays:
+            row += [number, words[names.OUT_ARRAYS + number] % names.ALIGNMENT]
+        for each in steps:
+            own = 0 if each.scratch is None else scratch + each.scratch
+            template = ctypes.addressof(each.template)
+            row += [self._gpu._address_of(each.function), template, own, len(each.places), len(each.scalars)]
+            for number, offset in each.places:
+                row += [number, offset] if number >= 0 else [-1, scratch + offset if number == IN_SCRATCH else 0]
+            row += each.scalars
+        self._gpu.publish(self.record, row)
+
+    @staticmethod
+    def _fit(steps: Sequence[Any]) -> bool:
+        """Return whether the steps' words fit into the handler's memory."""
+        return all(len(each.places) + len(each.scalars) <= MANY_ARRAYS for each in steps)
 
     def run(self, words: Any) -> None:
         """Run on the arrays at the addresses that the handler has found."""
@@ -446,6 +496,8 @@ class _Prepared:
         first = self._first
         addresses = [words[first + number] + offset for number, offset in self.rows]
         if not self._layouts and self._plan.queued(addresses, stream, self.scalars):
+            if self._programs < self._most_programs:
+                self.compile(words)
             return
         memory = self._gpu._borrowed(None, 0, self._device, stream, stream)
         count = self._count
@@ -461,7 +513,7 @@ class _Prepared:
 
 #: Objects that XLA calls, which live until the process ends.
 _kept: list[Any] = []
-_gate = builtin.Gate()
+_door = builtin.Door()
 _lock = threading.Lock()
 
 
@@ -474,9 +526,9 @@ def register() -> None:
     check_version()
     handler = _Handler(_on_cpu)
     _kept.append(handler)
-    address = builtin.handler(_gate, ctypes.cast(handler, ctypes.c_void_p).value or 0, 1)
+    address = builtin.handler(_door, ctypes.cast(handler, ctypes.c_void_p).value or 0, 1)
     jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(address), platform="cpu", api_version=1)
-    atexit.register(_gate.close)
+    atexit.register(_door.close)
 
 
 @lru_cache(maxsize=1)
@@ -488,6 +540,6 @@ def register_gpu() -> None:
         except RuntimeError:
             return
         if len(_kept) == 1:
-            gpu = _Gpu()
+            gpu = _GpuHandler()
             _kept.append(gpu)
             jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(gpu.address), platform="CUDA", api_version=1)

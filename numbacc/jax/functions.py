@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.custom_derivatives import SymbolicZero
 
 from .. import bridges
@@ -26,8 +27,6 @@ __all__ = [
     "rope",
     "softmax",
 ]
-
-Array = jax.Array
 
 # ---------------------------------------------------------------- batches
 
@@ -96,15 +95,15 @@ def _sum(x: Any, axes: Sequence[int]) -> Any:
 # ---------------------------------------------------------------- gated activations
 
 
-_gated_call = Call("gated", 1, _leading(lambda: _gated_call, 1, 1))
-_gated_slopes = Call("gated_backward", 2, _leading(lambda: _gated_slopes, 2, 1), of="gated")
+_gated_call: Call = Call("gated", 1, _leading(lambda: _gated_call, 1, 1))
+_gated_slopes: Call = Call("gated_backward", 2, _leading(lambda: _gated_slopes, 2, 1), of="gated")
 _gated = differentiable(
     lambda options, x: _gated_call(x, *options)[0],
     lambda options, x: (_gated_call(x, *options)[0], x),
     lambda options, x, dy: _gated_slopes(dy, x, *options),
 )
-_pair_call = Call("gated_pair", 2, _leading(lambda: _pair_call, 2), of="gated")
-_pair_slopes = Call("gated_pair_backward", 3, _leading(lambda: _pair_slopes, 3), of="gated", results=2)
+_pair_call: Call = Call("gated_pair", 2, _leading(lambda: _pair_call, 2), of="gated")
+_pair_slopes: Call = Call("gated_pair_backward", 3, _leading(lambda: _pair_slopes, 3), of="gated", results=2)
 _gated_pair = differentiable(
     lambda options, a, b: _pair_call(a, b, *options)[0],
     lambda options, a, b: (_pair_call(a, b, *options)[0], (a, b)),
@@ -130,8 +129,8 @@ def gated(x: Array | tuple[Array, Array], kind: str = "swiglu", *, axis: int = -
     if isinstance(x, (tuple, list)):
         if len(x) != 2:
             raise ShapeError(f"x has {len(x)} arrays; it must be one array or a pair")
-        return _gated_pair((kind, gate), *x)  # type: ignore[no-any-return]
-    return _gated((kind, axis, gate), x)  # type: ignore[no-any-return]
+        return _gated_pair((kind, gate), *x)
+    return _gated((kind, axis, gate), x)
 
 
 # ---------------------------------------------------------------- products
@@ -143,7 +142,7 @@ def _batch_of_products(size: int, is_batched: Sequence[bool], arrays: Sequence[A
     return _matmul(*_fronts(size, is_batched, arrays))
 
 
-_matmul = Call("matmul_of", 2, _batch_of_products, of="linear")
+_matmul: Call = Call("matmul_of", 2, _batch_of_products, of="linear")
 
 
 def _batch_of_weight_gradients(size: int, is_batched: Sequence[bool], arrays: Sequence[Any], options: Any) -> Any:
@@ -151,10 +150,10 @@ def _batch_of_weight_gradients(size: int, is_batched: Sequence[bool], arrays: Se
     return _matmul(jnp.swapaxes(dz, 1, 2), x)[0], _sum(dz, [1])
 
 
-_weight_gradients = Call("linear_weight_backward", 2, _batch_of_weight_gradients, of="linear", results=2)
-_linear_call = Call("linear", 3, _folded(lambda: _linear_call, [0]))
-_linear_gelu = Call("linear_gelu", 3, _folded(lambda: _linear_gelu, [0]), of="linear", results=2)
-_slopes = Call("activation_backward", 2, _leading(lambda: _slopes, 2), of="linear")
+_weight_gradients: Call = Call("linear_weight_backward", 2, _batch_of_weight_gradients, of="linear", results=2)
+_linear_call: Call = Call("linear", 3, _folded(lambda: _linear_call, [0]))
+_linear_gelu: Call = Call("linear_gelu", 3, _folded(lambda: _linear_gelu, [0]), of="linear", results=2)
+_slopes: Call = Call("activation_backward", 2, _leading(lambda: _slopes, 2), of="linear")
 
 
 def _linear_saved(options: tuple[Any, ...], x: Array, w: Array, bias: Array | None) -> Any:
@@ -202,7 +201,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None, activation: str |
         raise ShapeError(f"weight has shape {weight.shape}; {wanted}")
     rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
     y = _linear((activation or "",), rows, weight, bias)
-    return y if x.ndim == 2 else y.reshape(*x.shape[:-1], weight.shape[0])  # type: ignore[no-any-return]
+    return y if x.ndim == 2 else y.reshape(*x.shape[:-1], weight.shape[0])
 
 
 # ---------------------------------------------------------------- attention
@@ -244,10 +243,10 @@ def _batch_of_attention(call: Callable[[], Call], first: int) -> Batch:
     return batch
 
 
-_attend = Call("attention", 5, _batch_of_attention(lambda: _attend, 0), results=2)
+_attend: Call = Call("attention", 5, _batch_of_attention(lambda: _attend, 0), results=2)
 #: Attention without the statistics that gradients need.
-_attend_only = Call("attention", 5, _batch_of_attention(lambda: _attend_only, 0))
-_attend_backward = Call(
+_attend_only: Call = Call("attention", 5, _batch_of_attention(lambda: _attend_only, 0))
+_attend_backward: Call = Call(
     "attention_backward", 8, _batch_of_attention(lambda: _attend_backward, 1), of="attention",
     results=lambda present, options: 4 if options[-1] else 3,
 )  # fmt: skip
@@ -305,7 +304,7 @@ def attention(
     offset = _offset(key, 2**26) if dropout else None
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
     options = (*bridges.named_mask(mask), scale, float(dropout))
-    return _attention(options, q, k, v, bias, offset)  # type: ignore[no-any-return]
+    return _attention(options, q, k, v, bias, offset)
 
 
 def _offset(key: Any, highest: int) -> Array:
@@ -322,9 +321,9 @@ def _offset(key: Any, highest: int) -> Array:
 # ---------------------------------------------------------------- convolution
 
 
-_convolve = Call("conv", 3, _folded(lambda: _convolve, [0]))
-_convolve_data = Call("conv_backward_data", 3, _folded(lambda: _convolve_data, [0, 2]), of="conv")
-_convolve_filter = Call("conv_backward_filter", 3, of="conv")
+_convolve: Call = Call("conv", 3, _folded(lambda: _convolve, [0]))
+_convolve_data: Call = Call("conv_backward_data", 3, _folded(lambda: _convolve_data, [0, 2]), of="conv")
+_convolve_filter: Call = Call("conv_backward_filter", 3, of="conv")
 
 
 def _conv_gradients(options: tuple[Any, ...], saved: Any, dy: Array) -> Any:
@@ -367,7 +366,7 @@ def conv(
         an array (N, K, ...).
     """
     options = (*bridges.conv_options(x, weight, stride, padding, dilation), groups)
-    return _conv(options, x, weight, bias)  # type: ignore[no-any-return]
+    return _conv(options, x, weight, bias)
 
 
 # ---------------------------------------------------------------- norms and softmax
@@ -393,8 +392,8 @@ def _products(dy: Any, y: Any) -> Any:
     return (dy.astype(wide) * y.astype(wide)).sum(tuple(_rows_axes(y))).astype(y.dtype)
 
 
-_norm_call = Call("rms_norm", 2, _leading(lambda: _norm_call, 1))
-_norm_slopes = Call(
+_norm_call: Call = Call("rms_norm", 2, _leading(lambda: _norm_call, 1))
+_norm_slopes: Call = Call(
     "rms_norm_backward", 3, _batch_of_norm_gradients, of="rms_norm", results=lambda present, _: sum(present) - 1
 )
 _norm = differentiable(
@@ -412,7 +411,7 @@ def rms_norm(x: Array, weight: Array | None = None, *, eps: float = 1e-6) -> Arr
         weight: (n,), of x's dtype, or None.
         eps: added to the mean of squares.
     """
-    return _norm((float(eps),), x, weight)  # type: ignore[no-any-return]
+    return _norm((float(eps),), x, weight)
 
 
 def _batch_of_layer_gradients(size: int, is_batched: Sequence[bool], arrays: Sequence[Any], options: Any) -> Any:
@@ -426,8 +425,8 @@ def _batch_of_layer_gradients(size: int, is_batched: Sequence[bool], arrays: Seq
     return found
 
 
-_layer_call = Call("layer_norm", 3, _leading(lambda: _layer_call, 1))
-_layer_slopes = Call(
+_layer_call: Call = Call("layer_norm", 3, _leading(lambda: _layer_call, 1))
+_layer_slopes: Call = Call(
     "layer_norm_backward", 4, _batch_of_layer_gradients, of="layer_norm", results=lambda present, _: sum(present) - 1
 )
 _layers = differentiable(
@@ -445,12 +444,12 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
         weight, bias: (n,), of x's dtype, or None.
         eps: added to the variance.
     """
-    return _layers((float(eps),), x, weight, bias)  # type: ignore[no-any-return]
+    return _layers((float(eps),), x, weight, bias)
 
 
 def _softmax_like(name: str) -> Any:
-    forward = Call(name, 1, _leading(lambda: forward, 1, 0))
-    slopes = Call(f"{name}_backward", 2, _leading(lambda: slopes, 2, 0), of=name)
+    forward: Call = Call(name, 1, _leading(lambda: forward, 1, 0))
+    slopes: Call = Call(f"{name}_backward", 2, _leading(lambda: slopes, 2, 0), of=name)
 
     def saved(options: tuple[Any, ...], x: Array) -> Any:
         (y,) = forward(x, *options)
@@ -467,12 +466,12 @@ _log_softmax = _softmax_like("log_softmax")
 
 def softmax(x: Array, *, axis: int = -1) -> Array:
     """Compute e^x / Σ e^x along an axis; differentiable."""
-    return _softmax((axis,), x)  # type: ignore[no-any-return]
+    return _softmax((axis,), x)
 
 
 def log_softmax(x: Array, *, axis: int = -1) -> Array:
     """Compute x - log Σ e^x along an axis; differentiable."""
-    return _log_softmax((axis,), x)  # type: ignore[no-any-return]
+    return _log_softmax((axis,), x)
 
 
 # ---------------------------------------------------------------- losses
@@ -506,12 +505,12 @@ def _batch_of_loss_gradients(
     return _loss_slopes(dy, x, target, stats, axis, "none", ignore_index, smoothing)
 
 
-_loss_call = Call(
+_loss_call: Call = Call(
     "cross_entropy", 2, _batch_of_losses, results=2,
     # The plan's result still has the axis of the classes.
     shapes=lambda arrays, options: [arrays[1].shape] if options[1] == "none" else [],
 )  # fmt: skip
-_loss_slopes = Call("cross_entropy_backward", 4, _batch_of_loss_gradients, of="cross_entropy")
+_loss_slopes: Call = Call("cross_entropy_backward", 4, _batch_of_loss_gradients, of="cross_entropy")
 
 
 def _loss_saved(options: tuple[Any, ...], x: Array, target: Array) -> Any:
@@ -551,14 +550,14 @@ def cross_entropy(
     x = jnp.asarray(x)
     number = min(1, x.ndim - 1) if axis is None else axis
     options = (number, reduction, ignore_index, float(label_smoothing))
-    return _loss(options, x, target)  # type: ignore[no-any-return]
+    return _loss(options, x, target)
 
 
 # ---------------------------------------------------------------- rotary positions and dropout
 
 
-_rope_call = Call("rope", 3, _leading(lambda: _rope_call, 1))
-_rope_slopes = Call("rope_backward", 3, _leading(lambda: _rope_slopes, 1), of="rope")
+_rope_call: Call = Call("rope", 3, _leading(lambda: _rope_call, 1))
+_rope_slopes: Call = Call("rope_backward", 3, _leading(lambda: _rope_slopes, 1), of="rope")
 _rope = differentiable(
     lambda options, x, cos, sin: _rope_call(x, cos, sin, *options)[0],
     lambda options, x, cos, sin: (_rope_call(x, cos, sin, *options)[0], (cos, sin)),
@@ -578,10 +577,10 @@ def rope(x: Array, cos: Array, sin: Array, *, interleaved: bool = False) -> Arra
         cos, sin: cosines and sines (length, d/2), as `numbacc.elementwise.rope_tables` returns them.
         interleaved: whether neighbours form a pair; otherwise, elements i and i + d/2 do.
     """
-    return _rope((interleaved,), x, cos, sin)  # type: ignore[no-any-return]
+    return _rope((interleaved,), x, cos, sin)
 
 
-_drop_call = Call("dropout", 2)
+_drop_call: Call = Call("dropout", 2)
 _drop = differentiable(
     lambda options, x, offset: _drop_call(x, offset, *options)[0],
     lambda options, x, offset: (_drop_call(x, offset, *options)[0], offset),
@@ -602,4 +601,4 @@ def dropout(x: Array, p: float = 0.5, *, key: Array | None = None, training: boo
     """
     if not training or not p:
         return x
-    return _drop((float(p),), x, _offset(key, 2**28))  # type: ignore[no-any-return]
+    return _drop((float(p),), x, _offset(key, 2**28))

@@ -108,7 +108,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
 
 def _rank(is_batched: Sequence[bool], arrays: Sequence[Any]) -> int:
     """Return the rank that the arrays of one example broadcast to."""
-    return max(each.ndim - is_own for is_own, each in zip(is_batched, arrays, strict=True) if each is not None)
+    return max(int(each.ndim - is_own) for is_own, each in zip(is_batched, arrays, strict=True) if each is not None)
 
 
 def _spread(size: int, rank: int, is_batched: Sequence[bool], arrays: Sequence[Any]) -> list[Any]:

@@ -254,7 +254,7 @@ def _call(builder: ir.IRBuilder, self: Any, values: list[Any]) -> None:
     builder.ret(python(builder, "PyLong_FromLongLong", builder.load(result)))
 
 
-class Gate:
+class Door:
     """A door to Python for threads of other libraries, which closes when the interpreter exits.
 
     A thread that waits for Python while the interpreter exits waits forever, and the library waits for its thread.
@@ -272,11 +272,11 @@ class Gate:
             time.sleep(0.001)  # other threads run
 
 
-def handler(gate: Gate, python: int, words: int, handle: Any = None, state: Any = None) -> int:
+def handler(door: Door, python: int, words: int, handle: Any = None, state: Any = None) -> int:
     """Return the address of a handler of XLA's calls, void *(void *frame), which lives until the process ends.
 
     Args:
-        gate: the door. When it is closed, the handler returns XLA's error object.
+        door: the door. When it is closed, the handler returns XLA's error object.
         python: the address of a C function void *(frame, address of `words` words), whose result is returned.
         words: the number of words.
         handle: a compiled function (address of `state`, frame, address of the words), which is called first; the
@@ -297,7 +297,7 @@ def handler(gate: Gate, python: int, words: int, handle: Any = None, state: Any 
         with builder.if_then(builder.icmp_unsigned("==", builder.load(result), zero)):
             builder.ret(zero)
     inside, closed = (
-        builder.inttoptr(ir.Constant(_WORD, ctypes.addressof(gate.words) + 8 * k), pointer) for k in range(2)
+        builder.inttoptr(ir.Constant(_WORD, ctypes.addressof(door.words) + 8 * k), pointer) for k in range(2)
     )
     one = ir.Constant(_WORD, 1)
     builder.atomic_rmw("add", inside, one, "seq_cst")

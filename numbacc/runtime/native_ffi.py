@@ -27,13 +27,22 @@ SCALAR_VALUE = 1
 #: The number of the stage that computes.
 EXECUTE = 3
 
-#: The handler's own words: whether Python wants to see all calls; cuCtxGetCurrent; the number of the table's places,
-#: less 1; the table, which has the addresses of records.
-OBSERVED, GET_CURRENT, MASK, TABLE = range(4)
-#: A record's words. A key of KEY_LENGTH words follows, then for each of COUNT arrays (its number in the frame, a byte
-#: offset), then SCALARS words. FUNCTION is 0 if Python must run the call.
-NUMBER, FUNCTION, TEMPLATE, COUNT, SCALARS, KEY_LENGTH = range(6)
+#: The handler's own words: whether Python wants to see all calls; cuCtxGetCurrent; PyThread_get_thread_ident, which
+#: does not need Python's lock; the number of the table's places, less 1; the table, which has the addresses of records.
+OBSERVED, GET_CURRENT, GET_THREAD, MASK, TABLE = range(5)
+#: A record's words. A key of KEY_LENGTH words follows. PROGRAM is the address of the record's program, or 0 if Python
+#: must run the call.
+NUMBER, PROGRAM, KEY_LENGTH = range(3)
 RECORD_KEY = KEY_LENGTH + 1
+#: A program's words. THREAD is the only thread that may run it, 0 for any; STREAM the only stream, -1 for any. ARRAYS
+#: pairs follow: the number of an array in the frame, and the remainder of its address by ALIGNMENT. Then come STEPS
+#: steps, each with these words; COUNT pairs (number of an array in the frame, byte offset in it; or -1, the word
+#: itself); and SCALARS words.
+THREAD, STREAM, ARRAYS, STEPS = range(4)
+PROGRAM_ARRAYS = STEPS + 1
+FUNCTION, TEMPLATE, SCRATCH, COUNT, SCALARS = range(5)
+STEP_PAIRS = SCALARS + 1
+ALIGNMENT = 256
 #: What the handler passes to Python: the number of the record or 0; the stream; the first place to look at in the
 #: table; the number of arrays and their addresses; the length of the key, and the key.
 OUT_NUMBER, OUT_STREAM, OUT_PLACE, OUT_COUNT, OUT_ARRAYS = range(5)
@@ -82,6 +91,37 @@ def _is_at(record, key, length):
         if load_word(record, RECORD_KEY + k) != load_word(key, k):
             return False
     return True
+
+
+@njit(inline="always")
+def _run(state, program, stream, out):
+    """Run a program and return 0, or return 1 if Python must run it, also after a part of it."""
+    if load_word(program, STREAM) != -1 and load_word(program, STREAM) != stream:
+        return 1
+    thread = load_word(program, THREAD)
+    if thread != 0 and thread != invoke_word(load_word(state, GET_THREAD), 0):
+        return 1
+    count = load_word(program, ARRAYS)
+    for k in range(count):
+        address = load_word(out, OUT_ARRAYS + load_word(program, PROGRAM_ARRAYS + 2 * k))
+        if address % ALIGNMENT != load_word(program, PROGRAM_ARRAYS + 2 * k + 1):
+            return 1
+    step = program + 8 * (PROGRAM_ARRAYS + 2 * count)
+    words = _array_words()
+    for _ in range(load_word(program, STEPS)):
+        used = load_word(step, COUNT)
+        for k in range(used):
+            number = load_word(step, STEP_PAIRS + 2 * k)
+            start = 0 if number < 0 else load_word(out, OUT_ARRAYS + number)
+            store_word(words, k, start + load_word(step, STEP_PAIRS + 2 * k + 1))
+        scalars = load_word(step, SCALARS)
+        for k in range(scalars):
+            store_word(words, used + k, load_word(step, STEP_PAIRS + 2 * used + k))
+        template, scratch = load_word(step, TEMPLATE), load_word(step, SCRATCH)
+        if invoke_compiled(load_word(step, FUNCTION), template, stream, scratch, words) != 0:
+            return 1
+        step += 8 * (STEP_PAIRS + 2 * used + scalars)
+    return 0
 
 
 @compiled(_int(*[_int] * 3))
@@ -144,15 +184,7 @@ def handle(state, frame, out):
     if record == 0 or load_word(state, OBSERVED) != 0:
         return 1
     store_word(out, OUT_NUMBER, load_word(record, NUMBER))
-    function = load_word(record, FUNCTION)
-    if function == 0:
+    program = load_word(record, PROGRAM)
+    if program == 0:
         return 1
-    used = load_word(record, COUNT)
-    words = _array_words()
-    rows = record + 8 * (RECORD_KEY + length)
-    for k in range(used):
-        start = load_word(out, OUT_ARRAYS + load_word(rows, 2 * k))
-        store_word(words, k, start + load_word(rows, 2 * k + 1))
-    for k in range(load_word(record, SCALARS)):
-        store_word(words, used + k, load_word(rows, 2 * used + k))
-    return 0 if invoke_compiled(function, load_word(record, TEMPLATE), stream, 0, words) == 0 else 1
+    return _run(state, program, stream, out)
