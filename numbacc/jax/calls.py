@@ -80,7 +80,9 @@ class Call:
             if self._shapes is not None:
                 own = self._shapes(complete(arrays), options)
                 made[: len(own)] = [jax.ShapeDtypeStruct(shape, made[k].dtype) for k, shape in enumerate(own)]
-            return tuple(jax.ffi.ffi_call(TARGET, made)(*arrays, **attributes(described)))
+            found = jax.ffi.ffi_call(TARGET, made)(*arrays, **attributes(described))
+            axes = tuple(sorted(_varying(arrays[0])))
+            return tuple(jax.lax.pcast(each, axes, to="varying") if axes else each for each in found)
 
         @compute.def_vmap
         def batched(size: int, is_batched: Sequence[bool], *arrays: Any) -> Any:
@@ -139,6 +141,23 @@ def _stand_in(array: Any) -> Any:
     )
 
 
+def _varying(array: Any) -> frozenset[str]:
+    """Return the axes of the mesh of `jax.shard_map` along which an array has different values."""
+    kind = getattr(jax.typeof(array), "manual_axis_type", None)
+    return frozenset() if kind is None else frozenset(kind.varying)
+
+
+def _alike(arrays: Sequence[Any]) -> list[Any]:
+    """Return arrays that vary along the same axes of a mesh. So their gradients are summed over these axes."""
+    own = [frozenset() if each is None else _varying(each) for each in arrays]
+    every = frozenset().union(*own)
+    pairs = zip(arrays, own, strict=True)
+    return [
+        each if each is None or has == every else jax.lax.pcast(each, tuple(sorted(every - has)), to="varying")
+        for each, has in pairs
+    ]
+
+
 def to_front(size: int, is_batched: bool, array: Any) -> Any:
     """Return an array with the batch as its first axis, repeated if it has none."""
     return array if is_batched else jnp.broadcast_to(array, (size, *array.shape))
@@ -161,4 +180,4 @@ def differentiable(
     """
     made = jax.custom_vjp(forward, nondiff_argnums=(0,))
     made.defvjp(saved, backward, symbolic_zeros=symbolic_zeros)
-    return jax.jit(made, static_argnums=0)
+    return jax.jit(lambda options, *arrays: made(options, *_alike(arrays)), static_argnums=0)

@@ -165,7 +165,12 @@ def as_operand(array: Any) -> Any:
 
     JAX has no int64 unless it is enabled.
     """
-    return array.view(np.int64) if array.dtype == np.uint32 and array.shape == (2,) else array
+    if array.dtype != np.uint32 or array.shape != (2,):
+        return array
+    if isinstance(array, np.ndarray):
+        return array.view(np.int64)
+    made = layout((1,), (8,), np.dtype(np.int64), array._numbacc_layout.device)
+    return type(array)(made, array._address, array._storage)
 
 
 class _Call(NamedTuple):

@@ -2,6 +2,7 @@
 
 import doctest
 import math
+import os
 import re
 import subprocess
 import sys
@@ -280,6 +281,51 @@ def test_the_interpreter_may_exit_while_calls_run(device):
     assert run.returncode == 0, run.stderr
 
 
+SHARDED = """
+import jax, jax.numpy as jnp, numpy as np, numbacc.jax as nj
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+count = len(jax.devices())
+mesh = Mesh(np.array(jax.devices()), ("d",))
+x = jnp.asarray(np.random.default_rng(0).standard_normal((4 * count, 16)), jnp.float32)
+w = jnp.asarray(np.random.default_rng(1).standard_normal((8, 16)), jnp.float32)
+spread = jax.device_put(x, NamedSharding(mesh, P("d")))
+def loss(x, w):
+    return jnp.sin(nj.linear(nj.softmax(x), w, activation="relu")).sum()
+def plain(x, w):
+    return jnp.sin(jax.nn.relu(jax.nn.softmax(x) @ w.T)).sum()
+wanted = jax.value_and_grad(plain, (0, 1))(x, w)
+def parts(x, w):
+    return jax.lax.psum(loss(x, w), "d")
+ways = {
+    "jit": jax.jit(loss),
+    "shard_map": jax.jit(jax.shard_map(parts, mesh=mesh, in_specs=(P("d"), P()), out_specs=P())),
+    "pmap": lambda x, w: jax.pmap(loss, in_axes=(0, None))(x.reshape(count, 4, 16), w).sum(),
+}
+for _ in range(3):
+    for name, way in ways.items():
+        for one, other in zip(jax.tree.leaves(jax.value_and_grad(way, (0, 1))(spread, w)), jax.tree.leaves(wanted)):
+            np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3, err_msg=name)
+print(count)
+"""
+
+
+def sharded(platform, **environment):
+    """Run a function on all of JAX's devices, in a process of its own; return their number."""
+    environment = {**os.environ, "JAX_PLATFORMS": platform, **environment}
+    run = subprocess.run([sys.executable, "-c", SHARDED], capture_output=True, text=True, timeout=300, env=environment)
+    assert run.returncode == 0, run.stderr
+    return int(run.stdout)
+
+
+def test_several_devices():
+    assert sharded("cpu", XLA_FLAGS="--xla_force_host_platform_device_count=4") == 4
+
+
+@pytest.mark.gpu
+def test_several_gpus():
+    assert sharded("cuda") == len(jax.devices("cuda"))
+
+
 CACHED = """
 import sys, jax, jax.numpy as jnp
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
@@ -303,6 +349,30 @@ def test_a_compiled_function_from_disk(tmp_path):
     assert found[0].stdout == found[1].stdout
     wanted = np.arange(3.0) ** 2 + np.exp(np.arange(3.0)) / np.exp(np.arange(3.0)).sum()
     np.testing.assert_allclose(eval(found[0].stdout), wanted, rtol=1e-6)
+
+
+@pytest.mark.gpu
+def test_calls_that_run_without_python(monkeypatch):
+    """Kernels and calls of libraries, also with scratch memory; their results stay right at other addresses."""
+    given = {
+        name: arrays(CASES[name], "float32") for name in ("gated", "linear, gelu", "rms_norm", "layer_norm", "conv2d")
+    }
+    given["attention"] = arrays(CASES["attention"], "bfloat16")
+    compiled = {name: jax.jit(lambda *t, f=CASES[name].ours: gradients(f, t)) for name in given}
+    for name, run in compiled.items():
+        for _ in range(2):
+            jax.block_until_ready(run(*given[name]))
+    gpu = next(each for each in ffi._kept if isinstance(each, ffi._GpuHandler))
+    seen = []
+    before = ffi._KnownCall.run
+    monkeypatch.setattr(ffi._KnownCall, "run", lambda self, words: seen.append(self._plan.op) or before(self, words))
+    for name, run in compiled.items():
+        moved = [each * 1.25 for each in given[name]]
+        held = jnp.ones(12345)  # memory is elsewhere now
+        for one, other in zip(run(*moved), gradients(CASES[name].theirs, moved), strict=True):
+            close(one, other, 6e-2 if name == "attention" else 2e-4)
+        del held
+    assert gpu._prepared and {*seen} <= {"conv.backward_data", "conv.backward_filter"}, seen
 
 
 @pytest.mark.parametrize("device", DEVICES)
