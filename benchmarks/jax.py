@@ -241,7 +241,7 @@ def _compare(report: Report, label: str, pair: Pair, backward: bool, quick: bool
 
 
 def _arrays(shapes: tuple[tuple[int, ...], ...], dtype: Any) -> list[Any]:
-    """Return random arrays; those of weights are small."""
+    """Return random arrays. Matrices after the first array are weights, and have small values."""
     import jax
 
     keys = jax.random.split(jax.random.key(3), len(shapes))

@@ -1,4 +1,4 @@
-"""What the bridges to torch and JAX have in common: calls of numbacc's functions, their plans, and options.
+"""The shared part of the bridges to torch and JAX: calls of numbacc's functions, their plans, and options.
 
 A bridge computes by a call of `CALLS`, which takes arrays for the results, then the arguments: arrays first. The arrays
 are NumPy arrays, or device arrays in the other library's memory.
@@ -439,7 +439,7 @@ class OwnKernel:
 
     Args:
         kernel: an object made by `numbacc.elementwise.kernel` or `numbacc.elementwise.reduction`.
-        noun: what the library calls an array.
+        noun: the library's word for an array.
 
     Attributes:
         count: the number of the kernel's arguments.
@@ -465,7 +465,7 @@ class OwnKernel:
         self.name = re.sub("[^a-z0-9_]", "", kernel.__name__.lower())
 
     def digest(self) -> str:
-        """Return a digest of the kernel's functions, the same in every process; or a unique text if it has none."""
+        """Return a digest of the kernel's functions, the same in every process; a unique text if there is none."""
         kernel = self.kernel
         parts = (kernel._function, kernel._merge, kernel._after) if self.reduces else (kernel.py_func, kernel._gradient)
         try:
@@ -507,7 +507,7 @@ class OwnKernel:
         """Return the arguments of a call, given a user's.
 
         Raises:
-            TypeError: they are not those of the kernel, or no array is among them.
+            TypeError: the kernel has other arguments, or no array is among them.
         """
         arrays = [each if is_array(each) else None for each in given]
         numbers = tuple(float(each) for each in given if not is_array(each))

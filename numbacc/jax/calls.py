@@ -30,10 +30,10 @@ class Call:
         arrays: the number of arrays, which come before the options.
         batch: how `jax.vmap` computes.
         of: the user's function that it is a part of; by default `name`.
-        results: the number of results; None for those of the plan; or a function that returns it: (whether each array
-            is given, options) -> number.
-        shapes: (arrays or None, options) -> shapes of the first results, if these are not those of the plan.
-        like: (arrays or None) -> arrays that the results have shapes and dtypes of, if there is no plan.
+        results: the number of results; None for all results of the plan; or a function that returns the number:
+            (whether each array is given, options) -> number.
+        shapes: (arrays or None, options) -> shapes of the first results, if the plan has other shapes.
+        like: (arrays or None) -> arrays with the shapes and dtypes of the results, if there is no plan.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Call:
     ):
         self.name, self._arrays, self._batch, self._of = name, arrays, batch, of or name
         self._results, self._shapes, self._like = results, shapes, like
-        # JAX keeps what it compiles by function and options, so that calls outside of `jax.jit` are short, too.
+        # JAX caches compiled functions by function and options, so calls outside of `jax.jit` are short, too.
         self._run = jax.jit(self._bind, static_argnums=0)
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ def _one_by_one(compute: Callable[..., Any], is_batched: Sequence[bool], arrays:
 def results_of(described: Description, arrays: Sequence[Any], count: int | None) -> list[jax.ShapeDtypeStruct]:
     """Return shapes and dtypes of a call's results, or of `count` of them.
 
-    They are those of the plan of NumPy arrays like these, so that a call raises its errors when JAX traces it.
+    A plan for NumPy arrays with these shapes gives them, so that a call raises its errors when JAX traces it.
 
     Raises:
         numbacc's errors of such a call.
@@ -159,7 +159,7 @@ def _alike(arrays: Sequence[Any]) -> list[Any]:
 
 
 def to_front(size: int, is_batched: bool, array: Any) -> Any:
-    """Return an array with the batch as its first axis, repeated if it has none."""
+    """Return an array with the batch as its first axis, repeated if `is_batched` is False."""
     return array if is_batched else jnp.broadcast_to(array, (size, *array.shape))
 
 
@@ -174,8 +174,8 @@ def differentiable(
 
     Args:
         forward: (options, *arrays) -> the result.
-        saved: the same -> (the result, what backward needs).
-        backward: (options, what backward needs, gradient of the result) -> gradients, None for those that are not.
+        saved: the same arguments -> (the result, the arrays that backward needs).
+        backward: (options, these arrays, gradient of the result) -> gradients, or None.
         symbolic_zeros: as in `jax.custom_vjp`, which then says which gradients are needed.
     """
     made = jax.custom_vjp(forward, nondiff_argnums=(0,))

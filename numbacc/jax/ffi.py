@@ -1,6 +1,6 @@
 """Calls from XLA: its typed FFI calls a handler with the addresses of arrays, and the handler runs numbacc.
 
-The structures are those of xla/ffi/api/c_api.h, which is part of jaxlib. A call has two attributes: `call`, its name
+The structures are declared in xla/ffi/api/c_api.h, which is part of jaxlib. A call has two attributes: `call`, its name
 and options, and `key`, a digest of that text. On a GPU, compiled code (`runtime.native_ffi`) reads the structures, and
 looks for a record of the call. A record with one kernel is launched without Python. For other records, Python gets a
 list of addresses. Only the first call of each kind on each GPU is analyzed.
@@ -119,7 +119,7 @@ def _check_version(found: Sequence[int]) -> None:
 
 
 class Description(NamedTuple):
-    """What a call computes.
+    """The name and options of a call.
 
     Attributes:
         name: of one of `bridges.CALLS`, or of a user's kernel.
@@ -163,7 +163,7 @@ def _described(text: str) -> Description:
 def as_operand(array: Any) -> Any:
     """Return an array as numbacc's functions take it: two uint32 numbers stand for an int64 offset of dropout.
 
-    JAX has no int64 unless it is enabled.
+    JAX supports int64 only if the user enables it.
     """
     if array.dtype != np.uint32 or array.shape != (2,):
         return array
@@ -311,7 +311,7 @@ class _GpuHandler:
                 ctypes.pythonapi.PyGILState_Ensure()
                 self._thread.kept = True
             if self._clients is None:
-                self._clients = jax.devices("cuda")  # keeps XLA's streams alive, on which scratch memory is freed
+                self._clients = jax.devices("cuda")  # keeps XLA's streams alive: they order the frees of scratch memory
             self._run(_read(frame), words)
         except BaseException as error:
             return _error(frame, error)
@@ -455,7 +455,7 @@ class _KnownCall:
         self._kept: list[Any] = []
 
     def compile(self, words: Any) -> None:
-        """Make a program for the handler from what the plan has just run, if all of that is compiled code.
+        """Make a program for the handler from the plan's last run, if the run was compiled code only.
 
         Work with scratch memory, or with a library's handle, gets a program for this thread and this stream.
         """

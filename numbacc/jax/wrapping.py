@@ -38,7 +38,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
     """
     own = bridges.OwnKernel(kernel, "an array")
     count = own.count
-    # The same in another process, whose compiled functions JAX may keep on disk.
+    # The name is the same in every process, since JAX may cache compiled functions on disk.
     name = f"own_{own.name}_{own.digest()}"
 
     def call_of_gradient(outs: Any, *given: Any) -> bridges.FunctionCall:
@@ -112,7 +112,7 @@ def _rank(is_batched: Sequence[bool], arrays: Sequence[Any]) -> int:
 
 
 def _spread(size: int, rank: int, is_batched: Sequence[bool], arrays: Sequence[Any]) -> list[Any]:
-    """Return arrays with the batch in front of `rank` axes; of length `size` where there is none."""
+    """Return arrays with the batch in front of `rank` axes; an array without a batch is repeated `size` times."""
     found: list[Any] = []
     for is_own, each in zip(is_batched, arrays, strict=True):
         if each is None:

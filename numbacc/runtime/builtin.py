@@ -261,7 +261,7 @@ class Door:
     """
 
     def __init__(self) -> None:
-        #: The number of threads behind the door; whether it is closed.
+        #: The number of threads inside; whether the door is closed.
         self.words = (ctypes.c_int64 * 2)()
         _immortal(self.words)
 

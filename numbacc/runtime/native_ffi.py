@@ -43,8 +43,8 @@ PROGRAM_ARRAYS = STEPS + 1
 FUNCTION, TEMPLATE, SCRATCH, COUNT, SCALARS = range(5)
 STEP_PAIRS = SCALARS + 1
 ALIGNMENT = 256
-#: What the handler passes to Python: the number of the record or 0; the stream; the first place to look at in the
-#: table; the number of arrays and their addresses; the length of the key, and the key.
+#: The words that the handler passes to Python: the number of the record or 0; the stream; the first place to look at in
+#: the table; the number of arrays and their addresses; the length of the key, and the key.
 OUT_NUMBER, OUT_STREAM, OUT_PLACE, OUT_COUNT, OUT_ARRAYS = range(5)
 OUT_KEY = OUT_ARRAYS + MANY_ARRAYS
 MOST_KEY = 192

@@ -23,7 +23,7 @@ class CompiledStep(NamedTuple):
         places: for each word, which is an address, (number of an array, byte offset in it). The number is IN_SCRATCH
             for scratch memory, and ABSENT for an absent array.
         scalars: words that follow the addresses.
-        scratch: the offset of the function's own scratch memory; None if it has none.
+        scratch: the offset of the function's own scratch memory, or None.
     """
 
     function: Any
@@ -40,7 +40,7 @@ IN_SCRATCH = -2
 def compiled_steps(
     executable: Any, places: Sequence[tuple[int, int]], scratch: int, scalars: Sequence[int]
 ) -> list[CompiledStep] | None:
-    """Return what an executable's launch is made of; None if it needs Python.
+    """Return the compiled steps of an executable's launch; None if it needs Python.
 
     Args:
         executable: the executable.

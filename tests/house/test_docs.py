@@ -24,8 +24,10 @@ def test_each_block_runs_alone_and_prints_what_the_page_says(path, capsys):
     """As a reader pastes it, into a namespace where nothing is imported."""
     if path.stem in SIMULATED and not simulated():
         skip("simulator")
-    if path.stem in ("jax", "torch"):
-        needed(path.stem, path.stem)
+    if path.stem == "jax":
+        needed("jax", "jax")
+    if path.stem == "torch":
+        needed("torch", "torch")
     shown = dict(
         re.findall(r"^```python\n([^`]*?)^```\n\nprints.*?```\n(.*?)```", path.read_text(), re.DOTALL | re.MULTILINE)
     )

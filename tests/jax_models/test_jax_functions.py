@@ -155,7 +155,7 @@ def test_empty_arrays(device):
 
 
 def test_without_float64():
-    """JAX has no int64 then, which the offsets of dropout are."""
+    """The offsets of dropout are int64, which JAX does not support then."""
     with jax.enable_x64(False):
         x = jnp.ones((50, 50))
         y = nj.dropout(x, 0.5, key=jax.random.key(1))
@@ -246,7 +246,7 @@ def test_every_call_has_a_batch_rule_or_none():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_threads(device):
-    """Each thread calls compiled functions of its own shapes, and one that all share."""
+    """Each thread calls functions with other shapes."""
     wrong = []
 
     def work(n):
@@ -310,7 +310,7 @@ print(count)
 
 
 def sharded(platform, **environment):
-    """Run a function on all of JAX's devices, in a process of its own; return their number."""
+    """Run a function on all of JAX's devices, in a new process; return their number."""
     environment = {**os.environ, "JAX_PLATFORMS": platform, **environment}
     run = subprocess.run([sys.executable, "-c", SHARDED], capture_output=True, text=True, timeout=300, env=environment)
     assert run.returncode == 0, run.stderr
@@ -368,7 +368,7 @@ def test_calls_that_run_without_python(monkeypatch):
     monkeypatch.setattr(ffi._KnownCall, "run", lambda self, words: seen.append(self._plan.op) or before(self, words))
     for name, run in compiled.items():
         moved = [each * 1.25 for each in given[name]]
-        held = jnp.ones(12345)  # memory is elsewhere now
+        held = jnp.ones(12345)  # so that results have other addresses
         for one, other in zip(run(*moved), gradients(CASES[name].theirs, moved), strict=True):
             close(one, other, 6e-2 if name == "attention" else 2e-4)
         del held

@@ -27,7 +27,7 @@ def noting(template, stream, scratch, arrays):
 
 
 class Handler:
-    """A handler with a table of its own. `seen` has what Python got."""
+    """A handler with a new table. `seen` holds the words that Python got."""
 
     def __init__(self):
         self.seen, self._kept, self.template = [], [], (ctypes.c_int64 * 9)()
@@ -76,7 +76,7 @@ class Handler:
         return self.memory(168, extension, api, 77, stage, *lists, *attributes, 0)
 
     def record(self, out, number=9):
-        """Add a record for what Python got."""
+        """Add a record for the words that Python got."""
         length = out[words.OUT_KEY]
         first = words.OUT_KEY + 1
         made = (ctypes.c_int64 * (words.RECORD_KEY + length))(number, 0, length, *out[first : first + length])
