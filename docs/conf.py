@@ -52,7 +52,8 @@ myst_heading_anchors = 4
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 # The pages of numbacc.jax and numbacc.torch can be written where JAX and torch are not installed.
-autodoc_mock_imports = [name for name in ("jax", "torch") if not find_spec(name)]
+_needed = {"jax": ["jax", "numbacc.jax.ffi"], "torch": ["torch"]}
+autodoc_mock_imports = [each for name, parts in _needed.items() if not find_spec(name) for each in parts]
 autosummary_generate = False  # public_api.py writes the pages
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

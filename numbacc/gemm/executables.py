@@ -144,7 +144,9 @@ class Alone(LibraryCall):
         """Return the product, if alpha and beta are 1 and 0, and compiled code makes all checks."""
         if self._scales or self._close:
             return None
-        return super().compiled_steps(self._pick((*places, (ABSENT, 0))), scratch, scalars)
+        a, b, c, out, *rest = self._pick((*places, (ABSENT, 0)))
+        # Without a C, the library gets the result's array, as from `matmul_plain`.
+        return super().compiled_steps((a, b, out if c[0] == ABSENT else c, out, *rest), scratch, scalars)
 
 
 def assembled(
