@@ -293,6 +293,11 @@ class _GpuHandler:
         try:
             words = self._out.from_address(out)
             number = words[0]
+            if not hasattr(self._thread, "kept"):
+                # Python would delete its state of this thread after each call, and with it the handles of libraries
+                # that belong to the thread. So one reference is never released.
+                ctypes.pythonapi.PyGILState_Ensure()
+                self._thread.kept = True
             if number:
                 self._prepared[number - 1].run(words)
                 return None
@@ -305,11 +310,6 @@ class _GpuHandler:
         try:
             if _answered(frame):
                 return None
-            if not hasattr(self._thread, "kept"):
-                # Python would delete its state of this thread after each call, and with it the handles of libraries
-                # that belong to the thread. So one reference is never released.
-                ctypes.pythonapi.PyGILState_Ensure()
-                self._thread.kept = True
             if self._clients is None:
                 self._clients = jax.devices("cuda")  # keeps XLA's streams alive: they order the frees of scratch memory
             self._run(_read(frame), words)
@@ -336,10 +336,10 @@ class _GpuHandler:
             called.function(*called.arguments, **called.options, stream=stream)
             return
         found = bridges.ran(called, stream)
-        if found is None:
+        numbers = {id(memory): k for k, memory in enumerate(memories)}
+        if found is None or any(id(getattr(array, "_storage", None)) not in numbers for array in found.arrays):
             self._keep(_Unplanned(self, call, device), words)
             return
-        numbers = {id(memory): k for k, memory in enumerate(memories)}
         rows = []
         for array in found.arrays:
             number = numbers[id(array._storage)]
