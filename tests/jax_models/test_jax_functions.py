@@ -351,8 +351,8 @@ def test_a_compiled_function_from_disk(tmp_path):
     np.testing.assert_allclose(eval(found[0].stdout), wanted, rtol=1e-6)
 
 
-@pytest.mark.gpu
-def test_calls_that_run_without_python(monkeypatch):
+@pytest.mark.parametrize("device", DEVICES[1:])
+def test_calls_that_run_without_python(device, monkeypatch):
     """Kernels and calls of libraries, also with scratch memory; their results stay right at other addresses."""
     given = {
         name: arrays(CASES[name], "float32") for name in ("gated", "linear, gelu", "rms_norm", "layer_norm", "conv2d")
@@ -372,7 +372,8 @@ def test_calls_that_run_without_python(monkeypatch):
         for one, other in zip(run(*moved), gradients(CASES[name].theirs, moved), strict=True):
             close(one, other, 6e-2 if name == "attention" else 2e-4)
         del held
-    assert gpu._prepared and {*seen} <= {"conv.backward_data", "conv.backward_filter"}, seen
+    # cuDNN's gradients of attention and convolutions may consist of several plans.
+    assert gpu._prepared and {*seen} <= {"attention.backward", "conv.backward_data", "conv.backward_filter"}, seen
 
 
 @pytest.mark.parametrize("device", DEVICES)
