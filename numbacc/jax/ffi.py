@@ -149,7 +149,7 @@ class Description(NamedTuple):
 
 def attributes(described: Description) -> dict[str, Any]:
     """Return the attributes of a call."""
-    text = json.dumps(described)
+    text = json.dumps(described, default=lambda number: number.item())  # NumPy's numbers, such as an axis
     key = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little", signed=True)
     return {"call": text, "key": np.int64(key)}
 
