@@ -147,4 +147,4 @@ def _peak(torch: Any, work: Callable[[], Result], *, ours: bool) -> int:
     found = work()
     torch.cuda.synchronize()
     most = numbacc.peak_memory() if ours else int(torch.cuda.max_memory_allocated())
-    return most - before - sum(each.nbytes for each in found)
+    return int(most - before - sum(each.nbytes for each in found))

@@ -51,8 +51,9 @@ myst_enable_extensions = ["dollarmath", "attrs_inline"]
 myst_heading_anchors = 4
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
-# The page of numbacc.torch can be written where torch is not installed.
-autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
+# The pages of numbacc.jax and numbacc.torch can be written where JAX and torch are not installed.
+_needed = {"jax": ["jax", "numbacc.jax.ffi"], "torch": ["torch"]}
+autodoc_mock_imports = [each for name, parts in _needed.items() if not find_spec(name) for each in parts]
 autosummary_generate = False  # public_api.py writes the pages
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

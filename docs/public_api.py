@@ -38,6 +38,7 @@ OBJECTS = {
     "profiling": ("Records of calls", "CallLog, RecordedCall, RecordedKernel, ArrayArgument"),
     "cuda": ("Names for writing kernels", ""),
     "torch": ("Functions and modules for torch models", "__all__"),
+    "jax": ("Functions for JAX programs", "__all__"),
 }
 #: Functions that public functions have as attributes.
 PARTS = ("plan", "request", "supports")

@@ -59,6 +59,7 @@ from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
     from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, nn, random
+    from . import jax as jax
     from . import torch as torch
     from .profiling import record
     from .simulator.compiled.launches import simulate
@@ -139,9 +140,12 @@ if _nvtx.is_profiled(_os.environ):
     import_module(".profiling.observers", __name__).name_ranges(_nvtx.load())
 
 
+_MODULES = ["attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random", "torch"]
+
+
 def __getattr__(name: str) -> Any:
-    # `torch` is not in `__all__`: `from numbacc import *` works without torch.
-    if name in ("attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "nn", "random", "torch"):
+    # `jax` and `torch` are not in `__all__`: `from numbacc import *` works without JAX and torch.
+    if name in _MODULES:
         return import_module(f".{name}", __name__)
     if name in ("debug", "trace"):
         return getattr(import_module(".tracing", __name__), name)

@@ -96,6 +96,7 @@ from numbacc.arrays.creation import scratch_limit as scratch_limit
 from numbacc.simulator.compiled.launches import simulate as simulate
 from numbacc.runtime.streams import stream as stream
 from numbacc.tracing import trace as trace
+from . import jax as jax
 from . import torch as torch
 
 __version__: str

@@ -45,6 +45,7 @@ INSTALL = 'pip install "numbacc[{}]"'
 #: Package, with other distributions that contain it -> the text if it is missing.
 OPTIONAL = {
     "torch": "missing, optional",
+    "jax": "missing, optional",
     "cupy cupy-cuda12x cupy-cuda13x": "missing, optional",
     "scikit-learn": f"missing, for the demo: {INSTALL.format('demo')}",
     "tqdm": f"missing, for the demo: {INSTALL.format('demo')}",

@@ -689,8 +689,8 @@ class Stub:
         """Return the whole stub."""
         body = [self._member(name, thing) for name, thing in sorted(self.members.items(), key=_order)]
         names = "".join(f'    "{name}",\n' for name in sorted(self.members))
-        # Not in `__all__`: `from numbacc import *` works without torch.
-        body += [] if self.family else ["from . import torch as torch\n"]
+        # Not in `__all__`: `from numbacc import *` works without JAX and torch.
+        body += [] if self.family else ["from . import jax as jax\n", "from . import torch as torch\n"]
         imported = "".join(each for each in body if each.startswith("from"))
         text = "\n".join(each for each in body if not each.startswith("from"))
         if self.functions:

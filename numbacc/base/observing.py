@@ -62,6 +62,8 @@ class _Observable:
 _observables: list[_Observable] = []
 #: The observers, while somebody observes.
 _observers: Observers | None = None
+#: Functions that are called with True when somebody starts to observe, and with False afterwards.
+watchers: list[Callable[[bool], None]] = []
 #: Modules may be imported, and register functions, while another thread starts or stops to observe.
 _lock = threading.RLock()
 
@@ -95,6 +97,8 @@ def observe(observers: Observers) -> None:
         _observers = observers
         for each in _observables:
             each.observe(observers)
+        for watcher in watchers:
+            watcher(True)
 
 
 def stop() -> None:
@@ -104,3 +108,5 @@ def stop() -> None:
         _observers = None
         for each in _observables:
             each.stop()
+        for watcher in watchers:
+            watcher(False)

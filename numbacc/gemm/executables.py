@@ -10,7 +10,7 @@ from ..base.codes import ALIGNED, ARRAYS, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIG
 from ..base.dispatch import matmul_library
 from ..kernels.elementwise import copy as copying
 from ..libraries.products import bits
-from ..runtime.steps import ABSENT, CopyBytes, Scratch, Step, Steps, ZeroBytes
+from ..runtime.steps import ABSENT, CompiledStep, CopyBytes, Scratch, Step, Steps, ZeroBytes
 from . import compose
 from .alignment import alignment_of, loose_scales
 from .lowering import A, B, C, LoweredProduct
@@ -76,6 +76,16 @@ class LibraryCall:
         status: int = self.runner.launch_unchecked(stream, scratch, *(scalars or self._factors), *addresses)
         return status
 
+    def compiled_steps(
+        self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
+    ) -> list[CompiledStep] | None:
+        """Return the product, if alpha and beta are 1 and 0."""
+        compiled = getattr(self.runner, "compiled", None)
+        if compiled is None or scalars:
+            return None
+        function, template = compiled
+        return [CompiledStep(function, template, places, (), scratch if self.workspace_bytes else None)]
+
     def check(self, status: int) -> None:
         """Raise CublasLtError if a launch's status is an error."""
         matmul_library().check(status)
@@ -127,6 +137,16 @@ class Alone(LibraryCall):
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """Launch the product without checks; see `Executable.launch_unchecked`."""
         return super().launch_unchecked(stream, scratch, self._pick((*addresses, 0)), scalars)
+
+    def compiled_steps(
+        self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
+    ) -> list[CompiledStep] | None:
+        """Return the product, if alpha and beta are 1 and 0, and compiled code makes all checks."""
+        if self._scales or self._close:
+            return None
+        a, b, c, out, *rest = self._pick((*places, (ABSENT, 0)))
+        # Without a C, the library gets the result's array, as from `matmul_plain`.
+        return super().compiled_steps((a, b, out if c[0] == ABSENT else c, out, *rest), scratch, scalars)
 
 
 def assembled(

@@ -314,6 +314,8 @@ class Runner:
         self._checked = self._template(self._descriptors, driver.address("cuStreamIsCapturing"), pairs)
         # This is an attribute instead of a method, so that the call goes straight to compiled code.
         self.launch = partial(native.matmul, ctypes.addressof(self._checked))
+        #: The compiled function that takes the arrays in memory, and its template.
+        self.compiled = native.matmul_arrays, self._checked
         #: A function (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
         self.launch_plain = bound(native.matmul_plain, ctypes.addressof(self._checked))
 

@@ -22,6 +22,7 @@ from ..runtime import native_graphs
 from ..runtime.builtin import bound_to_arrays
 from ..runtime.contexts import relaxed
 from ..runtime.memory import with_room
+from ..runtime.steps import CompiledStep
 from . import cudnn_plans, cudnn_search
 from .choices import Algorithm, Proposals, gpu_model
 from .cudnn_descriptors import Site, uid_of
@@ -300,6 +301,14 @@ class Runner(NotCopied):
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """Launch without checks; see `Executable.launch_unchecked`."""
         return self._execute(stream, scratch, [addresses[k] for k in self._pick], ())
+
+    def compiled_steps(
+        self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
+    ) -> list[CompiledStep]:
+        """Return the compiled call of the plan."""
+        arrays = tuple(places[k] for k in self._pick)
+        own = scratch if self.workspace_bytes else None
+        return [CompiledStep(native_graphs.execute, self._template, arrays, (), own)]
 
     def check(self, status: int) -> None:
         """Raise CudnnError if a launch's status is an error."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -83,11 +84,11 @@ def bound_to_arrays(
 
 def _bound_words(function: Any, first: int) -> bytes:
     """Pack the data that a bound function's machine code reads: the function's address and the first argument."""
-    return struct.pack("<2Q", _address_of(function), first % 2**64)
+    return struct.pack("<2Q", address_of(function), first % 2**64)
 
 
 @lru_cache(maxsize=64)
-def _address_of(function: Any) -> int:
+def address_of(function: Any) -> int:
     """Return the address of a function compiled by Numba. It is never freed: finalizers may call it at exit."""
     (compiled,) = function.overloads.values()
     _immortal(compiled)
@@ -251,6 +252,73 @@ def _call(builder: ir.IRBuilder, self: Any, values: list[Any]) -> None:
     builder.call(builder.inttoptr(address, kind.as_pointer()), [result, raised, first, *values])
     python(builder, "PyEval_RestoreThread", state)
     builder.ret(python(builder, "PyLong_FromLongLong", builder.load(result)))
+
+
+class Door:
+    """A door to Python for threads of other libraries, which closes when the interpreter exits.
+
+    A thread that waits for Python while the interpreter exits waits forever, and the library waits for its thread.
+    """
+
+    def __init__(self) -> None:
+        #: The number of threads inside; whether the door is closed.
+        self.words = (ctypes.c_int64 * 2)()
+        _immortal(self.words)
+
+    def close(self) -> None:
+        """Let no more threads in, and wait until all are out."""
+        self.words[1] = 1
+        while self.words[0]:
+            time.sleep(0.001)  # other threads run
+
+
+def handler(door: Door, python: int, words: int, handle: Any = None, state: Any = None) -> int:
+    """Return the address of a handler of XLA's calls, void *(void *frame), which lives until the process ends.
+
+    Args:
+        door: the door. When it is closed, the handler returns XLA's error object.
+        python: the address of a C function void *(frame, address of `words` words), whose result is returned.
+        words: the number of words.
+        handle: a compiled function (address of `state`, frame, address of the words), which is called first; the
+            handler is done if it returns 0.
+        state: memory of ctypes.
+    """
+    module = ir.Module("numbacc_handler")
+    function, builder = _function(module, "handler", _WORD, 1)
+    (frame,) = function.args
+    pointer, zero = _WORD.as_pointer(), ir.Constant(_WORD, 0)
+    out = builder.ptrtoint(builder.alloca(ir.ArrayType(_WORD, words)), _WORD)
+    if handle is not None:
+        _immortal(state)
+        result, raised = builder.alloca(_WORD), builder.alloca(pointer)
+        kind = ir.FunctionType(_INT, [pointer, pointer.as_pointer(), *[_WORD] * 3])
+        code = builder.inttoptr(ir.Constant(_WORD, address_of(handle)), kind.as_pointer())
+        builder.call(code, [result, raised, ir.Constant(_WORD, ctypes.addressof(state)), frame, out])
+        with builder.if_then(builder.icmp_unsigned("==", builder.load(result), zero)):
+            builder.ret(zero)
+    inside, closed = (
+        builder.inttoptr(ir.Constant(_WORD, ctypes.addressof(door.words) + 8 * k), pointer) for k in range(2)
+    )
+    one = ir.Constant(_WORD, 1)
+    builder.atomic_rmw("add", inside, one, "seq_cst")
+    with builder.if_then(builder.icmp_unsigned("!=", builder.load_atomic(closed, "seq_cst", 8), zero), likely=False):
+        builder.atomic_rmw("sub", inside, one, "seq_cst")
+        # The structure that creates an error: its size, no extension, the message, the code of an aborted call.
+        message = ctypes.create_string_buffer(b"numbacc: the Python interpreter exits")
+        made = struct.pack("<4Q", 32, 0, ctypes.addressof(message), 10)
+        arguments = ctypes.create_string_buffer(made, len(made))
+        for each in (message, arguments):
+            _immortal(each)
+        api = builder.load(builder.gep(builder.inttoptr(frame, pointer), [ir.Constant(_WORD, 2)]))
+        create = builder.load(builder.gep(builder.inttoptr(api, pointer), [ir.Constant(_WORD, 6)]))
+        kind = ir.FunctionType(_WORD, [_WORD])
+        error = ir.Constant(_WORD, ctypes.addressof(arguments))
+        builder.ret(builder.call(builder.inttoptr(create, kind.as_pointer()), [error]))
+    other = builder.inttoptr(ir.Constant(_WORD, python), ir.FunctionType(_WORD, [_WORD, _WORD]).as_pointer())
+    found = builder.call(other, [frame, out])
+    builder.atomic_rmw("sub", inside, one, "seq_cst")
+    builder.ret(found)
+    return int(compiled_forever(module).get_function_address("handler"))
 
 
 # ---------------------------------------------------------------- objects that foreign code releases

@@ -30,6 +30,7 @@ from . import disk_cache
 SOURCES = (
     "runtime/native.py",
     "runtime/native_graphs.py",
+    "runtime/native_ffi.py",
     "base/codes.py",
     "runtime/host_cache.py",
 )

@@ -127,6 +127,8 @@ class Launcher:
         checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
         # A plain attribute, not a method, so that a call goes straight to compiled code.
         self.launch = bound_to_arrays(native.launch, checked, self._cluster)
+        #: The compiled function that `launch` calls, and the template that is its first argument.
+        self.compiled = native.launch, checked
 
     @cached_property
     def launch_unchecked(self) -> Any:

@@ -337,6 +337,13 @@ def matmul(template, stream, workspace, alpha, beta, a0, a1, a2, a3, a4, a5, a6,
     return _queue_matmul(template, stream, workspace, alpha_address, beta_address, arrays)
 
 
+@compiled(_int(*[_int] * 4))
+def matmul_arrays(template, stream, workspace, arrays):
+    """Queue `matmul` with alpha 1 and beta 0, for MATMUL_ARRAYS addresses in memory."""
+    one, zero = template + 8 * MATMUL_ONE, template + 8 * MATMUL_ZERO
+    return _queue_matmul(template, stream, workspace, one, zero, arrays)
+
+
 @compiled(_int(*[_int] * 7))
 def matmul_plain(template, stream, a, b, out, bias, aux):
     """Queue `matmul` with alpha 1, beta 0, no scales and no scratch memory. Fewer arguments make the call cheaper."""

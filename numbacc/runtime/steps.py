@@ -14,6 +14,44 @@ ALIGNMENT = 256
 ABSENT = -1
 
 
+class CompiledStep(NamedTuple):
+    """A call of a compiled function(template, stream, scratch, words), as the handler of XLA's calls makes it.
+
+    Attributes:
+        function: the function; see `native`.
+        template: memory of ctypes, its first argument.
+        places: for each word, which is an address, (number of an array, byte offset in it). The number is IN_SCRATCH
+            for scratch memory, and ABSENT for an absent array.
+        scalars: words that follow the addresses.
+        scratch: the offset of the function's own scratch memory, or None.
+    """
+
+    function: Any
+    template: Any
+    places: tuple[tuple[int, int], ...]
+    scalars: tuple[int, ...] = ()
+    scratch: int | None = None
+
+
+#: The number of scratch memory among the arrays of a `CompiledStep`.
+IN_SCRATCH = -2
+
+
+def compiled_steps(
+    executable: Any, places: Sequence[tuple[int, int]], scratch: int, scalars: Sequence[int]
+) -> list[CompiledStep] | None:
+    """Return the compiled steps of an executable's launch; None if it needs Python.
+
+    Args:
+        executable: the executable.
+        places: its arrays, as in `CompiledStep`.
+        scratch: the offset of its scratch memory.
+        scalars: as in `Executable.launch`.
+    """
+    method = getattr(executable, "compiled_steps", None)
+    return None if method is None else method(tuple(places), scratch, tuple(scalars))
+
+
 class Step(NamedTuple):
     """One of several executables.
 
@@ -123,6 +161,22 @@ class Steps:
                     executable.check(status)
         return 0
 
+    def compiled_steps(
+        self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
+    ) -> list[CompiledStep] | None:
+        """Return the launches, if all of them are compiled. Whoever makes them checks overlap and alignment."""
+        known = [*places, *[(IN_SCRATCH, scratch + start) for start in self._parts], (ABSENT, 0)]
+        area, made = scratch + self._area, []
+        for executable, numbers, runs, takes_scalars in self.steps:
+            for offsets in runs:
+                moves = offsets or (0,) * len(numbers)
+                arrays = [(known[k][0], known[k][1] + move) for k, move in zip(numbers, moves, strict=True)]
+                found = compiled_steps(executable, arrays, area, scalars if takes_scalars else ())
+                if found is None:
+                    return None
+                made += found
+        return made
+
     def check(self, status: int) -> None:
         """Do nothing, because the steps check their own status."""
 
@@ -165,6 +219,13 @@ class WithScratch:
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """Do what `Executable.launch_unchecked` does."""
         return self._runner.launch_unchecked(stream, scratch + self._area, self._addresses(addresses, scratch), ())
+
+    def compiled_steps(
+        self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
+    ) -> list[CompiledStep] | None:
+        """Return the runner's launch, if it is compiled."""
+        parts = [(IN_SCRATCH, scratch + start) for start in self._starts]
+        return compiled_steps(self._runner, (*places, *parts), scratch + self._area, ())
 
     def check(self, status: int) -> None:
         """Do what `Executable.check` does."""

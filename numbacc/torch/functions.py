@@ -8,14 +8,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from .. import attention as _attention
-from .. import conv as _conv
-from .. import elementwise as _ew
-from .. import gated as _gated
-from .. import gemm as _gemm
-from .. import nn as _nn
+from .. import bridges
 from ..errors import DTypeError, ShapeError
-from .operators import FunctionCall, Operator, as_stored, call, like
+from .operators import Operator, as_stored, like
 
 __all__ = [
     "attention",
@@ -45,12 +40,12 @@ def _half(x: Tensor, axis: int) -> Tensor:
 _gated_one = Operator(
     "gated(Tensor x, str kind, int axis, str gate) -> Tensor",
     lambda x, kind, axis, gate: (_half(x, axis),),
-    lambda outs, x, kind, axis, gate: call(_gated.forward, x, kind, axis=axis, gate=gate, out=outs[0]),
+    bridges.gated,
 )
 _gated_one_backward = Operator(
     "gated_backward(Tensor dy, Tensor x, str kind, int axis, str gate) -> Tensor",
     lambda dy, x, *_: like(x),
-    lambda outs, dy, x, kind, axis, gate: call(_gated.backward, dy, x, kind, axis=axis, gate=gate, out=outs[0]),
+    bridges.gated_backward,
 )
 _gated_one.differentiable(
     lambda ctx, dy: (_gated_one_backward(dy, *ctx.saved_tensors, *ctx.options),),
@@ -60,12 +55,12 @@ _gated_one.differentiable(
 _gated_pair = Operator(
     "gated_pair(Tensor a, Tensor b, str kind, str gate) -> Tensor",
     lambda a, *_: like(a),
-    lambda outs, a, b, kind, gate: call(_gated.forward, (a, b), kind, gate=gate, out=outs[0]),
+    bridges.gated_pair,
 )
 _gated_pair_backward = Operator(
     "gated_pair_backward(Tensor dy, Tensor a, Tensor b, str kind, str gate) -> (Tensor, Tensor)",
     lambda dy, a, b, *_: like(a, b),
-    lambda outs, dy, a, b, kind, gate: call(_gated.backward, dy, (a, b), kind, gate=gate, out=outs),
+    bridges.gated_pair_backward,
 )
 _gated_pair.differentiable(
     lambda ctx, dy: _gated_pair_backward(dy, *ctx.saved_tensors, *ctx.options),
@@ -102,14 +97,14 @@ def gated(x: Tensor | tuple[Tensor, Tensor], kind: str = "swiglu", *, axis: int 
 _matmul = Operator(
     "matmul(Tensor a, Tensor b) -> Tensor",
     lambda a, b: (a.new_empty(a.shape[0], b.shape[1]),),
-    lambda outs, a, b: call(_gemm.matmul, a, b, out=outs[0]),
+    bridges.matmul_of,
 )
 
 
 _weight_gradients = Operator(
     "linear_weight_backward(Tensor dz, Tensor x) -> (Tensor, Tensor)",
     lambda dz, x: (dz.new_empty(dz.shape[1], x.shape[1]), dz.new_empty(dz.shape[1])),
-    lambda outs, dz, x: call(_gemm.matmul, dz.T, x, epilogue="bgrada", out=outs),
+    bridges.linear_weight_backward,
 )
 
 
@@ -134,38 +129,24 @@ def _rows(x: Tensor, w: Tensor) -> Tensor:
     return x.new_empty(x.shape[0], w.shape[0])
 
 
-def _call_of_linear(outs: Any, x: Any, w: Any, bias: Any, activation: str) -> FunctionCall:
-    kind = "_".join(each for each in (activation, "" if bias is None else "bias") if each) or "none"
-    return call(_gemm.matmul, x, w.T, bias=bias, epilogue=kind, out=outs[0])
-
-
 _linear = Operator(
     "linear(Tensor x, Tensor w, Tensor? bias, str activation) -> Tensor",
     lambda x, w, *_: (_rows(x, w),),
-    _call_of_linear,
+    bridges.linear,
     autocast="lower",
 )
-
-
-def _call_of_gelu(outs: Any, x: Any, w: Any, bias: Any) -> FunctionCall:
-    kind = "gelu_aux" if bias is None else "gelu_aux_bias"
-    return call(_gemm.matmul, x, w.T, bias=bias, aux=outs[1], epilogue=kind, out=outs[0])
 
 
 _linear_gelu = Operator(
     "linear_gelu(Tensor x, Tensor w, Tensor? bias) -> (Tensor, Tensor)",
     lambda x, w, *_: (_rows(x, w), _rows(x, w)),
-    _call_of_gelu,
+    bridges.linear_gelu,
     autocast="lower",
 )
 _slopes = Operator(
     "activation_backward(Tensor dy, Tensor z, str activation) -> Tensor",
     lambda dy, *_: like(dy),
-    lambda outs, dy, z, activation: (
-        call(_ew.relu_backward, dy, z, out=outs[0])
-        if activation == "relu"
-        else call(_ew.gelu_tanh_backward, dy, z, out=outs[0])
-    ),
+    bridges.activation_backward,
 )
 
 
@@ -195,12 +176,6 @@ _linear.differentiable(_linear_backward, lambda inputs, y: (*inputs[:2], y if in
 _linear_gelu.differentiable(_linear_gelu_backward, lambda inputs, results: (*inputs[:2], results[1]), 3)
 
 
-def check_activation(activation: Any) -> None:
-    """Raise ValueError unless `linear` has the activation."""
-    if activation not in (None, "relu", "gelu"):
-        raise ValueError(f'activation is {activation!r}; it is None, "relu" or "gelu"')
-
-
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
     """Compute act(x weightᵀ + bias) as one product with its epilogue; differentiable.
 
@@ -213,7 +188,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     Returns:
         a tensor (..., out).
     """
-    check_activation(activation)
+    bridges.check_activation(activation)
     is_matrix = x.ndim == 2
     rows, w = _matrix(x if is_matrix else x.reshape(-1, x.shape[-1])), _matrix(weight)
     if activation == "gelu" and torch.is_grad_enabled() and _tracked(x, weight, bias):
@@ -234,72 +209,24 @@ def _tracked(*tensors: Tensor | None) -> bool:
 # ---------------------------------------------------------------- attention
 
 
-_MASKS = (None, "causal", "causal_bottom_right")
-
-
-_WINDOWS = {"window": _attention.SlidingWindow, "causal_window": _attention.CausalSlidingWindow}
-
-
-def _named(mask: Any) -> tuple[str, int]:
-    """Return a mask as the name and the length that operators take."""
-    if mask is None:
-        return "", 0
-    if isinstance(mask, Tensor):
-        raise TypeError(
-            "mask is a tensor; numbacc adds bias= to the scores instead: bias=torch.where(mask, 0.0, -math.inf)"
-        )
-    for name, kind in _WINDOWS.items():
-        if type(mask) is kind:
-            return name + "_bottom_right" * mask.bottom_right, mask.length
-    if mask not in _MASKS:
-        raise ValueError(f"mask is {mask!r}; it is one of {', '.join(map(repr, _MASKS))}, or a window")
-    return mask or "", 0
-
-
-def _mask(name: str, window: int) -> Any:
-    """Return the mask that `_named` named."""
-    if not window:
-        return name or None
-    return _WINDOWS[name.removesuffix("_bottom_right")](window, bottom_right=name.endswith("_bottom_right"))
-
-
 def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, ...]:
     """Return new tensors for the result, in q's memory order, and for the statistics of the rows."""
     wide = torch.float64 if q.dtype is torch.float64 else torch.float32
     return as_stored(q, (*q.shape[:-1], v.shape[-1])), q.new_empty(q.shape[:-1], dtype=wide)
 
 
-def _call_of_attention(
-    outs: Any, q: Any, k: Any, v: Any, bias: Any, offset: Any, mask: str, window: int, scale: float, p: float
-) -> FunctionCall:
-    more = {"return_stats": True, "out": outs} if len(outs) > 1 else {"out": outs[0]}
-    return call(
-        _attention.forward, q, k, v, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
-        offset=0 if offset is None else offset, **more,
-    )  # fmt: skip
-
-
-def _call_of_attention_backward(
-    outs: Any, do: Any, q: Any, k: Any, v: Any, bias: Any, offset: Any, o: Any, stats: Any,
-    mask: str, window: int, scale: float, p: float, needs_bias: bool,
-) -> FunctionCall:  # fmt: skip
-    return call(_attention.backward, do, q, k, v, o, stats, mask=_mask(mask, window), bias=bias, scale=scale, dropout=p,
-        offset=0 if offset is None else offset, bias_grad=needs_bias, out=outs
-    )  # fmt: skip
-
-
 _OPTIONS = "str mask, int window, float scale, float p"
 _attend = Operator(
     f"attention(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, {_OPTIONS}) -> (Tensor, Tensor)",
     _attended,
-    _call_of_attention,
+    bridges.attention,
     autocast="lower",
 )
 #: Attention without the statistics that gradients need.
 _attend_only = Operator(
     f"attention_only(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? offset, {_OPTIONS}) -> Tensor",
     lambda *given: _attended(*given)[:1],
-    _call_of_attention,
+    bridges.attention,
     autocast="lower",
 )
 _attend_backward = Operator(
@@ -309,7 +236,7 @@ _attend_backward = Operator(
         *(as_stored(each, each.shape) for each in (q, k, v)),
         *(like(bias) if options[-1] else ()),
     ),
-    _call_of_attention_backward,
+    bridges.attention_backward,
 )
 
 
@@ -355,7 +282,7 @@ def attention(
     """
     offset = torch.randint(2**58, (1,), device=q.device) * 4 if dropout else None
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    given = (q, k, v, bias, offset, *_named(mask), scale, dropout)
+    given = (q, k, v, bias, offset, *bridges.named_mask(mask), scale, dropout)
     if torch.is_grad_enabled() and _tracked(q, k, v, bias):
         return _attend(*given)[0]
     return _attend_only(*given)
@@ -364,7 +291,6 @@ def attention(
 # ---------------------------------------------------------------- convolution
 
 
-_LAYOUTS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
@@ -373,41 +299,27 @@ def _memory_format(x: Tensor) -> Any:
     return kind if kind and x.is_contiguous(memory_format=kind) and not x.is_contiguous() else torch.contiguous_format
 
 
-def _pairs(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
-
-
 def _convolved(x: Tensor, w: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> tuple[Tensor]:
-    sizes = [
-        (n + a + b - (taps - 1) * d - 1) // s + 1
-        for n, taps, s, (a, b), d in zip(x.shape[2:], w.shape[2:], stride, _pairs(padding), dilation, strict=True)
-    ]
+    sizes = bridges.conv_lengths(x, w, stride, padding, dilation)
     return (x.new_empty(x.shape[0], w.shape[0], *sizes).contiguous(memory_format=_memory_format(x)),)
-
-
-def _how(x: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> dict[str, Any]:
-    return {
-        "stride": tuple(stride), "padding": _pairs(padding), "dilation": tuple(dilation), "groups": groups,
-        "layout": _LAYOUTS[x.ndim],
-    }  # fmt: skip
 
 
 _HOW = "int[] stride, int[] padding, int[] dilation, int groups"
 _convolve = Operator(
     f"conv(Tensor x, Tensor w, Tensor? bias, {_HOW}) -> Tensor",
     _convolved,
-    lambda outs, x, w, bias, *how: call(_conv.forward, x, w, bias, **_how(x, *how), out=outs[0]),
+    bridges.conv,
     autocast="lower",
 )
 _convolve_data = Operator(
     f"conv_backward_data(Tensor dy, Tensor w, Tensor x, {_HOW}) -> Tensor",
     lambda dy, w, x, *_: (torch.empty_like(x),),
-    lambda outs, dy, w, x, *how: call(_conv.backward_data, dy, w, tuple(x.shape), **_how(x, *how), out=outs[0]),
+    bridges.conv_backward_data,
 )
 _convolve_filter = Operator(
     f"conv_backward_filter(Tensor dy, Tensor w, Tensor x, {_HOW}) -> Tensor",
     lambda dy, w, x, *_: (torch.empty_like(w),),
-    lambda outs, dy, w, x, *how: call(_conv.backward_filter, x, dy, tuple(w.shape), **_how(x, *how), out=outs[0]),
+    bridges.conv_backward_filter,
 )
 
 
@@ -422,11 +334,6 @@ def _conv_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
 
 
 _convolve.differentiable(_conv_gradients, lambda inputs, y: inputs[:2], 3)
-
-
-def _each(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return a number for each spatial dimension."""
-    return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
 def conv(
@@ -452,20 +359,8 @@ def conv(
     Returns:
         a tensor (N, K, ...), in x's memory format.
     """
-    rank = x.ndim - 2
-    if x.ndim not in _LAYOUTS or weight.ndim != x.ndim:
-        raise ShapeError(
-            f"x has rank {x.ndim} and weight rank {weight.ndim}; both must be 3 (N, C, W), 4 (N, C, H, W) or 5: "
-            "x[None] adds a batch axis"
-        )
-
-    strides, dilations = _each(stride, rank), _each(dilation, rank)
-    if padding == "same":
-        zeros = [d * (taps - 1) for d, taps in zip(dilations, weight.shape[2:], strict=True)]
-        both = tuple(n for total in zeros for n in (total // 2, total - total // 2))
-    else:
-        both = tuple(n for n in _each(0 if padding == "valid" else padding, rank) for _ in "ab")  # type: ignore[arg-type]
-    return _convolve(x, weight, bias, strides, both, dilations, groups)
+    how = bridges.conv_options(x, weight, stride, padding, dilation)
+    return _convolve(x, weight, bias, *how, groups)
 
 
 # ---------------------------------------------------------------- norms and softmax
@@ -474,15 +369,13 @@ def conv(
 _norm = Operator(
     "rms_norm(Tensor x, Tensor? weight, float eps) -> Tensor",
     lambda x, *_: like(x),
-    lambda outs, x, weight, eps: call(_ew.rms_norm, x, weight, eps=eps, out=outs[0]),
+    bridges.rms_norm,
     autocast="float32",
 )
 _norm_backward = Operator(
     "rms_norm_backward(Tensor dy, Tensor x, Tensor? weight, float eps) -> Tensor[]",
     lambda dy, x, weight, eps: like(x) if weight is None else like(x, weight),
-    lambda outs, dy, x, weight, eps: call(
-        _ew.rms_norm_backward, dy, x, weight, eps=eps, out=outs if weight is not None else outs[0]
-    ),
+    bridges.rms_norm_backward,
 )
 
 
@@ -508,21 +401,13 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
 _layers = Operator(
     "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor",
     lambda x, *_: like(x),
-    lambda outs, x, weight, bias, eps: call(_ew.layer_norm, x, weight, bias, eps=eps, out=outs[0]),
+    bridges.layer_norm,
     autocast="float32",
 )
 _layers_backward = Operator(
     "layer_norm_backward(Tensor dy, Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor[]",
     lambda dy, x, weight, bias, eps: like(*(each for each in (x, weight, bias) if each is not None)),
-    lambda outs, dy, x, weight, bias, eps: call(
-        _ew.layer_norm_backward,
-        dy,
-        x,
-        weight,
-        bias=bias is not None,
-        eps=eps,
-        out=outs if weight is not None else outs[0],
-    ),
+    bridges.layer_norm_backward,
 )
 
 
@@ -545,24 +430,24 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     return _layers(x, weight, bias, eps)
 
 
-def _softmax_like(name: str, forward: Any, backward: Any) -> Any:
+def _softmax_like(name: str) -> Any:
     made = Operator(
         f"{name}(Tensor x, int axis) -> Tensor",
         lambda x, axis: like(x),
-        lambda outs, x, axis: call(forward, x, axis=axis, out=outs[0]),
+        bridges.CALLS[name],
         autocast="float32",
     )
     slopes = Operator(
         f"{name}_backward(Tensor dy, Tensor y, int axis) -> Tensor",
         lambda dy, y, axis: like(y),
-        lambda outs, dy, y, axis: call(backward, dy, y, axis=axis, out=outs[0]),
+        bridges.CALLS[f"{name}_backward"],
     )
     made.differentiable(lambda ctx, dy: (slopes(dy, *ctx.saved_tensors, *ctx.options),), lambda inputs, y: (y,), 1)
     return made
 
 
-_softmax = _softmax_like("softmax", _ew.softmax, _ew.softmax_backward)
-_log_softmax = _softmax_like("log_softmax", _ew.log_softmax, _ew.log_softmax_backward)
+_softmax = _softmax_like("softmax")
+_log_softmax = _softmax_like("log_softmax")
 
 
 def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
@@ -584,31 +469,12 @@ def _losses(x: Tensor, target: Tensor, axis: int, reduction: str, *_: Any) -> tu
     return x.new_empty(shape, dtype=wide), x.new_empty(*target.shape, 2, dtype=wide)
 
 
-def _call_of_loss(
-    outs: Any, x: Any, target: Any, axis: int, reduction: str, ignore_index: int, smoothing: float
-) -> FunctionCall:
-    return call(_ew.cross_entropy, x, target, axis=axis, reduction=reduction, ignore_index=ignore_index,
-        label_smoothing=smoothing, return_stats=True, out=outs
-    )  # fmt: skip
-
-
 _LOSS = "int axis, str reduction, int ignore_index, float label_smoothing"
-_loss = Operator(f"cross_entropy(Tensor x, Tensor target, {_LOSS}) -> (Tensor, Tensor)", _losses, _call_of_loss)
+_loss = Operator(f"cross_entropy(Tensor x, Tensor target, {_LOSS}) -> (Tensor, Tensor)", _losses, bridges.cross_entropy)
 _loss_backward = Operator(
     f"cross_entropy_backward(Tensor dy, Tensor x, Tensor target, Tensor stats, {_LOSS}) -> Tensor",
     lambda dy, x, *_: like(x),
-    lambda outs, dy, x, target, stats, axis, reduction, ignore_index, smoothing: call(
-        _ew.cross_entropy_backward,
-        dy,
-        x,
-        target,
-        stats=stats,
-        axis=axis,
-        reduction=reduction,
-        ignore_index=ignore_index,
-        label_smoothing=smoothing,
-        out=outs[0],
-    ),
+    bridges.cross_entropy_backward,
 )
 _loss.differentiable(
     lambda ctx, dy, _: (_loss_backward(dy, *ctx.saved_tensors, *ctx.options), None),
@@ -651,21 +517,11 @@ def _gradients_too(x: Tensor, w: Tensor, target: Tensor, bias: Tensor | None, *o
     return loss, *like(x, w), x.new_empty(0) if bias is None else like(bias)[0]
 
 
-def _fill_loss(outs: Any, x: Any, w: Any, target: Any, bias: Any, *options: Any, stream: Any) -> None:
-    reduction, ignore_index, smoothing, gradients = options
-    loss, dx, dw, dbias = outs
-    found, _ = _nn.linear_cross_entropy(
-        x, w.T, target, bias, reduction=reduction, ignore_index=ignore_index, label_smoothing=smoothing,
-        gradients=gradients, out=(dx, dw.T, None if bias is None else dbias) if gradients else None, stream=stream,
-    )  # fmt: skip
-    _ew.copy(found, out=loss, stream=stream)
-
-
 _linear_loss = Operator(
     "linear_cross_entropy(Tensor x, Tensor weight, Tensor target, Tensor? bias, str reduction, int ignore_index, "
     "float label_smoothing, bool gradients) -> (Tensor, Tensor, Tensor, Tensor)",
     _gradients_too,
-    lambda outs, *arguments: call(_fill_loss, outs, *arguments),
+    bridges.linear_cross_entropy,
     autocast="lower",
 )
 _linear_loss.differentiable(
@@ -722,12 +578,12 @@ def linear_cross_entropy(
 _rope = Operator(
     "rope(Tensor x, Tensor cos, Tensor sin, bool interleaved) -> Tensor",
     lambda x, *_: (as_stored(x, x.shape),),
-    lambda outs, x, cos, sin, interleaved: call(_ew.rope, x, cos, sin, interleaved=interleaved, out=outs[0]),
+    bridges.rope,
 )
 _rope_backward = Operator(
     "rope_backward(Tensor dy, Tensor cos, Tensor sin, bool interleaved) -> Tensor",
     lambda dy, *_: (as_stored(dy, dy.shape),),
-    lambda outs, dy, cos, sin, interleaved: call(_ew.rope_backward, dy, cos, sin, interleaved=interleaved, out=outs[0]),
+    bridges.rope_backward,
 )
 _rope.differentiable(
     lambda ctx, dy: (_rope_backward(dy, *ctx.saved_tensors, *ctx.options), None, None),
@@ -750,7 +606,7 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> T
 _drop = Operator(
     "dropout(Tensor x, Tensor offset, float p) -> Tensor",
     lambda x, *_: (as_stored(x, x.shape),),
-    lambda outs, x, offset, p: call(_ew.dropout, x, p, seed=0, offset=offset, out=outs[0]),
+    bridges.dropout,
 )
 _drop.differentiable(
     lambda ctx, dy: (_drop(dy, *ctx.saved_tensors, *ctx.options), None),

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import bridges
 from . import functions
 
 __all__ = [
@@ -59,7 +60,7 @@ class Linear(torch.nn.Linear):
         self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None, **where: Any
     ):
         super().__init__(in_features, out_features, bias, **where)
-        functions.check_activation(activation)
+        bridges.check_activation(activation)
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import FunctionType, new_class
-from typing import Any, NamedTuple
+from types import new_class
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,14 +20,11 @@ from torch.autograd import forward_ad
 from ..arrays import operands
 from ..arrays.tensors import layout_of
 from ..base import dtypes, observing
-from ..elementwise.operation import WithNumbers
-from ..elementwise.planning import SeveralPlan
+from ..bridges import FunctionCall, LightArray, ran
 from ..errors import DeviceError, DTypeError, UnsupportedError
-from ..gemm import matmul
-from ..runtime.operation import Operation
 from ..runtime.streams import foreign, handle_of, torch_streams
 
-__all__ = ["LIBRARY", "FunctionCall", "Operator", "as_stored", "call", "host", "like", "numpy_dtype"]
+__all__ = ["LIBRARY", "Operator", "as_stored", "host", "like", "numpy_dtype"]
 
 LIBRARY = torch.library.Library("numbacc", "DEF")
 #: torch's name for dispatch keys -> devices.
@@ -121,29 +118,6 @@ _tracing = torch._C._get_tracing_state
 _any_autocast = torch._C._is_any_autocast_enabled
 
 
-class FunctionCall(NamedTuple):
-    """A call of a function of numbacc's, without the stream."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
-
-
-def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> FunctionCall:
-    """Return a call that has not been made."""
-    return FunctionCall(function, arguments, options)
-
-
-class _Light:
-    """The address and the storage of a device array, which is all that a plan needs to run."""
-
-    __slots__ = ("_address", "_storage")
-    _readonly = False
-
-    def __init__(self, address: int, storage: Any):
-        self._address, self._storage = address, storage
-
-
 class _Prepared:
     """A plan, for tensors that need no checks.
 
@@ -212,7 +186,7 @@ class _Prepared:
         addresses = [tensors[k].data_ptr() for k in self.numbers]
         if not plan.queued(addresses, stream, self.scalars):
             memory = _memory(index, stream)
-            lights = [_Light(address, memory) for address in addresses]
+            lights = [LightArray(address, memory) for address in addresses]
             plan.run(lights[:count], lights[count:], True, stream, self.scalars)
         return made
 
@@ -236,58 +210,18 @@ def _prepared(
         first: the first tensor.
         stream: the stream's handle.
     """
-    function, arguments, options = called
-    found = _planned(called, stream)
+    found = ran(called, stream)
     if found is None:
-        function(*arguments, **options, stream=stream)
         return None
-    plan, inputs, outs, scalars = found
-    layouts: tuple[Any, ...] = ()
-    is_list = isinstance(outs, (list, tuple))
-    written = [*outs] if is_list else [outs]
-    if isinstance(plan, SeveralPlan):
-        plan.run(inputs, outs, stream)
-        (only, *more), names = plan.plans, plan.names
-        if more or only.names[: len(names)] != names:
-            layouts = tuple(operands.layout_of(each) for each in (*inputs, *written))
-        else:
-            plan = only  # which takes the same arrays
-    else:
-        plan.run(inputs, outs, True, stream, scalars)
+    layouts = tuple(operands.layout_of(each) for each in found.arrays) if found.is_several else ()
     addresses = [_address(each) for each in arrays]
     numbers = []
-    for each in (*inputs, *written):
+    for each in found.arrays:
         address = 0 if each is None else _address(each)
         if not address or addresses.count(address) != 1:
             return None
         numbers.append(addresses.index(address))
-    return _Prepared(plan, tuple(numbers), scalars, first, made, layouts, is_list)
-
-
-def _planned(called: FunctionCall, stream: int) -> tuple[Any, Sequence[Any], Any, Any] | None:
-    """Return the plan of a call, its inputs, the arrays for its results, and its scalars; None if it is not known."""
-    function: Any = called.function
-    arguments, options = called.arguments, called.options
-    # The function that `plan.calls.planned` has made public returns its plan and its arrays.
-    body = getattr(function, "__wrapped__", None)
-    if not isinstance(function, FunctionType) or body is None:
-        return None
-    found = body(*arguments, **options, stream=stream)
-    if function is matmul:
-        plan, given, *_ = found
-        arrays = [given.get(name) for name in plan.names]
-        count = len(plan.inputs)
-        return plan, arrays[:count], arrays[count:], (1.0, 0.0, {}) if plan.device < 0 else ()
-    if found is None and hasattr(function, "plan") and [*options] == ["out"]:
-        # A function of arrays alone: the plan takes them in order.
-        plan = function.plan(*arguments, **options)
-        return plan, arguments, [options["out"]], plan.scalars(()) if isinstance(plan, WithNumbers) else ()
-    if type(found) is tuple and len(found) == 5 and found[2] is not None:
-        if isinstance(found[0], SeveralPlan):
-            return (*found[:3], ())
-        if isinstance(found[0], Operation):
-            return (*found[:3], found[4])
-    return None
+    return _Prepared(found.plan, tuple(numbers), found.scalars, first, made, layouts, found.is_list)
 
 
 def _address(array: Any) -> int:

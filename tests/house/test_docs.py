@@ -24,6 +24,8 @@ def test_each_block_runs_alone_and_prints_what_the_page_says(path, capsys):
     """As a reader pastes it, into a namespace where nothing is imported."""
     if path.stem in SIMULATED and not simulated():
         skip("simulator")
+    if path.stem == "jax":
+        needed("jax", "jax")
     if path.stem == "torch":
         needed("torch", "torch")
     shown = dict(

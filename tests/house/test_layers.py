@@ -32,7 +32,8 @@ FLOORS = (
     {"attention"},
     # Made of several families.
     {"nn"},
-    {"cuda", "profiling", "torch", "tracing"},
+    {"cuda", "profiling", "tracing", "bridges"},
+    {"jax", "torch"},
     {"__init__"},
     {"numpy_ufuncs"},
     {"array_api"},
@@ -227,7 +228,7 @@ def test_one_door_to_numba_cuda():
     assert importers("numbacc.base._compiler") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
         "base._numba", "base._compiler", "cuda", "runtime.builtin", "runtime.host_cache",
-        "runtime.native", "runtime.native_graphs", "reference.c_library",
+        "runtime.native", "runtime.native_ffi", "runtime.native_graphs", "reference.c_library",
     )  # fmt: skip
     # The compiled simulator compiles by Numba for the CPU, and knows no CUDA.
     compiled = {module for module in all_imports() if module.startswith("numbacc.simulator.compiled.")}

@@ -88,18 +88,18 @@ def test_numpy_is_enough(machine):
     assert "runs on: NumPy" in run.stdout
 
 
-#: A machine without torch, or without a part of it.
-WITHOUT_TORCH = """
+#: A machine without a library that numbacc has a bridge to, or without a part of it.
+WITHOUT_LIBRARY = """
 import sys
 import numbacc
 from numbacc import *
-assert "torch" not in sys.modules and "numbacc.torch" not in sys.modules
-sys.modules["torch"] = None
-for attempt in ("numbacc.torch", "from numbacc import torch", "import numbacc.torch"):
+assert "LIBRARY" not in sys.modules and "numbacc.LIBRARY" not in sys.modules
+sys.modules["LIBRARY"] = None
+for attempt in ("numbacc.LIBRARY", "from numbacc import LIBRARY", "import numbacc.LIBRARY"):
     try:
         exec(attempt)
     except ImportError as error:
-        assert 'pip install "numbacc[torch]"' in str(error), error
+        assert 'pip install "numbacc[LIBRARY]"' in str(error), error
         assert error.__suppress_context__
     else:
         raise AssertionError(attempt)
@@ -110,8 +110,10 @@ except AttributeError as error:
 """
 
 
-def test_without_torch_numbacc_says_what_to_install():
-    """`import numbacc` does not import torch, even where it is installed."""
-    run = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True)
+@pytest.mark.parametrize("library", ["jax", "torch"])
+def test_without_a_library_numbacc_says_what_to_install(library):
+    """`import numbacc` does not import it, even where it is installed."""
+    code = WITHOUT_LIBRARY.replace("LIBRARY", library)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "has no attribute 'torhc'" in run.stdout

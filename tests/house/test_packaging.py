@@ -107,7 +107,7 @@ def notebook_imports():
 
 def test_extras(setup):
     extras = {name: extra(setup, name) for name in setup["options.extras_require"]}
-    assert set(extras) == {"cu12", "cu13", "demo", "notebooks", "test", "torch", "docs", "dev"}
+    assert set(extras) == {"cu12", "cu13", "demo", "notebooks", "test", "torch", "jax", "docs", "dev"}
     libraries = ("cublas", "cudnn", "cufft", "curand")
     assert extras["cu12"] == {"numba-cuda[cu12]", *(f"nvidia-{name}-cu12" for name in libraries)}
     # Of CUDA 13's wheels only cuDNN's has the version in its name.

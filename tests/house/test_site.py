@@ -87,6 +87,8 @@ SEARCHES = {
     "cuda graph": "order",
     "hugging face llama": "torch",
     "autograd torch model": "torch",
+    "jax jit": "jax",
+    "jax vmap": "jax",
     "race condition": "tracer",
     "out of memory": "order",
     "why is it slow": "slow",

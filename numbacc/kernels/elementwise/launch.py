@@ -19,6 +19,7 @@ from ...base.layout import Layout, View, layout, overlap, same_layout, view
 from ...functions.formula import Formula
 from ...runtime.launch_order import LaunchOrder
 from ...runtime.operation import Operation
+from ...runtime.steps import CompiledStep
 from .geometry import for_any_alignment, make_order
 
 T = TypeVar("T", bound="Task")
@@ -161,6 +162,13 @@ class LaunchExecutable:
         self.workspace_bytes = 0
         #: `Executable.launch`. It is an attribute, not a method, because it is compiled code.
         self.launch = launcher.launch
+
+    def compiled_steps(
+        self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
+    ) -> list[CompiledStep] | None:
+        """Return the launch, if it is compiled code."""
+        compiled = getattr(self.launcher, "compiled", None)
+        return None if compiled is None else [CompiledStep(compiled[0], compiled[1], places, scalars)]
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Do nothing: the kernel is already loaded."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...base.dtypes import TABLE
 from ...runtime.launch_order import LaunchOrder
-from ...runtime.steps import Scratch, Step, Steps
+from ...runtime.steps import IN_SCRATCH, CompiledStep, Scratch, Step, Steps
 from .launch import Launches, LaunchExecutable, kernel_of
 
 
@@ -61,3 +61,9 @@ class KernelWithScratch(LaunchExecutable):
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """Launch without checks, as `Executable.launch_unchecked` describes."""
         return self.launcher.launch_unchecked(stream, 0, [*addresses, scratch], scalars)
+
+    def compiled_steps(
+        self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
+    ) -> list[CompiledStep] | None:
+        """Return the launch, if it is compiled code."""
+        return super().compiled_steps((*places, (IN_SCRATCH, scratch)), scratch, scalars)
