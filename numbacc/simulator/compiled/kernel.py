@@ -40,6 +40,7 @@ from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
+from .short_cuts import short_cuts
 from .source import Source, as_written
 from .syntax import PREFIX, SHAPE, assignment, expression, function, meets, named, returns, statements, walk
 from .variables import empty, zeros
@@ -217,7 +218,8 @@ class Kernel:
             if key not in self._compiled:
                 started = time.perf_counter()
                 try:
-                    self._compiled[key] = self._build(self._kinds or tuple(map(_kind, arguments)), key[0])
+                    with short_cuts():
+                        self._compiled[key] = self._build(self._kinds or tuple(map(_kind, arguments)), key[0])
                 except NumbaError as error:
                     raise self.source.uncompiled(error, self._written) from error
                 gc.collect(0)  # frees the compiler's objects, which refer to each other

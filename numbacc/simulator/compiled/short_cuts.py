@@ -1,0 +1,101 @@
+"""Faster compilation of kernels for the CPU by Numba.
+
+A kernel is compiled together with tens of small functions: numbacc's helpers and Numba's implementations of operators.
+Only the kernel is called from Python. Inside `short_cuts`, Numba skips work that does not change the kernel. Outside,
+Numba is unchanged.
+
+* Machine code of functions that only compiled code calls, and its optimization: the kernel's module contains their LLVM
+  code, which is optimized and translated with the kernel.
+* Wrappers that convert Python objects for such functions.
+* Passes over functions that are only declared, and a new pass manager for each function.
+* The overloads of a function that did not match these types before.
+* Events of the lock around LLVM's functions, which only Numba's own profiling reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from numba import _dynfunc
+from numba.core import event
+from numba.core.codegen import CPUCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu import CPUContext
+from numba.core.environment import lookup_environment
+from numba.core.typing.templates import _OverloadFunctionTemplate
+
+__all__ = ["short_cuts"]
+
+
+@contextmanager
+def short_cuts() -> Iterator[None]:
+    """Compile a kernel in this thread, while no other thread compiles."""
+    with global_compiler_lock, ExitStack() as undo:
+        for owner, name, value in (
+            (CPUContext, "get_executable", _get_executable),
+            (CPUCodeLibrary, "add_linking_library", _add_linking_library),
+            (CPUCodeLibrary, "_optimize_functions", _optimize_functions),
+            (_OverloadFunctionTemplate, "_get_jit_decorator", _get_jit_decorator),
+            (event, "start_event", _do_nothing),
+            (event, "end_event", _do_nothing),
+        ):
+            undo.callback(setattr, owner, name, vars(owner)[name])
+            setattr(owner, name, value)
+        yield
+
+
+def _do_nothing(*ignored: Any, **options: Any) -> None:
+    """Report no event."""
+
+
+_jit_decorator = _OverloadFunctionTemplate._get_jit_decorator
+
+
+def _get_jit_decorator(template: Any) -> Any:
+    """Return the decorator of an overload's implementation. Python never calls implementations."""
+    return partial(_jit_decorator(template), no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+_executable = CPUContext.get_executable
+
+
+def _get_executable(context: Any, library: Any, fndesc: Any, env: Any) -> Any:
+    """Return the function that Python calls, as `CPUContext.get_executable` does.
+
+    Numba's function without a wrapper must not be called, so it needs no machine code. This does not apply to a function
+    that refers to Python objects: its machine code tells where they are.
+    """
+    wrappers = {fndesc.llvm_cpython_wrapper_name, fndesc.llvm_cfunc_wrapper_name}
+    kept = library._finalized or env.consts
+    if not kept and wrappers.isdisjoint(each.name for each in library._final_module.functions):
+        name = fndesc.qualname.split(".")[-1]
+        return _dynfunc.make_function(fndesc.lookup_module(), name, "", 0, env, (library,))
+    made = _executable(context, library, fndesc, env)
+    for variable in library._final_module.global_variables:
+        if variable.name.startswith("_ZN08NumbaEnv") and (found := lookup_environment(variable.name)) is not None:
+            library.codegen.set_env(variable.name, found)
+    return made
+
+
+def _add_linking_library(library: Any, other: Any) -> None:
+    """Link another library into a library. If nobody needed the other's machine code so far, nobody will."""
+    if not other._finalized:
+        for each in dict.fromkeys(other._linking_libraries):
+            other._reload_init.update(each._reload_init)
+            other._final_module.link_in(each._get_module_for_linking(), preserve=True)
+        other._finalize_dynamic_globals()
+        other._finalized = True
+    library._linking_libraries.append(other)
+
+
+def _optimize_functions(library: Any, module: Any) -> None:
+    """Run the passes for functions, as `CPUCodeLibrary._optimize_functions` does."""
+    module.data_layout = library._codegen._data_layout
+    functions = [each for each in module.functions if not each.is_declaration]
+    if functions:
+        manager, builder = library._codegen._function_pass_manager()
+        for each in functions:
+            manager.run(each, builder)
