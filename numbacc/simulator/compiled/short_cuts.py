@@ -8,7 +8,8 @@ Numba is unchanged.
   code, which is optimized and translated with the kernel.
 * Wrappers that convert Python objects for such functions.
 * Passes over functions that are only declared, and a new pass manager for each function.
-* The overloads of a function that did not match these types before.
+* The search for the overload of a function for types that were searched before.
+* Lifetimes of variables that no pass reads.
 * Events of the lock around LLVM's functions, which only Numba's own profiling reads.
 """
 
@@ -20,12 +21,17 @@ from functools import partial
 from typing import Any
 
 from numba import _dynfunc
-from numba.core import event
+from numba.core import event, transforms
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
 from numba.core.environment import lookup_environment
+from numba.core.errors import NumbaError
+from numba.core.postproc import PostProcessor, VariableLifetime
+from numba.core.target_extension import get_local_target
+from numba.core.types.functions import BaseFunction, _unlit_non_poison
 from numba.core.typing.templates import _OverloadFunctionTemplate
+from numba.core.utils import order_by_target_specificity
 
 __all__ = ["short_cuts"]
 
@@ -39,6 +45,8 @@ def short_cuts() -> Iterator[None]:
             (CPUCodeLibrary, "add_linking_library", _add_linking_library),
             (CPUCodeLibrary, "_optimize_functions", _optimize_functions),
             (_OverloadFunctionTemplate, "_get_jit_decorator", _get_jit_decorator),
+            (BaseFunction, "get_call_type", _get_call_type),
+            (PostProcessor, "run", _settle),
             (event, "start_event", _do_nothing),
             (event, "end_event", _do_nothing),
         ):
@@ -59,14 +67,62 @@ def _get_jit_decorator(template: Any) -> Any:
     return partial(_jit_decorator(template), no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
+_call_type = BaseFunction.get_call_type
+#: (function, types of arguments) -> the template that matches, and whether it takes the types of literals.
+_matching: dict[tuple[Any, Any], tuple[Any, bool]] = {}
+#: The most entries of `_matching`; beyond this number all are forgotten.
+_MOST = 1 << 14
+
+
+def _get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """Return a call's signature, as `BaseFunction.get_call_type` does. Try the template first that matched before."""
+    if kws:
+        return _call_type(function, context, args, kws)
+    plain = tuple(map(_unlit_non_poison, args))
+    key = function, args
+    known = _matching.get(key)
+    for each in (
+        (known,)
+        if known
+        else order_by_target_specificity(get_local_target(context), function.templates, fnkey=function.key[0])
+    ):
+        template, choices = (each[0], each[1:]) if known else (each, (each.prefer_literal, not each.prefer_literal))
+        made = template(context)
+        for takes_literals in choices:
+            try:
+                found = made.apply(args if takes_literals else plain, {})
+            except NumbaError:
+                continue
+            if found is not None:
+                if len(_matching) > _MOST:
+                    _matching.clear()
+                _matching[key] = template, takes_literals
+                function._impl_keys[found.args] = made.get_impl_key(found)
+                return found
+    return _call_type(function, context, args, kws)  # raises the error, unless the types have become more precise
+
+
+_post_process = PostProcessor.run
+
+
+def _settle(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """Process a function as `PostProcessor.run` does, but compute lifetimes of variables only when they are needed."""
+    function = processor.func_ir
+    if emit_dels or function.is_generator:
+        _post_process(processor, emit_dels, extend_lifetimes)
+        return
+    function.blocks = transforms.canonicalize_cfg(function.blocks)
+    function.variable_lifetime, function.generator_info = VariableLifetime(function.blocks), None
+
+
 _executable = CPUContext.get_executable
 
 
 def _get_executable(context: Any, library: Any, fndesc: Any, env: Any) -> Any:
     """Return the function that Python calls, as `CPUContext.get_executable` does.
 
-    Numba's function without a wrapper must not be called, so it needs no machine code. This does not apply to a function
-    that refers to Python objects: its machine code tells where they are.
+    Numba's function without a wrapper must not be called, so it needs no machine code. A function that refers to Python
+    objects is an exception, because its machine code tells where they are.
     """
     wrappers = {fndesc.llvm_cpython_wrapper_name, fndesc.llvm_cfunc_wrapper_name}
     kept = library._finalized or env.consts
