@@ -29,7 +29,7 @@ from numba.core.environment import lookup_environment
 from numba.core.errors import NumbaError
 from numba.core.postproc import PostProcessor, VariableLifetime
 from numba.core.target_extension import get_local_target
-from numba.core.types.functions import BaseFunction, _unlit_non_poison
+from numba.core.types.functions import BaseFunction, _unlit_non_poison  # type: ignore[attr-defined]
 from numba.core.typing.templates import _OverloadFunctionTemplate
 from numba.core.utils import order_by_target_specificity
 
@@ -78,27 +78,25 @@ def _get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
     """Return a call's signature, as `BaseFunction.get_call_type` does. Try the template first that matched before."""
     if kws:
         return _call_type(function, context, args, kws)
-    plain = tuple(map(_unlit_non_poison, args))
     key = function, args
-    known = _matching.get(key)
-    for each in (
-        (known,)
-        if known
-        else order_by_target_specificity(get_local_target(context), function.templates, fnkey=function.key[0])
-    ):
-        template, choices = (each[0], each[1:]) if known else (each, (each.prefer_literal, not each.prefer_literal))
+    if key in _matching:
+        candidates = [_matching[key]]
+    else:
+        ordered = order_by_target_specificity(get_local_target(context), function.templates, fnkey=function.key[0])
+        candidates = [(each, first) for each in ordered for first in (each.prefer_literal, not each.prefer_literal)]
+    plain = tuple(map(_unlit_non_poison, args))
+    for template, takes_literals in candidates:
         made = template(context)
-        for takes_literals in choices:
-            try:
-                found = made.apply(args if takes_literals else plain, {})
-            except NumbaError:
-                continue
-            if found is not None:
-                if len(_matching) > _MOST:
-                    _matching.clear()
-                _matching[key] = template, takes_literals
-                function._impl_keys[found.args] = made.get_impl_key(found)
-                return found
+        try:
+            found = made.apply(args if takes_literals else plain, {})
+        except NumbaError:
+            continue
+        if found is not None:
+            if len(_matching) > _MOST:
+                _matching.clear()
+            _matching[key] = template, takes_literals
+            function._impl_keys[found.args] = made.get_impl_key(found)
+            return found
     return _call_type(function, context, args, kws)  # raises the error, unless the types have become more precise
 
 
