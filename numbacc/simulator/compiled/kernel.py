@@ -273,15 +273,21 @@ class Kernel:
         numbers = [types.int64] * (2 + len(SHAPE) + 1)
         signature = (*numbers, types.Array(types.int64, 1, "C"), *shadows, *kinds)
 
+        run, dispatcher, made = self._run(kinds, axes, signature)
+
         @functools.cache
         def checks() -> Checks | None:
-            return self._tree(kinds, axes)[1]
+            return made or self._tree(kinds, axes)[1]
 
         waits = any(isinstance(n, ast.While) for n in walk(self._body))
-        return _Compiled(*self._run(kinds, axes, signature), checks, normal.grid, waits, shadowed)
+        return _Compiled(run, dispatcher, checks, normal.grid, waits, shadowed)
 
-    def _run(self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
-        """Return the function that runs blocks, loaded from the disk cache if possible.
+    def _run(
+        self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]
+    ) -> tuple[Any, Any, Checks | None]:
+        """Return the function that runs blocks, loaded from the disk cache if possible, its dispatcher and its checks.
+
+        The checks are None if the function was loaded.
 
         Its name holds a digest of everything that its machine code depends on. Numba's own key lacks constants and
         globals, and the machine code of several kernels is linked together. The cache lookup uses a function without a
@@ -306,13 +312,13 @@ class Kernel:
         kept = cache.load_overload(signature, dispatcher.targetctx) if cache else None
         if kept is not None:
             dispatcher.add_overload(kept)
-            return kept.entry_point, dispatcher
-        tree, _ = self._tree(kinds, axes)
+            return kept.entry_point, dispatcher, None
+        tree, checks = self._tree(kinds, axes)
         tree.body[0].name = name  # type: ignore[attr-defined]
         dispatcher = njit(**self._options)(self._function(tree, name, normal.space, self.source))
         if cache:
             dispatcher._cache = cache
-        return dispatcher.compile(signature), dispatcher
+        return dispatcher.compile(signature), dispatcher, checks
 
     def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for one combination of argument types."""
