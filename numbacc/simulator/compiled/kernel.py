@@ -42,7 +42,7 @@ from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
 from .short_cuts import short_cuts
 from .source import Source, as_written
-from .syntax import PREFIX, SHAPE, assignment, expression, function, meets, named, returns, statements, walk
+from .syntax import PREFIX, SHAPE, assignment, duplicate, expression, function, meets, named, returns, statements, walk
 from .variables import empty, zeros
 from .versions import split, unite
 
@@ -260,7 +260,7 @@ class Kernel:
     def _normalized(self) -> Normalize:
         if self._normal is None:
             normal = Normalize(self.source, self._device, inlines=self.checked, options=self._options)
-            self._body = normal.block(copy.deepcopy(self.source.body))
+            self._body = normal.block(duplicate(self.source.body))
             self._normal = normal
         return self._normal
 
@@ -334,7 +334,7 @@ class Kernel:
         leaves, peels = returns(plain), meets(plain)
         while True:
             emit = Phases(normal, facts, leaves and dead, checks, carried, several, axes, peels)
-            body = emit.block(copy.deepcopy(plain), Masks())
+            body = emit.block(duplicate(plain), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
             if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
                 break
@@ -378,7 +378,7 @@ class Kernel:
             start += checks.start(line)
         for name, value in facts.again.items():
             if facts.uniform(value):
-                start.append(assignment(name, copy.deepcopy(value)))
+                start.append(assignment(name, duplicate(value)))
         slots = "_nb_T * _nb_last" if normal.grid else "_nb_T"
         dynamic = "(_nb_last, _nb_bytes)" if normal.grid else "_nb_bytes"
         frame = f"""
