@@ -1,4 +1,4 @@
-"""What Numba skips when it compiles kernels for the CPU: less machine code, the same results, and Numba unchanged."""
+"""Numba compiles kernels for the CPU with less work: one module of machine code, the same results, Numba unchanged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def fractions_of(seed):
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_one_module_of_a_kernel_is_translated(checked, monkeypatch, tmp_path):
-    """Those of the functions that it calls are not, nor those of the checks."""
+    """The modules of functions that it calls, and of the checks, become part of it."""
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
     first, _ = fractions_of(1.5)
     Kernel(first).launch((1, 1, 1), (32, 1, 1), 0, (np.ones(32),))  # it loads Numba's runtime

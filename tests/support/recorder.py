@@ -128,7 +128,7 @@ def no_compiler(monkeypatch, as_asked):
     yield
     gc.collect()
     foreign_owners.collect()
-    gc.freeze()  # what is left stays: no later collection looks at it
+    gc.freeze()  # so that later collections skip the objects that are left
 
 
 @pytest.fixture
