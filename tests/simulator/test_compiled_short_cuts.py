@@ -42,6 +42,18 @@ def test_numba_is_left_as_it_was():
     assert numba_as_it_is() == before
 
 
+def test_unknown_versions_of_numba_are_left_alone(monkeypatch):
+    monkeypatch.setattr("numba.__version__", "99.0")
+    before = numba_as_it_is()
+    with short_cuts():
+        assert numba_as_it_is() == before
+    kernel, meaning = fractions_of(5.75)
+    x = np.linspace(-9, 9, 32)
+    wanted = [meaning(each) for each in x.tolist()]
+    Kernel(kernel, checked=True).launch((1, 1, 1), (32, 1, 1), 0, (x,))
+    np.testing.assert_array_equal(x, wanted)
+
+
 def fractions_of(seed):
     """Return a kernel that is not on disk, and its meaning."""
 

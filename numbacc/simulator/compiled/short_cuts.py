@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+import numba
 from numba import _dynfunc
 from numba.core import event, transforms
 from numba.core.codegen import CPUCodeLibrary
@@ -35,10 +36,16 @@ from numba.core.utils import order_by_target_specificity
 
 __all__ = ["short_cuts"]
 
+#: Versions of Numba whose functions are replaced. With others, kernels are the same, but take longer to compile.
+_KNOWN = ("0.68.",)
+
 
 @contextmanager
 def short_cuts() -> Iterator[None]:
     """Compile a kernel in this thread, while no other thread compiles."""
+    if not numba.__version__.startswith(_KNOWN):
+        yield
+        return
     with global_compiler_lock, ExitStack() as undo:
         for owner, name, value in (
             (CPUContext, "get_executable", _get_executable),
