@@ -30,6 +30,10 @@ def quietly() -> AbstractContextManager[None]:
     return _nothing if _quiet.get() else np.errstate(all="ignore")
 
 
+#: Return whether NumPy's warnings are already off, so that `quietly` would do nothing.
+is_quiet = _quiet.get
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Turn off NumPy's warnings for many nested uses of `quietly`."""
@@ -51,7 +55,7 @@ def cast(values: Any, dtype: np.dtype[Any]) -> Array:
     """
     array = np.asarray(values)
     source = array.dtype
-    if source == dtype:
+    if source is dtype or source == dtype:
         return array
     with quietly():
         if dtype.kind in "iu" and (source.kind == "f" or _is_extended(source)):

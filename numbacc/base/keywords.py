@@ -10,7 +10,7 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
 from types import FunctionType
 from typing import Any
 
@@ -56,13 +56,19 @@ _WORDS = {
 def wrong(function: Callable[..., Any], others: Mapping[str, Any], called: str = "") -> ArgumentsError:
     """Return the error for keywords that a function does not have; `called` is its name, if not its own."""
     called = called or function.__name__
-    parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "others"]
-    own, given = [each.name for each in parameters], next(iter(others))
+    (own, signature), given = _written(function), next(iter(others))
     named = next((each for each in _NAMES.get(given, "").split() if each in own), "")
     hint = f"; it is called {named}" if named else f"; {_WORDS[given]}" if given in _WORDS else nearest(given, own)
-    plain = [each.replace(annotation=each.empty) for each in parameters if each.name != "self"]
     end = "" if hint.endswith("?") else "."
-    return ArgumentsError(f"{called}() has no argument {given}{hint}{end} It is {called}{inspect.Signature(plain)}")
+    return ArgumentsError(f"{called}() has no argument {given}{hint}{end} It is {called}{signature}")
+
+
+@lru_cache(maxsize=16)
+def _written(function: Callable[..., Any]) -> tuple[list[str], str]:
+    """Return the names of a function's parameters, and its signature as text, without annotations."""
+    parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "others"]
+    plain = [each.replace(annotation=each.empty) for each in parameters if each.name != "self"]
+    return [each.name for each in parameters], str(inspect.Signature(plain))
 
 
 def explain(module: str, names: Sequence[str]) -> None:

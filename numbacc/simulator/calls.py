@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class SimulatedLaunch:
 
     def runs_here(self) -> bool:
         """Return whether the caller is the kernel's own code."""
-        return self._running and self._ident == threading.get_ident()
+        return self._running and self._ident == get_ident()
 
     @observable("interpreted_kernel")
     def run(self, given: Sequence[Any]) -> None:
@@ -171,11 +172,14 @@ def launching_as(way: type[SimulatedLaunch]) -> Iterator[None]:
 def _call(kernel: Any, *args: Any) -> Any:
     """Launch a kernel, or call a device function."""
     function = kernel.fn
-    if _active and (within := _active[-1]).runs_here() and (kernel._device or kernel.grid_dim is None):
-        if id(function.__globals__) not in within._exchanged:  # skipped by most of the thousands of calls
-            within.exchange(function)
-        return function(*args)
-    if kernel._device:  # called on the host
+    is_device = kernel._device
+    if _active and (is_device or kernel.grid_dim is None):  # most calls: thousands in each launch
+        within = _active[-1]
+        if within._running and within._ident == get_ident():
+            if id(function.__globals__) not in within._exchanged:
+                within.exchange(function)
+            return function(*args)
+    if is_device:  # called on the host
         return function(*args)
     with _alone:
         _way(kernel).run(args)

@@ -22,7 +22,7 @@ from numbacc.kernels.rows import launch
 from numbacc.runtime import workspace
 from numbacc.runtime.streams import handle_of
 
-pytestmark = pytest.mark.usefixtures("small_reductions")
+pytestmark = pytest.mark.usefixtures("small_rows")
 
 
 @floats

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from numba import njit, types
+from numba import njit, typeof, types
 from numba.core.compiler import run_frontend
 from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
@@ -13,6 +13,7 @@ from numba.core.typed_passes import type_inference_stage
 from skips import needed
 
 from numbacc.simulator.compiled.functions import FUNCTIONS
+from numbacc.simulator.compiled.short_cuts import short_cuts
 
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 MODES = ("rn", "rd", "ru", "rz")
@@ -28,7 +29,9 @@ def called(names, *arrays):
     results = ", ".join(f"f{k}({parameters})" for k in range(len(names)))
     space = {f"f{k}": function(n) for k, n in enumerate(names)}
     exec(f"def one({parameters}):\n    return ({results},)", space)
-    one = njit(space["one"], error_model="numpy")
+    with short_cuts():
+        one = njit(space["one"], error_model="numpy")
+        one.compile(tuple(typeof(each[0]) for each in arrays))
     return list(zip(*(one(*each) for each in zip(*arrays, strict=True)), strict=True))
 
 

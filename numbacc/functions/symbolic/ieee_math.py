@@ -84,7 +84,10 @@ class _Ieee:
         if name in _WHOLE:
             return _WHOLE[name]
         value = getattr(math, name)
-        return _without_exceptions(value) if isinstance(value, BuiltinFunctionType) else value
+        if isinstance(value, BuiltinFunctionType):
+            value = _without_exceptions(value)
+        setattr(self, name, value)  # so that this method is called once for each name
+        return value
 
 
 def _without_exceptions(function: Any) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.casts import cast, quietly
+from ...base.casts import cast, is_quiet, quietly
 from ...base.dtypes import TABLE, DTypeInfo
 from ...functions import arithmetic, powers
 from ..specs import TILE_STEP
@@ -77,7 +77,7 @@ def _element(
     target, nbytes = int(address) + int(offset) * size, count * size
     start = memory.before(target)
     found = memory[start][target - start : target - start + nbytes]
-    if found.nbytes < nbytes:
+    if len(found) < nbytes:
         raise IndexError(f"access of {nbytes} bytes at {target:#x} is outside every device array")
     # A complex element is aligned as its parts are.
     if target % nbytes and (count > 1 or target % (nbytes // dtype.parts)):
@@ -99,14 +99,14 @@ def _offsets(coordinates: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -
     return tuple([sum([x * s for x, s in zip(coordinates, row, strict=True)]) for row in steps])
 
 
-def _tuple(answer: Any) -> tuple[Any, ...]:
-    return answer if isinstance(answer, tuple) else (answer,)
-
-
 def _apply(formula: Callable[..., Any], values: tuple[Any, ...], scalars: tuple[Any, ...]) -> Any:
     # The formulas define overflow and NaN, so NumPy's warnings about them would only be noise.
-    with quietly():
-        return _tuple(formula(*values, *scalars))
+    if is_quiet():
+        answer = formula(*values, *scalars)
+    else:
+        with quietly():
+            answer = formula(*values, *scalars)
+    return answer if isinstance(answer, tuple) else (answer,)
 
 
 def _map_lanes(formula: Callable[..., Any], values: tuple[tuple[Any, ...], ...], scalars: tuple[Any, ...]) -> Any:

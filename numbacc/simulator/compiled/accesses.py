@@ -7,7 +7,6 @@ of shared memory, and fields of their records count. Variables, local arrays and
 from __future__ import annotations
 
 import ast
-import copy
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .sites import array_of
 from .source import Source
-from .syntax import BARRIER, EXCHANGE, Rewriter, called, expression, statements, walk
+from .syntax import BARRIER, EXCHANGE, Rewriter, called, duplicate, expression, statements, walk
 from .variables import address
 
 __all__ = ["Accesses"]
@@ -452,7 +451,7 @@ class _Count(Rewriter):
     def by_index(self, s: ast.For) -> None:
         """Turn a loop over an array's elements into one over their indices."""
         at = f"_nb_at_{s.nb_access}"  # type: ignore[attr-defined]
-        element_of = expression(f"ARRAY[{at}]", s.lineno, ARRAY=copy.deepcopy(s.iter))
+        element_of = expression(f"ARRAY[{at}]", s.lineno, ARRAY=duplicate(s.iter))
         element_of.nb_access = f"element {s.nb_access}"  # type: ignore[attr-defined]
         s.body = [ast.copy_location(ast.Assign([s.target], element_of), s), *s.body]
         s.target = ast.Name(at, ast.Store())
@@ -488,7 +487,7 @@ class _Count(Rewriter):
         """Return statements that record accesses to all elements of a view, as a loop makes them."""
         name, quiet = self.emit.fresh("whole", ""), self.quiet
         self.quiet = True
-        view = self.visit(copy.deepcopy(node))
+        view = self.visit(duplicate(node))
         self.quiet = quiet
         view.ctx = ast.Load()
         element_kind, root = kind.dtype, array_of(node)
@@ -544,7 +543,7 @@ class _Count(Rewriter):
         if flat and isinstance(self.kind(node.value.value), types.Array) and self.axes(node.slice) == 1:
             array = node.value.value
             k = self.visit(node.slice)
-            index = expression("_nb_unraveled(A.shape, K)", node.lineno, A=copy.deepcopy(array), K=k)
+            index = expression("_nb_unraveled(A.shape, K)", node.lineno, A=duplicate(array), K=k)
             node.value, kind = array, self.kind(array)
             return self.indexed(node, array_of(array), kind, [index], modes)
         array, parts = node.value, _parts(node)
@@ -613,7 +612,7 @@ class _Count(Rewriter):
     def copied(self, array: ast.expr) -> ast.expr:
         """Return a copy of an array's expression that records no access."""
         quiet, self.quiet = self.quiet, True
-        made: ast.expr = self.visit(copy.deepcopy(array))
+        made: ast.expr = self.visit(duplicate(array))
         self.quiet = quiet
         return made
 

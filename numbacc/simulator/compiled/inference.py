@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,7 @@ from numba.core.compiler import run_frontend
 from numba.core.registry import cpu_target
 
 from .normalize import BLOCK_VOTES, Normalize
-from .syntax import CONTEXT, EXCHANGE, RAISE, called, expression, function, meets, statements
+from .syntax import CONTEXT, EXCHANGE, RAISE, called, duplicate, expression, function, meets, statements
 
 
 class _Alone(ast.NodeTransformer):
@@ -50,7 +49,7 @@ def infer(
     normal: Normalize, parameters: list[str], body: list[ast.stmt], arguments: tuple[types.Type, ...], build: Any
 ) -> dict[str, types.Type]:
     """Return the type of each variable, as Numba infers it for one thread on a CPU."""
-    alone = [_Alone().visit(s) for s in copy.deepcopy(body)]
+    alone = [_Alone().visit(s) for s in duplicate(body)]
     head: list[ast.stmt] = []
     for name, (shape, _) in {**normal.shared, **normal.local}.items():
         head += statements(f"{name} = _nb_empty({max(shape, (1,))}, _nb_dtype_{name})")

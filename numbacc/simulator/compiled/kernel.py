@@ -40,8 +40,9 @@ from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .normalize import Normalize, constants
 from .phases import RAISED, Masks, Phases
+from .short_cuts import short_cuts
 from .source import Source, as_written
-from .syntax import PREFIX, SHAPE, assignment, expression, function, meets, named, returns, statements, walk
+from .syntax import PREFIX, SHAPE, assignment, duplicate, expression, function, meets, named, returns, statements, walk
 from .variables import empty, zeros
 from .versions import split, unite
 
@@ -217,7 +218,8 @@ class Kernel:
             if key not in self._compiled:
                 started = time.perf_counter()
                 try:
-                    self._compiled[key] = self._build(self._kinds or tuple(map(_kind, arguments)), key[0])
+                    with short_cuts():
+                        self._compiled[key] = self._build(self._kinds or tuple(map(_kind, arguments)), key[0])
                 except NumbaError as error:
                     raise self.source.uncompiled(error, self._written) from error
                 gc.collect(0)  # frees the compiler's objects, which refer to each other
@@ -258,7 +260,7 @@ class Kernel:
     def _normalized(self) -> Normalize:
         if self._normal is None:
             normal = Normalize(self.source, self._device, inlines=self.checked, options=self._options)
-            self._body = normal.block(copy.deepcopy(self.source.body))
+            self._body = normal.block(duplicate(self.source.body))
             self._normal = normal
         return self._normal
 
@@ -271,15 +273,21 @@ class Kernel:
         numbers = [types.int64] * (2 + len(SHAPE) + 1)
         signature = (*numbers, types.Array(types.int64, 1, "C"), *shadows, *kinds)
 
+        run, dispatcher, made = self._run(kinds, axes, signature)
+
         @functools.cache
         def checks() -> Checks | None:
-            return self._tree(kinds, axes)[1]
+            return made or self._tree(kinds, axes)[1]
 
         waits = any(isinstance(n, ast.While) for n in walk(self._body))
-        return _Compiled(*self._run(kinds, axes, signature), checks, normal.grid, waits, shadowed)
+        return _Compiled(run, dispatcher, checks, normal.grid, waits, shadowed)
 
-    def _run(self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]) -> tuple[Any, Any]:
-        """Return the function that runs blocks, loaded from the disk cache if possible.
+    def _run(
+        self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]
+    ) -> tuple[Any, Any, Checks | None]:
+        """Return the function that runs blocks, loaded from the disk cache if possible, its dispatcher and its checks.
+
+        The checks are None if the function was loaded.
 
         Its name holds a digest of everything that its machine code depends on. Numba's own key lacks constants and
         globals, and the machine code of several kernels is linked together. The cache lookup uses a function without a
@@ -304,13 +312,13 @@ class Kernel:
         kept = cache.load_overload(signature, dispatcher.targetctx) if cache else None
         if kept is not None:
             dispatcher.add_overload(kept)
-            return kept.entry_point, dispatcher
-        tree, _ = self._tree(kinds, axes)
+            return kept.entry_point, dispatcher, None
+        tree, checks = self._tree(kinds, axes)
         tree.body[0].name = name  # type: ignore[attr-defined]
         dispatcher = njit(**self._options)(self._function(tree, name, normal.space, self.source))
         if cache:
             dispatcher._cache = cache
-        return dispatcher.compile(signature), dispatcher
+        return dispatcher.compile(signature), dispatcher, checks
 
     def _tree(self, kinds: tuple[types.Type, ...], axes: int) -> tuple[ast.Module, Checks | None]:
         """Return the tree of the function that runs blocks, for one combination of argument types."""
@@ -326,7 +334,7 @@ class Kernel:
         leaves, peels = returns(plain), meets(plain)
         while True:
             emit = Phases(normal, facts, leaves and dead, checks, carried, several, axes, peels)
-            body = emit.block(copy.deepcopy(plain), Masks())
+            body = emit.block(duplicate(plain), Masks())
             needed = (emit.needed & facts.assigned) - {*facts.again}
             if (needed, emit.runs > 1, emit.dead) == (carried, several, dead):
                 break
@@ -370,7 +378,7 @@ class Kernel:
             start += checks.start(line)
         for name, value in facts.again.items():
             if facts.uniform(value):
-                start.append(assignment(name, copy.deepcopy(value)))
+                start.append(assignment(name, duplicate(value)))
         slots = "_nb_T * _nb_last" if normal.grid else "_nb_T"
         dynamic = "(_nb_last, _nb_bytes)" if normal.grid else "_nb_bytes"
         frame = f"""

@@ -485,10 +485,14 @@ def follow_interpreter(kernels: Any, call: Any, interprets: Callable[[], bool]) 
 
     @wraps(call)
     def compiled_call(kernel: Any, *args: Any) -> Any:
-        options = entered()
-        is_launch = options is not None and kernel.grid_dim is not None and not kernel._device
         # numbacc's own kernels have parts that only the interpreter supports.
-        if options is None or not is_launch or interprets() or kernel.fn.__module__.partition(".")[0] == "numbacc":
+        if (
+            kernel._device
+            or kernel.grid_dim is None
+            or (options := entered()) is None
+            or interprets()
+            or kernel.fn.__module__.partition(".")[0] == "numbacc"
+        ):
             return call(kernel, *args)
         launch(kernel.fn, kernel.grid_dim, kernel.block_dim, kernel.dynshared_size, args, options, kernel.extensions)
         return None

@@ -36,6 +36,7 @@ from ...runtime import disk_cache, host_cache
 from . import variables
 from .alignment import MISALIGNED
 from .loops import STOP
+from .short_cuts import short_cuts
 from .variables import load as _load
 from .variables import store as _store
 
@@ -494,7 +495,8 @@ def machine_code() -> dict[int, CFunc]:
             compiled._cache = host_cache.Cache(function)  # type: ignore[attr-defined]
         except OSError as error:
             disk_cache.warn_of(error)
-        compiled.compile()
+        with short_cuts():
+            compiled.compile()
         made[number] = compiled
     return made
 

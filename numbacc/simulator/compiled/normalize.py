@@ -8,7 +8,6 @@ becomes a separate statement.
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
 import inspect
 import operator
@@ -32,6 +31,7 @@ from .syntax import (
     WARP_BARRIER,
     assignment,
     called,
+    duplicate,
     expression,
     function,
     meets,
@@ -367,7 +367,7 @@ class Normalize(ast.NodeTransformer):
         outer, self.hoisted = self.hoisted, []
         node.value = self.visit(node.value)
         later, self.hoisted = self.hoisted, outer
-        read: Any = copy.deepcopy(node.target)
+        read: Any = duplicate(node.target)
         read.ctx = ast.Load()
         made: ast.stmt = node
         if self.changes(later, read):
@@ -376,7 +376,7 @@ class Normalize(ast.NodeTransformer):
                 parts = index.elts if isinstance(index, ast.Tuple) else [index]
                 parts = [self.saved(p) if self.changes(later, p) else p for p in parts]
                 node.target.slice = ast.copy_location(ast.Tuple(parts, ast.Load()), index) if parts[1:] else parts[0]
-                read.slice = copy.deepcopy(node.target.slice)
+                read.slice = duplicate(node.target.slice)
             value = ast.copy_location(ast.BinOp(self.saved(read), node.op, node.value), node)
             made = ast.copy_location(ast.Assign([node.target], value), node)
         self.hoisted += later
@@ -643,7 +643,7 @@ class Normalize(ast.NodeTransformer):
             normal._scalars, normal.opaque, normal._numbers = self._scalars, self.opaque, self._numbers
             normal._inside = [*self._inside, inner.function]
             normal.space.update({n: v for n, v in self.space.items() if n.startswith("_nb_device_")})
-            body = normal.block(copy.deepcopy(inner.body))
+            body = normal.block(duplicate(inner.body))
             hide_trips(body, normal.space)
             used = named(body)
             context = [c for c in CONTEXT if c in used]
@@ -747,7 +747,7 @@ class _Rename(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> Any:
         if node.id in self.values:
-            return ast.copy_location(copy.deepcopy(self.values[node.id]), node)
+            return ast.copy_location(duplicate(self.values[node.id]), node)
         node.id = self.names.get(node.id, node.id)
         return node
 

@@ -29,6 +29,7 @@ from .syntax import (
     WARP_BARRIER,
     assignment,
     called,
+    duplicate,
     exposed,
     expression,
     jumps,
@@ -240,7 +241,7 @@ class Phases:
         read: set[str] = set()
         fresh = (exposed(body, set(), read) or set()) - read  # assigned before they are read
         self.needed |= read
-        body = copy.deepcopy(body)
+        body = duplicate(body)
         dies = returns(body)
         if dies:
             body = self.returned(body, 0)
@@ -251,7 +252,7 @@ class Phases:
             if name in mentioned:
                 mentioned |= named(value)
                 if not self.facts.uniform(value):
-                    again.insert(0, assignment(name, copy.deepcopy(value)))
+                    again.insert(0, assignment(name, duplicate(value)))
         body = [s for s in body if not self.repeated(s)] or [*self.make("pass")]
         raises = any(called(n) == RAISE for n in walk(body))
         limit, few = (None, body) if first or raises else self.limited(body)
@@ -279,7 +280,7 @@ class Phases:
         clean, unchecked = None, body
         if self.checker:
             clean = self.checker.clean(body, self)
-            unchecked = copy.deepcopy(few) if clean else body
+            unchecked = duplicate(few) if clean else body
             body = self.checker.body(body, self)
         else:
             body = few
@@ -289,7 +290,7 @@ class Phases:
         inner = [_Raise(self.make).visit(s) for s in inner] if raises else inner
         run = self.threads_one_by_one(inner) if clean else self.threads(inner, None if self.checker else limit)
         if clean:
-            inner = copy.deepcopy([*(first or []), *guard, *again, *loads, *unchecked, *stores])
+            inner = duplicate([*(first or []), *guard, *again, *loads, *unchecked, *stores])
             inner = [_Raise(self.make).visit(s) for s in inner] if raises else inner
             parts = {"CLEAN": self.threads(inner, limit), "CHECKED": run}
             run = [*clean[0], *self.make("if TEST:\n CLEAN\nelse:\n CHECKED", TEST=clean[1], **parts)]
@@ -317,7 +318,7 @@ class Phases:
         for k, part in enumerate(parts):
             if (limit := self.limit(part)) is None:
                 continue
-            rest = copy.deepcopy([*parts[:k], *parts[k + 1 :]])
+            rest = duplicate([*parts[:k], *parts[k + 1 :]])
             if not rest:
                 return limit, body[0].body
             made = copy.copy(body[0])
@@ -573,7 +574,7 @@ class Phases:
     def at_block(self, node: ast.expr) -> ast.expr:
         """Return a uniform expression at the level of the block."""
         self.needed |= named(node)
-        node = copy.deepcopy(node)
+        node = duplicate(node)
         carried = {n for n in (self.carried or ()) if n not in self.facts.divergent}
         whole: ast.expr = _Whole({n: self.variable(n).whole() for n in named(node) & carried}).visit(node)
         return whole
@@ -707,14 +708,14 @@ class Phases:
         """Return an expression's smallest value, which is the first thread's; None if it is unknown."""
         zero: dict[str, ast.expr] = {n: ast.Constant(0) for n in (*THREAD, *(BLOCK if self.normal.grid else ()))}
         while names := named(node) & self.facts.again.keys():
-            node = _Whole({n: self.facts.again[n] for n in names}).visit(copy.deepcopy(node))
+            node = _Whole({n: self.facts.again[n] for n in names}).visit(duplicate(node))
         grows = all(
             isinstance(n, (ast.Add, ast.Mult, ast.BinOp, ast.Load))
             or (isinstance(n, ast.Name) and n.id in {*THREAD, *BLOCK, *SHAPE})
             or (isinstance(n, ast.Constant) and type(n.value) is int and n.value >= 0)
             for n in ast.walk(node)
         )
-        return ast.fix_missing_locations(_Whole(zero).visit(copy.deepcopy(node))) if grows else None
+        return ast.fix_missing_locations(_Whole(zero).visit(duplicate(node))) if grows else None
 
 
 class _Raise(ast.NodeTransformer):

@@ -27,6 +27,7 @@ from .syntax import (
     MEETINGS,
     SHAPE,
     called,
+    duplicate,
     expression,
     jumps,
     meets,
@@ -156,7 +157,7 @@ class Sites:
                     self.hidden |= {self.bases.get(m, m) for m in named(n.value) if self._array(m)}
 
     def _expand(self, node: Any) -> Any:
-        return _Expand(self.facts.again).visit(copy.deepcopy(node))
+        return _Expand(self.facts.again).visit(duplicate(node))
 
     def _walk(self, body: list[ast.stmt], guards: list[Any], loops: dict[str, Any]) -> None:
         guards = [*guards]
@@ -682,4 +683,4 @@ class _Expand(ast.NodeTransformer):
             return node
         if any(isinstance(n, ast.Subscript) and not isinstance(n.value, ast.Attribute) for n in walk(value)):
             return node
-        return self.visit(copy.deepcopy(value))
+        return self.visit(duplicate(value))

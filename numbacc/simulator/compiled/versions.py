@@ -9,12 +9,11 @@ known, `unite` gives groups of one type the user's name again.
 from __future__ import annotations
 
 import ast
-import copy
 from dataclasses import dataclass, field
 
 from numba import types
 
-from .syntax import PREFIX, stored, walk
+from .syntax import PREFIX, duplicate, stored, walk
 
 #: The assignments that may have written each variable, by the identities of the assigned names.
 _State = dict[str, frozenset[int]]
@@ -123,7 +122,7 @@ def split(body: list[ast.stmt], keeps: set[str]) -> tuple[list[ast.stmt], dict[s
     Returns:
         The statements, and the variables of the new names.
     """
-    body = copy.deepcopy(body)
+    body = duplicate(body)
     found = _Assignments(stored(body) - keeps)
     found.block(body, {})
     groups: dict[str, list[int]] = {}
