@@ -226,7 +226,7 @@ def linear_cross_entropy(
 
 
 def _fill_loss(
-    outs: Any, x: Any, w: Any, target: Any, bias: Any, gradients: bool, *, stream: Any, **options: Any
+    outs: Any, x: Any, w: Any, target: Any, bias: Any, gradients: bool, *, stream: Any = None, **options: Any
 ) -> None:
     loss, dx, dw, dbias = outs
     given = (dx, dw.T, None if bias is None else dbias) if gradients else None

@@ -22,6 +22,7 @@ __all__ = [
     "gated",
     "layer_norm",
     "linear",
+    "linear_cross_entropy",
     "log_softmax",
     "rms_norm",
     "rope",
@@ -551,6 +552,65 @@ def cross_entropy(
     number = min(1, x.ndim - 1) if axis is None else axis
     options = (number, reduction, ignore_index, float(label_smoothing))
     return _loss(options, x, target)
+
+
+def _gradients_too(arrays: Sequence[Any]) -> list[Any]:
+    x, weight, _, bias = arrays
+    loss = jax.ShapeDtypeStruct((), jnp.float64 if x.dtype == jnp.float64 else jnp.float32)
+    return [loss, x, weight, jax.ShapeDtypeStruct((0,), x.dtype) if bias is None else bias]
+
+
+_linear_loss_call: Call = Call(
+    "linear_cross_entropy", 4, results=4, like=_gradients_too,
+    shapes=lambda arrays, options: [] if options[-1] else [(), (0,), (0,), (0,)],
+)  # fmt: skip
+
+
+def _linear_loss_saved(options: tuple[Any, ...], *arrays: Any) -> Any:
+    loss, *gradients = _linear_loss_call(*arrays, *options, True)
+    return loss, gradients[: 2 if arrays[3] is None else 3]
+
+
+def _scaled_gradients(options: tuple[Any, ...], saved: Any, dy: Array) -> tuple[Any, ...]:
+    dx, dw, *dbias = ((each * dy).astype(each.dtype) for each in saved)
+    return dx, dw, None, dbias[0] if dbias else None
+
+
+_linear_loss = differentiable(
+    lambda options, *arrays: _linear_loss_call(*arrays, *options, False)[0], _linear_loss_saved, _scaled_gradients
+)
+
+
+def linear_cross_entropy(
+    x: Array,
+    weight: Array,
+    target: Array,
+    bias: Array | None = None,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Array:
+    """Return the cross entropy of the logits x weightᵀ + bias, without an array of all logits; differentiable.
+
+    See `numbacc.nn.linear_cross_entropy`.
+
+    Args:
+        x: (..., in) of floats.
+        weight: (classes, in), of x's dtype.
+        target: integers (...).
+        bias: (classes,), or None.
+        reduction: "mean" of the losses that are not ignored, or "sum".
+        ignore_index, label_smoothing: the same as in `cross_entropy`.
+
+    Returns:
+        the loss in float32, or in float64 for float64.
+    """
+    x, target = jnp.asarray(x), jnp.asarray(target)
+    if target.shape != x.shape[:-1]:
+        raise ShapeError(f"target has shape {target.shape}; for this x it must be {x.shape[:-1]}")
+    options = (reduction, ignore_index, float(label_smoothing))
+    return _linear_loss(options, x.reshape(-1, x.shape[-1]), weight, target.reshape(-1), bias)
 
 
 # ---------------------------------------------------------------- rotary positions and dropout

@@ -241,7 +241,11 @@ def test_every_call_has_a_batch_rule_or_none():
     assert {each.name for each in made} | {"softmax", "softmax_backward", "log_softmax", "log_softmax_backward"} == {
         name for name in bridges.CALLS if not name.startswith("own_")
     }
-    assert {each.name for each in made if each._batch is None} == {"conv_backward_filter", "dropout"}
+    assert {each.name for each in made if each._batch is None} == {
+        "conv_backward_filter",
+        "dropout",
+        "linear_cross_entropy",
+    }
 
 
 # ---------------------------------------------------------------- threads, other processes

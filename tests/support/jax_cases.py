@@ -162,6 +162,16 @@ CASES = {
         lambda x: _cross_entropy(x, _target(x, (2, 3)), 1, "none", 0.0),
         ((2, 6, 3),),
     ),
+    "linear_cross_entropy": Case(
+        lambda x, w, b: nj.linear_cross_entropy(x, w, _target(x[..., :7], (5,)), b, label_smoothing=0.1),
+        lambda x, w, b: _cross_entropy(x @ w.T + b, _target(x[..., :7], (5,)), 1, "mean", 0.1),
+        ((5, 8), (12, 8), (12,)),
+    ),
+    "linear_cross_entropy without bias": Case(
+        lambda x, w: nj.linear_cross_entropy(x, w, _target(x, (2, 3)), reduction="sum"),
+        lambda x, w: _cross_entropy(x @ w.T, _target(x, (2, 3)), 2, "sum", 0.0),
+        ((2, 3, 8), (12, 8)),
+    ),
     "rope": Case(lambda x: nj.rope(x, *_angles(x)), _rotated, ((2, 3, 4, 8),)),
 }
 
