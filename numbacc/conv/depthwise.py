@@ -36,6 +36,8 @@ _NARROWEST = 8
 _SUMS_BYTES, _SUMS = 8, 64
 #: Rows and columns of a tile: the most; with few threads; in gradients of kernels; and in images of one row.
 _TILE, _SMALL, _SHARED, _ROW = (8, 4), (2, 4), (4, 4), (1, 8)
+#: Rows of a tile of planar kernels: the most; with few threads; columns if images or kernels have one row.
+_PLANAR, _PLANAR_SMALL, _PLANAR_ROW = 8, 2, 4
 #: A tile has many rows only if kernels have at most this many rows of taps.
 _OVERLAP = 3
 #: Threads that keep an H200 busy, and the channels of each.
@@ -76,20 +78,30 @@ class ElementSteps(NamedTuple):
     channel: int
 
 
-def launches(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Scratch) -> list[Step]:
-    """Return the launches of a depthwise convolution whose arrays are aligned to 16 bytes.
+def launches(
+    problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Scratch, alignment: tuple[int, ...]
+) -> list[Step]:
+    """Return the launches of a depthwise convolution.
 
     Args:
         problem: any convolution.
         pairs: as in `LaunchOrder`, of all operands; used if there is only one launch.
         scratch: receives the scratch memory that they need.
+        alignment: the addresses of all operands modulo 16: 0 unless the convolution `is_planar`.
 
     Returns:
         One launch on the problem's operands, or several steps. An empty list leaves the convolution to cuDNN.
     """
     if not is_ours(problem):
         return []
-    return _filter(problem, scratch) if problem.call.direction == "backward_filter" else _convolve(problem, pairs)
+    if problem.call.direction == "backward_filter":
+        return _filter(problem, scratch, alignment)
+    return _convolve(problem, pairs, alignment)
+
+
+def is_planar(problem: ConvProblem) -> bool:
+    """Return whether columns are contiguous in both images, and channels are not. Then any alignment is supported."""
+    return not _width(problem) and _has_columns(problem)
 
 
 def is_ours(problem: ConvProblem) -> bool:
@@ -106,7 +118,7 @@ def is_ours(problem: ConvProblem) -> bool:
         max(numbers) < _LENGTH
         and prod(found.taps) <= _TAPS
         and max(strides, default=1) <= _STRIDE
-        and _width(problem) > 0
+        and (_width(problem) > 0 or _has_columns(problem))
     )
 
 
@@ -121,6 +133,7 @@ def _has_kernel_of_cudnn(problem: ConvProblem) -> bool:
         and {*window.stride, *window.dilation} == {1}
         and call.bias is call.activation is None
         and (call.alpha, call.beta) == (1, 0)
+        and not is_planar(problem)
     )
 
 
@@ -148,6 +161,14 @@ def _width(problem: ConvProblem) -> int:
     return width if width * size >= _NARROWEST else 0
 
 
+def _has_columns(problem: ConvProblem) -> bool:
+    """Return whether columns are contiguous in both images."""
+    size = problem.out.itemsize
+    images = _images(problem)
+    is_whole = all(step % size == 0 for array in images for step in array.strides)
+    return is_whole and all(_steps(problem, array).column in (0, 1) for array in images)
+
+
 def _pairs(numbers: Sequence[int], neutral: int) -> tuple[int, int]:
     """Return the numbers of rows and columns, with a neutral number for missing rows."""
     rows, columns = (neutral, *numbers)[-2:]
@@ -158,6 +179,7 @@ class DepthwiseWalk:
     """The parameters of the depthwise kernels for a problem.
 
     Attributes:
+        planar: as in `DepthwiseSpec`.
         is_flipped: whether taps are counted from the last.
         upward: as in `DepthwiseSpec`.
         axes: rows and columns.
@@ -169,7 +191,7 @@ class DepthwiseWalk:
     def __init__(self, problem: ConvProblem, width: int):
         found, direction = problem.geometry, problem.call.direction
         window = found.window
-        self.problem = problem
+        self.problem, self.planar = problem, not width
         self.taps, self.stride = _pairs(found.taps, 1), _pairs(window.stride, 1)
         self.dilation = _pairs(window.dilation, 1)
         lead = _pairs([before for before, _ in window.padding], 0)
@@ -183,14 +205,25 @@ class DepthwiseWalk:
             lead = _pairs([(r - 1) * d - n for r, d, n in zip(self.taps, self.dilation, lead, strict=True)], 0)
         self.tile = self._tile(places)
         self.axes = tuple(self._axis(*each) for each in zip(self.tile, places, self.stride, lead, strict=True))
-        self.width, channels = width, -(-found.channels // width)
-        self.across = min(power_of_two(channels), max(_LINE // (width * problem.out.itemsize), 1))
-        self.blocks = -(-channels // self.across)
         self.tiles = found.batch * self.axes[0].tiles * self.axes[1].tiles
+        self.width, channels = width or 1, -(-found.channels // (width or 1))
+        self.across = min(power_of_two(channels), self._most_across())
+        self.blocks = -(-channels // self.across)
         self.groups = -(-self.tiles // (DEPTHWISE_THREADS // self.across))
+
+    def _most_across(self) -> int:
+        """Return an upper bound for `across`."""
+        if not self.planar:
+            return max(_LINE // (self.width * self.problem.out.itemsize), 1)
+        if self.problem.call.direction == "backward_filter":
+            return 1  # the threads of a block add up the sums of one channel
+        # If a channel has few tiles, a block handles several channels.
+        return max(power_of_two(DEPTHWISE_THREADS // self.tiles + 1) // 2, 1) if self.tiles else 1
 
     def _tile(self, places: tuple[int, int]) -> tuple[int, int]:
         """Return rows and columns of a tile. Larger tiles load fewer elements, but need more registers and threads."""
+        if self.planar:
+            return self._planar_tile(places)
         if self.problem.call.direction == "backward_filter":
             most = _ROW if places[0] == 1 else _SHARED
             rows, columns = (max(k for k in range(1, n + 1) if not p % k) for n, p in zip(most, places, strict=True))
@@ -207,6 +240,21 @@ class DepthwiseWalk:
             return _SMALL
         rows = min(range(_TILE[0], _TILE[0] // 2, -1), key=lambda n: -(-places[0] // n) * n)
         return rows, _TILE[1]
+
+    def _planar_tile(self, places: tuple[int, int]) -> tuple[int, int]:
+        """Return the tile of a planar kernel: rows below each other, so that adjacent threads access adjacent columns."""
+        is_flat = places[0] == 1 or self.taps[0] == 1
+        most = (1, _PLANAR_ROW) if is_flat else (_PLANAR if self.taps[0] <= _OVERLAP else _PLANAR // 2, 1)
+        if self.problem.call.direction == "backward_filter":
+            rows, columns = (max(k for k in range(1, n + 1) if not p % k) for n, p in zip(most, places, strict=True))
+            return rows, columns
+        if prod(self.problem.out.shape) // prod(most) < _BUSY:
+            most = (min(most[0], _PLANAR_SMALL), min(most[1], _PLANAR_SMALL))
+        if self.upward:
+            rows, columns = (s * max(n // s, 1) for n, s in zip(most, self.stride, strict=True))
+            return rows, columns
+        rows, columns = (min(range(n, n // 2, -1), key=lambda k: -(-p // k) * k) for n, p in zip(most, places, strict=True))
+        return rows, columns
 
     def _axis(self, tile: int, places: int, stride: int, lead: int) -> Axis:
         if not self.upward:
@@ -228,6 +276,7 @@ class DepthwiseWalk:
             self.taps,
             scaled=call.alpha != 1 or bool(call.beta),
             adds=bool(call.beta),
+            planar=self.planar and algorithm != "combine",
             **more,
         )
 
@@ -243,12 +292,16 @@ class DepthwiseWalk:
         """Return the rows and columns of an image."""
         return _pairs(self.problem.geometry.window.parted(array.shape)[2], 1)
 
+    def steps(self) -> tuple[int, ...]:
+        """Return the strides of both images: along N, rows and columns, and in planar kernels along channels."""
+        return tuple(n for image in _images(self.problem) for n in _steps(self.problem, image)[: 3 + self.planar])
+
     @property
     def counts(self) -> tuple[int, ...]:
         return self.tiles, *self.each("tiles"), self.problem.geometry.channels
 
 
-def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
+def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], alignment: tuple[int, ...]) -> list[Step]:
     call, last = problem.call, len(problem.inputs)
     walk = DepthwiseWalk(problem, _width(problem))
     spec = walk.spec(
@@ -267,7 +320,7 @@ def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]]) -> list[St
     numbers = (*range(last), *[last] * spec.adds, last)
     images = _images(problem)
     constants = (
-        *(n for image in images for n in _steps(problem, image)[:3]),
+        *walk.steps(),
         *walk.weights(call.b),
         bias,
         *(n for image in images for n in walk.sizes(image)),
@@ -277,12 +330,11 @@ def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]]) -> list[St
         *_factors(problem),
     )
     blocks = -(-walk.groups // rounds) * walk.blocks
-    return [
-        Step(_launch(spec, problem.out.device, blocks, last + 1, numbers, constants, pairs), tuple(range(last + 1)))
-    ]
+    launch = _launch(spec, problem.out.device, blocks, alignment, numbers, constants, pairs)
+    return [Step(launch, tuple(range(last + 1)))]
 
 
-def _filter(problem: ConvProblem, scratch: Scratch) -> list[Step]:
+def _filter(problem: ConvProblem, scratch: Scratch, alignment: tuple[int, ...]) -> list[Step]:
     found, out = problem.geometry, problem.out
     size, taps = TABLE[problem.accumulator].itemsize, prod(found.taps)
     width = min(_width(problem), max(_SUMS_BYTES // out.itemsize, 1))
@@ -296,25 +348,25 @@ def _filter(problem: ConvProblem, scratch: Scratch) -> list[Step]:
     rounds = -(-walk.groups // shares)
     shares = -(-walk.groups // rounds)
     spec = walk.spec(
-        "filter", stride=walk.stride, dilation=walk.dilation, tile=walk.tile, width=width, across=walk.across
+        "filter", stride=walk.stride, dilation=walk.dilation, tile=walk.tile, width=walk.width, across=walk.across
     )._replace(scaled=False, adds=False)
     images = _images(problem)
     part = 3 + scratch.part(shares * each)
     constants = (
-        *(n for image in images for n in _steps(problem, image)[:3]),
+        *walk.steps(),
         *(n for image in images for n in walk.sizes(image)),
         *(n for name in ("advance", "begin") for n in walk.each(name)),
         *walk.counts,
         *(walk.blocks, rounds),
     )
-    first = _launch(spec, out.device, shares * walk.blocks, 3, (0, 1, 2), constants)
+    first = _launch(spec, out.device, shares * walk.blocks, (*alignment[:2], 0), (0, 1, 2), constants)
     whole = walk.spec("combine")
     constants = (*walk.weights(out), found.channels, taps, shares, *_factors(problem))
     numbers = (0, *[1] * whole.adds, 1)
     blocks = -(-taps * found.channels * COMBINE_PARTS // DEPTHWISE_THREADS)
     return [
         Step(first, (0, 1, part)),
-        Step(_launch(whole, out.device, blocks, 2, numbers, constants), (part, 2)),
+        Step(_launch(whole, out.device, blocks, (0, alignment[2]), numbers, constants), (part, 2)),
     ]
 
 
@@ -330,7 +382,7 @@ def _launch(
     spec: DepthwiseSpec,
     device: int,
     blocks: int,
-    arrays: int,
+    alignment: tuple[int, ...],
     pointers: Sequence[int],
     constants: Sequence[int],
     pairs: Sequence[tuple[int, ...]] = (),
@@ -340,7 +392,7 @@ def _launch(
         device=device,
         grid=(blocks, 1),
         block=(DEPTHWISE_THREADS, 1),
-        alignment=(0,) * arrays,
+        alignment=alignment,
         pointers=tuple((number, 0) for number in pointers),
         constants=tuple(constants),
         pairs=tuple(pairs),

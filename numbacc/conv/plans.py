@@ -32,6 +32,7 @@ from .lowering import (
     lower_other,
     others,
     packed,
+    prefers_rearranged,
     room,
     told_copies,
     ways,
@@ -58,20 +59,24 @@ class ConvPlan(Plan[Result]):
         self.math_dtype, self.accumulator_dtype = problem.compute, problem.accumulator
         self.tunes = bool(call.tune)
         self.empty = not problem.out.size
+        self._is_planar = depthwise.is_ours(problem) and depthwise.is_planar(problem)
 
     # ------------------------------------------------------------ choosing
 
-    def _key(self, addresses: Sequence[int]) -> tuple[bool, ...]:
-        return tuple([address % ALIGNED == 0 for address in addresses])
+    def _key(self, addresses: Sequence[int]) -> tuple[int, ...]:
+        """Return a number for each operand: 0 if it is aligned. Planar kernels have launches for each alignment."""
+        if self._is_planar:
+            return tuple([address % ALIGNED for address in addresses])
+        return tuple([int(address % ALIGNED > 0) for address in addresses])
 
-    def _make(self, key: tuple[bool, ...], trial: Trial | None) -> Any:
+    def _make(self, key: tuple[int, ...], trial: Trial | None) -> Any:
         if self.problem.sums_nothing:
             return self._rest(key)
         ours = self._depthwise(key)
         if ours is not None and trial is None:
             return ours
         untaken, rounds_once = None, self._rounds_once
-        for lowered in forms(self.problem, key, trial is not None):
+        for lowered in forms(self.problem, _aligned(key), trial is not None):
             if room(self.problem, lowered) < 0:
                 continue
             if rounds_once and not lowered.way.activation:
@@ -95,31 +100,30 @@ class ConvPlan(Plan[Result]):
                 raise untaken from error
         raise untaken
 
-    def _depthwise(self, key: tuple[bool, ...]) -> Any:
+    def _depthwise(self, key: tuple[int, ...]) -> Any:
         """Return numbacc's depthwise kernels as an executable, or None if they do not support this convolution.
 
-        They need contiguous channels. Other operands are copied if the layout has channels last, or if cuDNN would
-        round a 16-bit result twice.
+        They need contiguous channels, or contiguous columns. Other operands are copied.
         """
         scratch = Scratch()
-        steps = depthwise.launches(self.problem, self._pairs(), scratch) if all(key) else []
+        is_read = self._is_planar or not any(key)
+        steps = depthwise.launches(self.problem, self._pairs(), scratch, key) if is_read else []
         if len(steps) == 1:
             return steps[0].executable
         if steps:
             return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
-        if not (self.problem.geometry.window.channels_last or self._rounds_once):
-            return None
         last, named_last = len(self.inputs), self.problem.geometry.window.channels_last
-        wanted = [cudnn_layout(array, named_last, True) for array in (*self.inputs, *self.outputs)]
+        channels_last = named_last is not prefers_rearranged(self.problem, _aligned(key))
+        wanted = [cudnn_layout(array, named_last, channels_last) for array in (*self.inputs, *self.outputs)]
         call = self.problem.call._replace(a=wanted[0], b=wanted[1], bias=wanted[2] if last == 3 else None)
         other = replace(self.problem, call=call, out=wanted[-1])
         if not depthwise.is_ours(other):
             return None
-        places = zip((*self.inputs, *self.outputs), wanted, key, strict=True)
-        copies = [(k, each) for k, (own, each, starts) in enumerate(places) if not is_proven(own, starts, each)]
+        places = zip((*self.inputs, *self.outputs), wanted, _aligned(key), strict=True)
+        copies = [(k, to) for k, (own, to, starts) in enumerate(places) if not is_proven(own, starts, to)]
         scratch = Scratch()
         numbers, into, back = self._copied(copies, PLAIN, scratch)
-        launches = depthwise.launches(other, (), scratch)
+        launches = depthwise.launches(other, (), scratch, (0,) * (last + 1))
         if not launches or scratch.nbytes > (self.problem.wants.workspace_limit or 0):
             return None
         steps = [
@@ -139,7 +143,7 @@ class ConvPlan(Plan[Result]):
         is_depthwise = found.window.groups == found.channels
         return is_depthwise and call.a.itemsize == 2 and call.activation not in (None, "relu")
 
-    def _by_floats(self, key: tuple[bool, ...]) -> Steps:
+    def _by_floats(self, key: tuple[int, ...]) -> Steps:
         """Return a convolution in wider floats, for int8 without an engine, or for 16 bits with one final rounding.
 
         Raises:
@@ -181,7 +185,7 @@ class ConvPlan(Plan[Result]):
         return numbers, into, back
 
     def _steps(
-        self, steps: Sequence[Step], scratch: Scratch, key: tuple[bool, ...], runner: Any, algorithm: str
+        self, steps: Sequence[Step], scratch: Scratch, key: tuple[int, ...], runner: Any, algorithm: str
     ) -> Steps:
         """Return an executable of steps. One of them runs cuDNN's plan, unless `runner` is None."""
         return Steps(
@@ -194,7 +198,7 @@ class ConvPlan(Plan[Result]):
             deterministic=runner is None or runner.deterministic,
         )
 
-    def _chosen(self, lowered: LoweredConv, trial: Trial | None, key: tuple[bool, ...], ours: Any = None) -> Any:
+    def _chosen(self, lowered: LoweredConv, trial: Trial | None, key: tuple[int, ...], ours: Any = None) -> Any:
         """Return cuDNN's plan as an executable: the first that fits, or with a trial the fastest.
 
         Args:
@@ -203,7 +207,7 @@ class ConvPlan(Plan[Result]):
         library = graph_library()
         if trial is None:
             return self._assembled(lowered, library.choose(lowered.graphs[0], self._wants(lowered), self.device), key)
-        alike: list[LoweredConv] = [lowered, *(() if lowered.made.name else self._others(lowered, key))]
+        alike: list[LoweredConv] = [lowered, *(() if lowered.made.name else self._others(lowered, _aligned(key)))]
         asked = [(each, graph) for each in alike for graph in each.graphs]
 
         own = [] if ours is None else [Algorithm(b"depthwise", ours.workspace_bytes, ours.algorithm)]
@@ -229,25 +233,25 @@ class ConvPlan(Plan[Result]):
     def _wants(self, lowered: LoweredConv) -> Wants:
         return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
 
-    def _others(self, first: LoweredConv, key: tuple[bool, ...]) -> Iterator[LoweredConv]:
+    def _others(self, first: LoweredConv, aligned: Sequence[bool]) -> Iterator[LoweredConv]:
         """Yield the alternatives that `tune=True` measures in addition to the first."""
         problem, is_elsewhere = self.problem, bool(first.rearranged)
         # Fused activations that do not come first, since their compiled engines come after precompiled ones.
         some = [way for way in ways(problem, is_elsewhere) if way.activation and way != first.way]
-        found = [lower(problem, way, key, is_elsewhere) for way in some]
+        found = [lower(problem, way, aligned, is_elsewhere) for way in some]
         # In float32 without tensor cores, cuDNN's engines are old, and some support only one position of channels.
         orders = (False, True) if problem.wants.inputs in ("exact", "fft") else (False,)
         if len(orders) > 1:
             # Try every part of the epilogue: those without an engine are skipped later.
-            found += [lower(problem, way, key, not is_elsewhere) for way in ways(problem, not is_elsewhere)]
+            found += [lower(problem, way, aligned, not is_elsewhere) for way in ways(problem, not is_elsewhere)]
         for other in others(problem):
             if other.is_measured:
                 best, *more = ways(other.problem)
                 some = [best, *(way for way in more if way.activation)]
-                found += [lower_other(other, way, key, rearranged) for way in some for rearranged in orders]
+                found += [lower_other(other, way, aligned, rearranged) for way in some for rearranged in orders]
         return (each for each in found if room(problem, each) >= 0)
 
-    def _assembled(self, lowered: LoweredConv, algorithm: Any, key: tuple[bool, ...]) -> Any:
+    def _assembled(self, lowered: LoweredConv, algorithm: Any, key: tuple[int, ...]) -> Any:
         """Return cuDNN's plan as an executable: alone, or with copies before it and numbacc's kernel after it."""
         problem, library = self.problem, graph_library()
         behind = self._behind(lowered.way, problem.factors[2])
@@ -283,7 +287,7 @@ class ConvPlan(Plan[Result]):
         names = (*("out", "bias")[: len(inputs)], "out")
         return [Step(mapped(formula, inputs, out, names, reads), (*numbers, last))]
 
-    def _rest(self, key: tuple[bool, ...]) -> Steps:
+    def _rest(self, key: tuple[int, ...]) -> Steps:
         """Return an executable without a convolution: it writes beta out, or 0, and applies the epilogue."""
         out, beta = self.problem.out, float(self.problem.call.beta)
         last, scratch, steps = len(self.inputs), Scratch(), []
@@ -323,6 +327,11 @@ class ConvPlan(Plan[Result]):
             return (found,)
         np.copyto(out, found)
         return outs
+
+
+def _aligned(key: Sequence[int]) -> tuple[bool, ...]:
+    """Return which operands are aligned, given a key of `ConvPlan`."""
+    return tuple([not each for each in key])
 
 
 def converted(source: Layout, target: Layout) -> MapExecutable:

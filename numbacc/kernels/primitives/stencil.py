@@ -26,7 +26,7 @@ if SIMULATED:
 else:
     from ...base._numba import intrinsic, ir
     from . import formats
-    from .formats import I32, I64, numba_type
+    from .formats import I16, I32, I64, numba_type
     from .load_store import NO_OVERFLOW, aggregate, resized
 
 __all__ = ["Stencil", "tiles_of"]
@@ -221,8 +221,15 @@ else:
 
         def __init__(self, context: Any, builder: Any, operand: Any, address: Any, offset: Any):
             self.context, self.builder, self.operand = context, builder, operand
-            self.words = operand.access * operand.dtype.itemsize // 4
+            nbytes = operand.access * operand.dtype.itemsize
+            #: Words of an access. An element of 2 bytes is a word by itself.
+            self.words, self.word = (nbytes // 4, I32) if nbytes >= 4 else (1, I16)
             self.first = builder.add(address, self._bytes(offset))
+
+        @property
+        def _register(self) -> str:
+            """The letter of a word's registers in assembly."""
+            return "h" if self.word == I16 else "r"
 
         def _bytes(self, elements: Any) -> Any:
             wide = resized(self.builder, elements, I64)
@@ -244,21 +251,22 @@ else:
             names = [f"${first + k}" for k in range(self.words)]
             vector = f"v{self.words}." if self.words > 1 else ""
             words = f"{{{', '.join(names)}}}" if self.words > 1 else names[0]
-            access = access.replace("VECTOR", f"{vector}b32").replace("WORDS", words)
+            access = access.replace("VECTOR", f"{vector}b{self.word.width}").replace("WORDS", words)
             return f"{{.reg .pred %p0;\n\tsetp.ne.b32 %p0, ${condition}, 0;\n\t@%p0 {access}\n\t}}"
 
         def load(self, address: Any, is_inside: Any, is_constant: bool = True) -> list[Any]:
             """Return the numbers of one access, 0 outside; `is_constant` if the kernel does not write to the image."""
             builder, words = self.builder, self.words
-            zeros = "".join(f"mov.b32 ${k}, 0;\n\t" for k in range(words))
+            zeros = "".join(f"mov.b{self.word.width} ${k}, 0;\n\t" for k in range(words))
             text = zeros + self._where(words + 1, f"ld.global{'.nc' * is_constant}.VECTOR WORDS, [${words}];", 0)
-            result = ir.LiteralStructType([I32] * words) if words > 1 else I32
+            result = ir.LiteralStructType([self.word] * words) if words > 1 else self.word
             kind = ir.FunctionType(result, [I64, I32])
-            call = ir.InlineAsm(kind, text, ",".join(["=&r"] * words + ["l", "r"]))
+            call = ir.InlineAsm(kind, text, ",".join([f"=&{self._register}"] * words + ["l", "r"]))
             found = builder.call(call, [address, builder.zext(is_inside, I32)], attrs=("readnone",))
             vector = ir.Constant(formats.access_type(self.operand.dtype, self.operand.access), ir.Undefined)
             for k in range(words):
                 word = builder.extract_value(found, k) if words > 1 else found
+                word = builder.bitcast(word, vector.type.element)
                 vector = builder.insert_element(vector, word, I32(k))
             return list(formats.unpack(self.context, builder, self.operand, vector))
 
@@ -267,10 +275,10 @@ else:
             builder = self.builder
             vector = formats.pack(self.context, builder, self.operand.dtype, kind, numbers)
             text = self._where(1, "st.global.VECTOR [$0], WORDS;", 2)
-            function = ir.FunctionType(ir.VoidType(), [I64, I32] + [I32] * self.words)
-            constraints = ",".join(["l", "r", *["r"] * self.words])
+            function = ir.FunctionType(ir.VoidType(), [I64, I32] + [self.word] * self.words)
+            constraints = ",".join(["l", "r", *[self._register] * self.words])
             call = ir.InlineAsm(function, text, constraints, side_effect=True)
-            given = [builder.extract_element(vector, I32(k)) for k in range(self.words)]
+            given = [builder.bitcast(builder.extract_element(vector, I32(k)), self.word) for k in range(self.words)]
             builder.call(call, [address, builder.zext(is_inside, I32), *given])
 
     def _barrier(builder: Any) -> None:
