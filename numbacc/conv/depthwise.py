@@ -36,8 +36,9 @@ _NARROWEST = 8
 _SUMS_BYTES, _SUMS = 8, 64
 #: Rows and columns of a tile: the most; with few threads; in gradients of kernels; and in images of one row.
 _TILE, _SMALL, _SHARED, _ROW = (8, 4), (2, 4), (4, 4), (1, 8)
-#: Rows of a tile of planar kernels: the most; with few threads; columns if images or kernels have one row.
-_PLANAR, _PLANAR_SMALL, _PLANAR_ROW = 8, 2, 4
+#: Rows of a tile of planar kernels: the most, and with few threads. Columns: the most, and of images whose columns are
+#: accessed one by one.
+_PLANAR_ROWS, _PLANAR_SMALL, _PLANAR_COLUMNS, _PLANAR_SINGLE = 4, 2, 4, 2
 #: A tile has many rows only if kernels have at most this many rows of taps.
 _OVERLAP = 3
 #: Threads that keep an H200 busy, and the channels of each.
@@ -188,7 +189,7 @@ class DepthwiseWalk:
         groups: number of groups of tiles; a block processes one group at once.
     """
 
-    def __init__(self, problem: ConvProblem, width: int):
+    def __init__(self, problem: ConvProblem, width: int, alignment: tuple[int, ...]):
         found, direction = problem.geometry, problem.call.direction
         window = found.window
         self.problem, self.planar = problem, not width
@@ -203,6 +204,8 @@ class DepthwiseWalk:
             # Without a stride, this gradient is a convolution with the taps in the opposite order.
             self.is_flipped = not window.flip
             lead = _pairs([(r - 1) * d - n for r, d, n in zip(self.taps, self.dilation, lead, strict=True)], 0)
+        self.span = self._span(alignment) if self.planar else 1
+        self.lead = lead[1] % self.span
         self.tile = self._tile(places)
         self.axes = tuple(self._axis(*each) for each in zip(self.tile, places, self.stride, lead, strict=True))
         self.tiles = found.batch * self.axes[0].tiles * self.axes[1].tiles
@@ -241,20 +244,34 @@ class DepthwiseWalk:
         rows = min(range(_TILE[0], _TILE[0] // 2, -1), key=lambda n: -(-places[0] // n) * n)
         return rows, _TILE[1]
 
+    def _span(self, alignment: tuple[int, ...]) -> int:
+        """Return how many adjacent columns of both images one access may load or store."""
+        call = self.problem.call
+        images = _images(self.problem)
+        numbers = (0, 1) if call.direction == "backward_filter" else (0, len(self.problem.inputs))
+        span = min(VECTOR_BYTES // self.problem.out.itemsize, _PLANAR_COLUMNS)
+        for image, number in zip(images, numbers, strict=True):
+            steps = _steps(self.problem, image)
+            start = alignment[number] // image.itemsize
+            span = gcd(span, self.sizes(image)[1], steps.first, steps.row, steps.channel, start)
+        # Tiles of an upward gradient begin before the image.
+        return 1 if self.upward else span
+
     def _planar_tile(self, places: tuple[int, int]) -> tuple[int, int]:
-        """Return the tile of a planar kernel: rows below each other, so that adjacent threads access adjacent columns."""
+        """Return the tile of a planar kernel: few columns, so that adjacent threads access adjacent memory."""
         is_flat = places[0] == 1 or self.taps[0] == 1
-        most = (1, _PLANAR_ROW) if is_flat else (_PLANAR if self.taps[0] <= _OVERLAP else _PLANAR // 2, 1)
+        columns = self.span if self.span > 1 else _PLANAR_COLUMNS if is_flat else _PLANAR_SINGLE
+        most = (1 if is_flat else _PLANAR_ROWS, columns)
         if self.problem.call.direction == "backward_filter":
             rows, columns = (max(k for k in range(1, n + 1) if not p % k) for n, p in zip(most, places, strict=True))
             return rows, columns
         if prod(self.problem.out.shape) // prod(most) < _BUSY:
-            most = (min(most[0], _PLANAR_SMALL), min(most[1], _PLANAR_SMALL))
+            most = (min(most[0], _PLANAR_SMALL), self.span)
         if self.upward:
             rows, columns = (s * max(n // s, 1) for n, s in zip(most, self.stride, strict=True))
             return rows, columns
-        rows, columns = (min(range(n, n // 2, -1), key=lambda k: -(-p // k) * k) for n, p in zip(most, places, strict=True))
-        return rows, columns
+        rows = min(range(most[0], most[0] // 2, -1), key=lambda k: -(-places[0] // k) * k)
+        return rows, most[1]
 
     def _axis(self, tile: int, places: int, stride: int, lead: int) -> Axis:
         if not self.upward:
@@ -277,6 +294,8 @@ class DepthwiseWalk:
             scaled=call.alpha != 1 or bool(call.beta),
             adds=bool(call.beta),
             planar=self.planar and algorithm != "combine",
+            span=1 if algorithm == "combine" else self.span,
+            lead=0 if algorithm == "combine" else self.lead,
             **more,
         )
 
@@ -303,7 +322,7 @@ class DepthwiseWalk:
 
 def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], alignment: tuple[int, ...]) -> list[Step]:
     call, last = problem.call, len(problem.inputs)
-    walk = DepthwiseWalk(problem, _width(problem))
+    walk = DepthwiseWalk(problem, _width(problem), alignment)
     spec = walk.spec(
         "convolve",
         stride=walk.stride,
@@ -340,7 +359,7 @@ def _filter(problem: ConvProblem, scratch: Scratch, alignment: tuple[int, ...]) 
     width = min(_width(problem), max(_SUMS_BYTES // out.itemsize, 1))
     while taps * width * size > 4 * _SUMS and width * out.itemsize > 4 and width > 1:
         width //= 2
-    walk = DepthwiseWalk(problem, width)
+    walk = DepthwiseWalk(problem, width, alignment)
     each, limit = taps * found.channels * size, problem.wants.workspace_limit or 0
     shares = min(-(-_SHARES // walk.blocks), walk.groups, limit // each)
     if not shares:

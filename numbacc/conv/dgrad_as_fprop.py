@@ -51,9 +51,15 @@ def turned(problem: ConvProblem) -> ConvProblem | None:
 
 
 def is_faster(problem: ConvProblem) -> bool:
-    """Return whether a gradient of images runs as a convolution without a measurement."""
+    """Return whether a gradient of images runs as a convolution without a measurement.
+
+    In float64, cuDNN's good engine for gradients does not support dilation. 64 channels at 32 x 32 with dilation 2 took
+    0.31 ms as a gradient and 0.09 as a convolution (H100, cuDNN 9.19).
+    """
     found = problem.geometry
     window = found.window
+    if problem.wants.inputs == "double":
+        return max(window.dilation) > 1 and prod(found.taps) > 1
     return (
         problem.wants.inputs in _FASTER
         and window.dimensions == 2
@@ -67,7 +73,7 @@ def is_faster(problem: ConvProblem) -> bool:
 
 def may_be_faster(problem: ConvProblem) -> bool:
     """Return whether the convolution is worth measuring."""
-    return problem.call.a.dtype.name == "float32"
+    return problem.call.a.dtype.name in ("float32", "float64")
 
 
 class Turned(Copies):

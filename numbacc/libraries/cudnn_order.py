@@ -6,8 +6,9 @@ transforms. And for gradients of kernels with one column they often propose tile
 
 The corrections were measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3,
 and windows as channels (`numbacc.conv.windowed`). They apply only to large convolutions of this kind, in two
-dimensions, with stride and dilation 1, in one group. The corrections in `reordered`, about clusters of multiprocessors,
-were seen in many layers and apply to all.
+dimensions, with stride and dilation 1, in one group. The corrections in `reordered`, about clusters of multiprocessors
+and engines without tensor cores, were seen in many layers and apply to all. So do `_repeatable` and `_has_few_sums`, which
+were measured on an H100.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ from .cudnn_plans import Configuration, all_engines, proposals
 _LARGE = 2**22
 #: The direct engine that supports every convolution, 50 times slower than others.
 _GENERIC = 0
+#: Engine of float32 gradients of three-dimensional kernels that divides its sums among blocks.
+_DIVIDING = 1
+#: With fewer elements of such a gradient, the blocks of other engines leave multiprocessors idle: half of an H100's have
+#: a tile of 2048 elements. With a stride, the dividing engine takes twice as long for as many products.
+_FEW_SUMS, _FEW_STRIDED_SUMS = 2**17, 2**16
+#: Groups of fewer channels or kernels do not fill the tiles of tensor cores.
+_FILLED = 8
 #: The fastest direct engine for float32 in the forward pass, and its best tile.
 _TILED, _BEST_TILE = 70, (int(KnobType.TILE_SIZE), 4)
 #: For gradients of 16-bit kernels of one column: the engine for 64 to 128 kernels of 32 to 160 channels, with the
@@ -52,6 +60,11 @@ def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) ->
     kernels 8.6. With Fourier transforms, which the heuristics rank last or not at all: 2.2, 2.1 and 4.1. In float64,
     the engine that they propose for the gradient of images takes 5.4 times as long.
     """
+    if _is_float64_gradient(graph):
+        yield from _repeatable(described, site)
+    if _has_few_sums(graph, wants):
+        every = (each for mode in (HeurMode.A, HeurMode.FALLBACK) for each in proposals(described, site, mode))
+        yield from (each for each in every if each.engine == _DIVIDING)
     what = plain(graph)
     if what is None:
         return
@@ -63,9 +76,7 @@ def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) ->
         yield from _of_columns(what, described, site)
     if what.batch * prod(what.places) * (what.channels if what.kind == "backward_data" else what.filters) < _LARGE:
         return
-    if what.dtype == "float64" and what.kind == "backward_data":
-        yield from _fallback(described, site)
-    elif what.dtype == "float32" and wants.inputs in ("exact", "fft"):
+    if what.dtype == "float32" and wants.inputs in ("exact", "fft"):
         ranked = proposals(described, site, HeurMode.A)
         first = next((place for place, each in enumerate(ranked) if not each.unwanted(wants)), len(ranked))
         if 2 * first < len(ranked):
@@ -85,10 +96,14 @@ def reordered(graph: CudnnGraph, wants: Wants, proposed: Sequence[Configuration]
     of 256 channels in tf32: 0.60 and 0.57.
     """
     node = graph.nodes[0]
-    if len(graph.nodes) > 1 or node.kind not in ("convolve_forward", "convolve_backward_data"):
+    if len(graph.nodes) > 1 or not node.kind.startswith("convolve_"):
         return proposed
     first = next((each for each in proposed if not each.unwanted(wants)), None)
-    if first is None or first.engine not in _CLUSTERED:
+    if first is not None and not _on_tensor_cores(first) and _fills_tensor_cores(graph):
+        # The direct engine for gradients of dilated kernels takes 13 times as long as the best one (16 images of 320
+        # channels at 33 x 33, 256 kernels of 3 x 3, dilation 12, on an H100).
+        return sorted(proposed, key=lambda each: not _on_tensor_cores(each))
+    if first is None or first.engine not in _CLUSTERED or node.kind == "convolve_backward_filter":
         return proposed
     tile, clusters, depth = _shape(first)
     better = (tile, _EIGHTS) if clusters == _SEVENS else _BETTER.get((tile, clusters))
@@ -104,6 +119,60 @@ def _shape(configuration: Configuration) -> tuple[int, tuple[int, int], int]:
     kinds = KnobType.TILE_SIZE, KnobType.TILE_CGA_M, KnobType.TILE_CGA_N, KnobType.TILEK
     tile, down, across, depth = (dict(configuration.knobs).get(kind, -1) for kind in kinds)
     return tile, (down, across), depth
+
+
+def _on_tensor_cores(configuration: Configuration) -> bool:
+    return NumericalNote.TENSOR_CORE in configuration.notes
+
+
+def _shapes(graph: CudnnGraph) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a convolution's operands by their roles."""
+    return {name: graph.tensors[place].shape for name, place in graph.nodes[0].tensors}
+
+
+def _kernels(graph: CudnnGraph) -> tuple[int, ...]:
+    """Return the shape of a convolution's kernels, (K, C/groups, ...)."""
+    shapes = _shapes(graph)
+    return shapes["y" if graph.nodes[0].kind == "convolve_backward_filter" else "w"]
+
+
+def _fills_tensor_cores(graph: CudnnGraph) -> bool:
+    """Return whether this is a convolution of 16-bit floats with enough channels and kernels in one group."""
+    node, kernels = graph.nodes[0], _kernels(graph)
+    shapes = _shapes(graph)
+    image = shapes["y" if node.kind == "convolve_backward_data" else "x"]
+    is_narrow = graph.tensors[node.tensors[0][1]].dtype in ("float16", "bfloat16")
+    return is_narrow and image[1] == kernels[1] and min(kernels[:2]) >= _FILLED
+
+
+def _is_float64_gradient(graph: CudnnGraph) -> bool:
+    node = graph.nodes[0]
+    is_alone = len(graph.nodes) == 1 and node.kind == "convolve_backward_data"
+    return is_alone and graph.tensors[node.tensors[0][1]].dtype == "float64"
+
+
+def _repeatable(described: Descriptor, site: Site) -> Iterator[Configuration]:
+    """Yield the deterministic engines of a float64 gradient of images, the generic one last.
+
+    The heuristics propose an engine first that adds to the result by atomic operations. It took 1.1 to 12.7 times as
+    long as the best one (3 x 3 and 7 x 7 taps, strides, dilation, groups, two and three dimensions).
+    """
+    every = [each for mode in (HeurMode.A, HeurMode.FALLBACK) for each in proposals(described, site, mode)]
+    yield from sorted((each for each in every if each.deterministic), key=lambda each: each.engine == _GENERIC)
+
+
+def _has_few_sums(graph: CudnnGraph, wants: Wants) -> bool:
+    """Return whether this is a float32 gradient of three-dimensional kernels with few elements, which are long sums.
+
+    Times in milliseconds of the first proposal and of the dividing engine: 64 kernels of 32 channels, 2 x 32 x 64 x 64
+    positions: 7.2 and 2.6; 32 kernels of 1 channel, 4 x 64 x 64 x 64: 16.1 and 1.5; 128 kernels of 128 channels, 2 x 16
+    x 16 x 16: 0.28 and 0.52; 128 kernels of 64 channels with stride 2, 2 x 8 x 14 x 14: 0.08 and 0.25.
+    """
+    node = graph.nodes[0]
+    if len(graph.nodes) > 1 or node.kind != "convolve_backward_filter" or wants.inputs not in ("exact", "fft"):
+        return False
+    kernels, strides = _kernels(graph), dict(node.settings)["stride"]
+    return len(kernels) == 5 and prod(kernels) < (_FEW_SUMS if max(strides) == 1 else _FEW_STRIDED_SUMS)
 
 
 def _is_gradient_of_columns(graph: CudnnGraph, what: Plain) -> bool:

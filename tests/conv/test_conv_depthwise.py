@@ -227,6 +227,38 @@ def test_images_that_lie_with_channels_first(place, direction, dtype, lying):
             assert ("copies" in call.plan().info.algorithm) is not ours
 
 
+#: Windows over rows that an access of several columns divides: (columns, taps, stride, padding, dilation).
+ACCESSES = {
+    "same": (8, (3, 3), 1, 1, 1),
+    "pairs": (6, (3, 3), 1, 1, 1),
+    "large taps": (12, (5, 7), 1, (2, 3), 1),
+    "even taps": (8, (2, 4), 1, ((0, 1), (2, 1)), 1),
+    "wide padding": (4, (3, 3), 1, 6, 1),
+    "stride": (16, (3, 3), 2, 1, 1),
+    "stride of rows": (8, (3, 3), (3, 1), 1, 1),
+    "long stride": (12, (2, 2), 3, 0, 1),
+    "dilation": (8, (3, 3), 1, (2, 4), (2, 4)),
+    "one tap": (8, (1, 1), 1, 0, 1),
+}
+
+
+@pytest.mark.parametrize("window", ACCESSES)
+@each_dtype
+@each_direction
+def test_accesses_of_several_columns(place, direction, dtype, window):
+    """With channels first, rows begin at 16 bytes, at 8, at the next element, or all differently."""
+    columns, taps, stride, padding, dilation = ACCESSES[window]
+    geometry = {"taps": taps, "stride": stride, "padding": padding, "dilation": dilation}
+    images = {"forward": ("x", "out"), "backward_data": ("dy", "out"), "backward_filter": ("x", "dy")}[direction]
+    case = deep(direction, "NCHW", dtype=dtype, lengths=(5, columns), batch=2, channels=3, **geometry)
+    for before, after in ((0, 0), (2, 2), (1, 3), (0, 4), (4, 0), (0, 1)):
+        where = {"margins": ((0, 0), (0, 0), (0, 0), (before, after))}
+        for names in (images, images[:1]):
+            check(place, case, dict.fromkeys(names, where))
+    if direction != "backward_filter":
+        check(place, case._replace(alpha=0.5, beta=-1.5), {"out": {"margins": ((0, 0), (0, 0), (0, 0), (4, 0))}})
+
+
 @each_layout
 @each_direction
 def test_kernels_and_biases_that_lie(place, direction, layout):

@@ -198,7 +198,8 @@ def proposed(*shapes, engine=62, unwanted=""):
     """Configurations of (tile, depth of a tile, clusters each way), or that tell nothing of these."""
     kinds = KnobType.TILE_SIZE, KnobType.TILEK, KnobType.TILE_CGA_M, KnobType.TILE_CGA_N
     knobs = [tuple(zip(map(int, kinds), shape, strict=False)) for shape in shapes]
-    return [SimpleNamespace(engine=engine, knobs=each, unwanted=lambda wants: unwanted) for each in knobs]
+    notes = {NumericalNote.TENSOR_CORE}
+    return [SimpleNamespace(engine=engine, knobs=each, notes=notes, unwanted=lambda wants: unwanted) for each in knobs]
 
 
 @pytest.mark.parametrize("engine", [62, 67])

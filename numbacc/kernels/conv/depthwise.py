@@ -6,7 +6,7 @@ the second one is computed, since the threads of a block handle adjacent tiles.
 
 If channels are innermost, `across` adjacent threads handle adjacent channels. Otherwise columns are innermost (the
 kernel is `planar`): adjacent threads handle adjacent tiles of one channel, and the accesses of a warp are contiguous,
-because a tile has few columns.
+because a tile has few columns, which are loaded and stored at once if possible.
 
 `counts` are the number of tiles in total, in a column, in a row, and of channels. `blocks` are the number of blocks
 along the channels, and of tiles for each thread. Strides are in elements. Along rows and columns, a tile starts at the
@@ -56,7 +56,8 @@ def _tiles(spec: DepthwiseSpec) -> SimpleNamespace:
 
     follows = spec.adds, spec.biased, spec.scaled
     own = spec.width, spec.across, DEPTHWISE_THREADS, spec.keeps_weights
-    return tiles_of(Stencil(spec.dtype, spec.compute, spec.taps, spec.tile, met(0), met(1), *own, *follows))
+    spans = spec.span, spec.lead
+    return tiles_of(Stencil(spec.dtype, spec.compute, spec.taps, spec.tile, met(0), met(1), *own, *follows, *spans))
 
 
 def convolve(spec: DepthwiseSpec) -> Kernel:

@@ -36,6 +36,8 @@ class _DepthwiseFields(NamedTuple):
     scaled: bool = False
     adds: bool = False
     planar: bool = False
+    span: int = 1
+    lead: int = 0
 
 
 class DepthwiseSpec(_DepthwiseFields, Spec):
@@ -58,6 +60,7 @@ class DepthwiseSpec(_DepthwiseFields, Spec):
         adds: whether the result's previous elements are added, with a factor.
         planar: whether adjacent threads handle adjacent columns of a channel, which are contiguous, instead of adjacent
             channels. Then `width` is 1.
+        span, lead: as in `primitives.stencil.Stencil`.
     """
 
     __slots__ = ()
@@ -78,6 +81,11 @@ class DepthwiseSpec(_DepthwiseFields, Spec):
         """The spec's identity (see `Spec`), including the digest of the operations that follow."""
         follows = linear(self.activation or None, self.scaled, self.adds, self.biased)
         return repr((digest(follows, self.compute, self.narrow), self))
+
+    @property
+    def access_bytes(self) -> int:
+        """Width of the widest access."""
+        return self.width * self.span * TABLE[self.dtype].itemsize
 
     @property
     def keeps_weights(self) -> bool:
