@@ -138,11 +138,6 @@ def _has_kernel_of_cudnn(problem: ConvProblem) -> bool:
     )
 
 
-def _images(problem: ConvProblem) -> tuple[Layout, Layout]:
-    """Return the layouts of a problem's two images."""
-    return problem.call.a, problem.call.b if problem.call.direction == "backward_filter" else problem.out
-
-
 def _steps(problem: ConvProblem, array: Layout) -> ElementSteps:
     first, channel, spatial = problem.geometry.window.parted(element_steps(array))
     row, column = (0, *spatial)[-2:]
@@ -154,7 +149,7 @@ def _width(problem: ConvProblem) -> int:
     size = problem.out.itemsize
     # The accumulators of all channels of a thread fill 16 bytes.
     width = gcd(VECTOR_BYTES // TABLE[problem.accumulator].itemsize, problem.geometry.channels)
-    for array in _images(problem):
+    for array in problem.images:
         found = _steps(problem, array)
         if found.channel != 1 or any(step % size for step in array.strides):
             return 0
@@ -165,7 +160,7 @@ def _width(problem: ConvProblem) -> int:
 def _has_columns(problem: ConvProblem) -> bool:
     """Return whether columns are contiguous in both images."""
     size = problem.out.itemsize
-    images = _images(problem)
+    images = problem.images
     is_whole = all(step % size == 0 for array in images for step in array.strides)
     return is_whole and all(_steps(problem, array).column in (0, 1) for array in images)
 
@@ -247,7 +242,7 @@ class DepthwiseWalk:
     def _span(self, alignment: tuple[int, ...]) -> int:
         """Return how many adjacent columns of both images one access may load or store."""
         call = self.problem.call
-        images = _images(self.problem)
+        images = self.problem.images
         numbers = (0, 1) if call.direction == "backward_filter" else (0, len(self.problem.inputs))
         span = min(VECTOR_BYTES // self.problem.out.itemsize, _PLANAR_COLUMNS)
         for image, number in zip(images, numbers, strict=True):
@@ -313,7 +308,7 @@ class DepthwiseWalk:
 
     def steps(self) -> tuple[int, ...]:
         """Return the strides of both images: along N, rows and columns, and in planar kernels along channels."""
-        return tuple(n for image in _images(self.problem) for n in _steps(self.problem, image)[: 3 + self.planar])
+        return tuple(n for image in self.problem.images for n in _steps(self.problem, image)[: 3 + self.planar])
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -337,7 +332,7 @@ def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], alignment:
     rounds = min(max(walk.groups * walk.blocks // _BLOCKS, 1), _ROUNDS)
     bias = 0 if call.bias is None else call.bias.strides[0] // call.bias.itemsize
     numbers = (*range(last), *[last] * spec.adds, last)
-    images = _images(problem)
+    images = problem.images
     constants = (
         *walk.steps(),
         *walk.weights(call.b),
@@ -369,7 +364,7 @@ def _filter(problem: ConvProblem, scratch: Scratch, alignment: tuple[int, ...]) 
     spec = walk.spec(
         "filter", stride=walk.stride, dilation=walk.dilation, tile=walk.tile, width=walk.width, across=walk.across
     )._replace(scaled=False, adds=False)
-    images = _images(problem)
+    images = problem.images
     part = 3 + scratch.part(shares * each)
     constants = (
         *walk.steps(),

@@ -22,6 +22,7 @@ from ..runtime import workspace
 from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
 from . import depthwise
+from .interleaved import FAST, Interleaved, pays
 from .lowering import (
     LoweredConv,
     Way,
@@ -178,7 +179,10 @@ class ConvPlan(Plan[Result]):
             numbers[number] = last + 1 + scratch.part(dense.nbytes)
             own = (*self.inputs, *self.outputs)[number]
             if number < last or self.problem.call.beta:
-                into.append(Step(made.into(number, own, dense), (number, numbers[number])))
+                if number in made.filled:
+                    into.append(Step(ZeroBytes(dense.nbytes, self.device), (numbers[number],)))
+                parts = made.into(number, own, dense)
+                into += [Step(part.executable, (number, numbers[number]), (part.offsets,)) for part in parts]
             if number == last:
                 parts = made.back(number, dense, own)
                 back += [Step(part.executable, (numbers[number], number), (part.offsets,)) for part in parts]
@@ -206,7 +210,15 @@ class ConvPlan(Plan[Result]):
         """
         library = graph_library()
         if trial is None:
-            return self._assembled(lowered, library.choose(lowered.graphs[0], self._wants(lowered), self.device), key)
+            algorithm = library.choose(lowered.graphs[0], self._wants(lowered), self.device)
+            for other, engines in self._instead(lowered, algorithm, _aligned(key)):
+                try:
+                    better = library.choose(other.graphs[0], self._wants(other), self.device)
+                except UnsupportedError:
+                    continue
+                if engines is None or better.kind[0] in engines:
+                    return self._assembled(other, better, key)
+            return self._assembled(lowered, algorithm, key)
         alike: list[LoweredConv] = [lowered, *(() if lowered.made.name else self._others(lowered, _aligned(key)))]
         asked = [(each, graph) for each in alike for graph in each.graphs]
 
@@ -230,6 +242,27 @@ class ConvPlan(Plan[Result]):
         graphs, wants = [graph for _, graph in asked], [self._wants(each) for each, _ in asked]
         return made(library.tune(graphs, wants, self.device, trial.stream, tried, own))
 
+    def _instead(
+        self, lowered: LoweredConv, algorithm: Algorithm, aligned: Sequence[bool]
+    ) -> Iterator[tuple[LoweredConv, Sequence[int] | None]]:
+        """Yield forms that replace one whose operands cuDNN reads in place, each with the engines that it needs.
+
+        With channels first in 16 bits, cuDNN's engines for tensor cores move the channels themselves, with scratch
+        memory for both images. numbacc's kernels do it faster. Engines that read channels first, as some do for kernels
+        of one tap, need less memory.
+        """
+        problem, nbytes = self.problem, sum(array.nbytes for array in self.problem.images)
+        if lowered.name or problem.call.a.itemsize != 2:
+            return
+        found: list[tuple[LoweredConv, Sequence[int] | None]] = []
+        if not problem.geometry.window.channels_last and algorithm.workspace_bytes >= nbytes:
+            found.append((lower(problem, lowered.way, aligned, True), None))
+        fast = FAST[problem.call.direction]
+        if len(lowered.graphs[0].nodes) == 1 and algorithm.kind[0] not in fast and pays(problem):
+            some = [other for other in others(problem) if isinstance(other.made, Interleaved)]
+            found += [(lower_other(other, lowered.way, aligned), fast) for other in some]
+        yield from (each for each in found if room(problem, each[0]) >= 0)
+
     def _wants(self, lowered: LoweredConv) -> Wants:
         return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
 
@@ -241,6 +274,8 @@ class ConvPlan(Plan[Result]):
         found = [lower(problem, way, aligned, is_elsewhere) for way in some]
         # In float32 without tensor cores, cuDNN's engines are old, and some support only one position of channels.
         orders = (False, True) if problem.wants.inputs in ("exact", "fft") else (False,)
+        if problem.call.a.itemsize == 2 and not problem.geometry.window.channels_last:
+            found.append(lower(problem, first.way, aligned, not is_elsewhere))
         if len(orders) > 1:
             # Try every part of the epilogue: those without an engine are skipped later.
             found += [lower(problem, way, aligned, not is_elsewhere) for way in ways(problem, not is_elsewhere)]

@@ -7,7 +7,7 @@ transforms. And for gradients of kernels with one column they often propose tile
 The corrections were measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3,
 and windows as channels (`numbacc.conv.windowed`). They apply only to large convolutions of this kind, in two
 dimensions, with stride and dilation 1, in one group. The corrections in `reordered`, about clusters of multiprocessors
-and engines without tensor cores, were seen in many layers and apply to all. So do `_repeatable` and `_has_few_sums`, which
+and engines without tensor cores, were seen in many layers and apply to all. So do `_of_float64` and `_has_few_sums`, which
 were measured on an H100.
 """
 
@@ -29,9 +29,13 @@ _LARGE = 2**22
 _GENERIC = 0
 #: Engine of float32 gradients of three-dimensional kernels that divides its sums among blocks.
 _DIVIDING = 1
-#: With fewer elements of such a gradient, the blocks of other engines leave multiprocessors idle: half of an H100's have
-#: a tile of 2048 elements. With a stride, the dividing engine takes twice as long for as many products.
-_FEW_SUMS, _FEW_STRIDED_SUMS = 2**17, 2**16
+#: With fewer elements of such a gradient, the blocks of other engines leave multiprocessors idle: each has a tile of about
+#: 2048 elements, and an H100 has 132 multiprocessors. With a stride, the dividing engine takes twice as long for as many
+#: products.
+_FEW_SUMS, _FEW_STRIDED_SUMS = 2**18, 2**16
+#: Engines of float64 gradients of images: the best one, which supports no stride and no dilation; the best one for
+#: strides in two dimensions, and its best tile.
+_PLAIN, _STRIDED, _STRIDED_TILE = 1, 2, (int(KnobType.TILE_SIZE), 2)
 #: Groups of fewer channels or kernels do not fill the tiles of tensor cores.
 _FILLED = 8
 #: The fastest direct engine for float32 in the forward pass, and its best tile.
@@ -61,7 +65,7 @@ def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) ->
     the engine that they propose for the gradient of images takes 5.4 times as long.
     """
     if _is_float64_gradient(graph):
-        yield from _repeatable(described, site)
+        yield from _of_float64(described, site)
     if _has_few_sums(graph, wants):
         every = (each for mode in (HeurMode.A, HeurMode.FALLBACK) for each in proposals(described, site, mode))
         yield from (each for each in every if each.engine == _DIVIDING)
@@ -86,6 +90,16 @@ def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) ->
             others = [each for mode in (HeurMode.FALLBACK, HeurMode.B) for each in proposals(described, site, mode)]
             yield from (each for each in others if each.engine == _TILED and _BEST_TILE in each.knobs)
         yield from _fallback(described, site)
+
+
+def modes(graph: CudnnGraph) -> tuple[HeurMode, ...]:
+    """Return the heuristics to ask, in this order: usually the fastest, the one that nearly always works, the slowest.
+
+    In 16 bits, the second one proposes engines without tensor cores. So it is the last, if tensor cores can be filled.
+    """
+    is_narrow = len(graph.nodes) == 1 and graph.nodes[0].kind.startswith("convolve_") and _fills_tensor_cores(graph)
+    last = (HeurMode.B, HeurMode.FALLBACK) if is_narrow else (HeurMode.FALLBACK, HeurMode.B)
+    return HeurMode.A, *last
 
 
 def reordered(graph: CudnnGraph, wants: Wants, proposed: Sequence[Configuration]) -> Sequence[Configuration]:
@@ -151,22 +165,24 @@ def _is_float64_gradient(graph: CudnnGraph) -> bool:
     return is_alone and graph.tensors[node.tensors[0][1]].dtype == "float64"
 
 
-def _repeatable(described: Descriptor, site: Site) -> Iterator[Configuration]:
-    """Yield the deterministic engines of a float64 gradient of images, the generic one last.
+def _of_float64(described: Descriptor, site: Site) -> Iterator[Configuration]:
+    """Yield the good engines for a float64 gradient of images.
 
-    The heuristics propose an engine first that adds to the result by atomic operations. It took 1.1 to 12.7 times as
-    long as the best one (3 x 3 and 7 x 7 taps, strides, dilation, groups, two and three dimensions).
+    The heuristics propose an engine first that adds to the result by atomic operations, which took up to 12.7 times as
+    long (3 x 3 taps, in one group and in four; in one dimension 42 times).
     """
     every = [each for mode in (HeurMode.A, HeurMode.FALLBACK) for each in proposals(described, site, mode)]
-    yield from sorted((each for each in every if each.deterministic), key=lambda each: each.engine == _GENERIC)
+    yield from (each for each in every if each.engine == _PLAIN)
+    yield from (each for each in every if each.engine == _STRIDED and _STRIDED_TILE in each.knobs)
 
 
 def _has_few_sums(graph: CudnnGraph, wants: Wants) -> bool:
     """Return whether this is a float32 gradient of three-dimensional kernels with few elements, which are long sums.
 
-    Times in milliseconds of the first proposal and of the dividing engine: 64 kernels of 32 channels, 2 x 32 x 64 x 64
-    positions: 7.2 and 2.6; 32 kernels of 1 channel, 4 x 64 x 64 x 64: 16.1 and 1.5; 128 kernels of 128 channels, 2 x 16
-    x 16 x 16: 0.28 and 0.52; 128 kernels of 64 channels with stride 2, 2 x 8 x 14 x 14: 0.08 and 0.25.
+    Times in milliseconds of the first proposal and of the dividing engine, 3 x 3 x 3 taps: 64 kernels of 32 channels, 2 x
+    32 x 64 x 64 positions: 7.2 and 2.6; 32 kernels of 1 channel, 4 x 64 x 64 x 64: 16.1 and 1.5; 128 kernels of 64
+    channels, 2 x 16 x 32 x 32: 0.95 and 0.76; of 128 channels, 2 x 16 x 16 x 16: 0.28 and 0.52. With stride 2: 64 kernels
+    of 32 channels, 2 x 16 x 32 x 32: 1.0 and 0.52; 128 of 64 channels, 2 x 8 x 14 x 14: 0.08 and 0.25.
     """
     node = graph.nodes[0]
     if len(graph.nodes) > 1 or node.kind != "convolve_backward_filter" or wants.inputs not in ("exact", "fft"):
