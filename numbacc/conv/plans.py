@@ -211,7 +211,7 @@ class ConvPlan(Plan[Result]):
         library = graph_library()
         if trial is None:
             algorithm = library.choose(lowered.graphs[0], self._wants(lowered), self.device)
-            for other, engines in self._instead(lowered, algorithm, _aligned(key)):
+            for other, engines in self._faster(lowered, algorithm, _aligned(key)):
                 try:
                     better = library.choose(other.graphs[0], self._wants(other), self.device)
                 except UnsupportedError:
@@ -242,7 +242,7 @@ class ConvPlan(Plan[Result]):
         graphs, wants = [graph for _, graph in asked], [self._wants(each) for each, _ in asked]
         return made(library.tune(graphs, wants, self.device, trial.stream, tried, own))
 
-    def _instead(
+    def _faster(
         self, lowered: LoweredConv, algorithm: Algorithm, aligned: Sequence[bool]
     ) -> Iterator[tuple[LoweredConv, Sequence[int] | None]]:
         """Yield forms that replace one whose operands cuDNN reads in place, each with the engines that it needs.

@@ -7,8 +7,8 @@ transforms. And for gradients of kernels with one column they often propose tile
 The corrections were measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3,
 and windows as channels (`numbacc.conv.windowed`). They apply only to large convolutions of this kind, in two
 dimensions, with stride and dilation 1, in one group. The corrections in `reordered`, about clusters of multiprocessors
-and engines without tensor cores, were seen in many layers and apply to all. So do `_of_float64` and `_has_few_sums`, which
-were measured on an H100.
+and engines without tensor cores, were seen in many layers and apply to all. So do `_of_float64` and `_has_few_sums`,
+which were measured on an H100.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _LARGE = 2**22
 _GENERIC = 0
 #: Engine of float32 gradients of three-dimensional kernels that divides its sums among blocks.
 _DIVIDING = 1
-#: With fewer elements of such a gradient, the blocks of other engines leave multiprocessors idle: each has a tile of about
-#: 2048 elements, and an H100 has 132 multiprocessors. With a stride, the dividing engine takes twice as long for as many
-#: products.
+#: With fewer elements of such a gradient, the blocks of other engines leave multiprocessors idle: each has a tile of
+#: about 2048 elements, and an H100 has 132 multiprocessors. With a stride, the dividing engine takes twice as long for
+#: as many products.
 _FEW_SUMS, _FEW_STRIDED_SUMS = 2**18, 2**16
 #: Engines of float64 gradients of images: the best one, which supports no stride and no dilation; the best one for
 #: strides in two dimensions, and its best tile.
@@ -179,10 +179,10 @@ def _of_float64(described: Descriptor, site: Site) -> Iterator[Configuration]:
 def _has_few_sums(graph: CudnnGraph, wants: Wants) -> bool:
     """Return whether this is a float32 gradient of three-dimensional kernels with few elements, which are long sums.
 
-    Times in milliseconds of the first proposal and of the dividing engine, 3 x 3 x 3 taps: 64 kernels of 32 channels, 2 x
-    32 x 64 x 64 positions: 7.2 and 2.6; 32 kernels of 1 channel, 4 x 64 x 64 x 64: 16.1 and 1.5; 128 kernels of 64
-    channels, 2 x 16 x 32 x 32: 0.95 and 0.76; of 128 channels, 2 x 16 x 16 x 16: 0.28 and 0.52. With stride 2: 64 kernels
-    of 32 channels, 2 x 16 x 32 x 32: 1.0 and 0.52; 128 of 64 channels, 2 x 8 x 14 x 14: 0.08 and 0.25.
+    Times in milliseconds of the first proposal and of the dividing engine, 3 x 3 x 3 taps: 64 kernels of 32 channels,
+    2 x 32 x 64 x 64 positions: 7.2 and 2.6; 32 kernels of 1 channel, 4 x 64 x 64 x 64: 16.1 and 1.5; 128 kernels of 64
+    channels, 2 x 16 x 32 x 32: 0.95 and 0.76; of 128 channels, 2 x 16 x 16 x 16: 0.28 and 0.52. With stride 2: 64
+    kernels of 32 channels, 2 x 16 x 32 x 32: 1.0 and 0.52; 128 of 64 channels, 2 x 8 x 14 x 14: 0.08 and 0.25.
     """
     node = graph.nodes[0]
     if len(graph.nodes) > 1 or node.kind != "convolve_backward_filter" or wants.inputs not in ("exact", "fft"):

@@ -20,7 +20,6 @@ from .cudnn_rules import NEWEST, WRONG, refusal, shortens_wrongly
 algorithms = Choices("cudnn", WRONG, size=512)
 
 
-
 def version() -> int:
     """Return the version of cuDNN that makes plans; without cuDNN, a version above all existing ones."""
     try:

@@ -156,7 +156,9 @@ def test_large_tiles(place, direction, layout, dtype, monkeypatch):
     conv.cache_clear()
     for lengths in ((7, 6),) if simulated() else ((8, 8), (7, 6), (13, 5)):
         # With a factor: without one and in 16 bits cuDNN has a kernel of its own.
-        case = deep(direction, layout, dtype=dtype, lengths=lengths, taps=(3, 3), batch=3, padding=((1, 0), 2), alpha=0.5)
+        case = deep(
+            direction, layout, dtype=dtype, lengths=lengths, taps=(3, 3), batch=3, padding=((1, 0), 2), alpha=0.5
+        )
         check(place, case)
     conv.cache_clear()
 

@@ -62,18 +62,31 @@ def check(place, case, layouts=None, **options):
 # ---------------------------------------------------------------- what it is
 
 
+W = (8, 3, 3, 8)
+
+
 @pytest.mark.parametrize(
     "x, w, options, wanted",
     [
         (*DEEPLAB, ((72, 11, 11, 2048), (72, 11, 11, 256), (4, 4), ((4, 4), (4, 4)))),
         # 65 rows: with three images 66, with four 68.
-        ((2, 65, 64, 8), (8, 3, 3, 8), {"padding": 12, "dilation": 12}, ((24, 22, 16, 8), (24, 22, 16, 8), (4, 3), ((4, 4), (3, 3)))),
+        (
+            (2, 65, 64, 8),
+            W,
+            {"padding": 12, "dilation": 12},
+            ((24, 22, 16, 8), (24, 22, 16, 8), (4, 3), ((4, 4), (3, 3))),
+        ),
         # Columns have little dilation.
-        ((2, 30, 9, 8), (8, 3, 3, 8), {"padding": (10, 2), "dilation": (10, 2)}, ((10, 6, 9, 8), (10, 6, 9, 8), (2, 2), ((2, 2), (2, 2)))),
+        (
+            (2, 30, 9, 8),
+            W,
+            {"padding": (10, 2), "dilation": (10, 2)},
+            ((10, 6, 9, 8), (10, 6, 9, 8), (2, 2), ((2, 2), (2, 2))),
+        ),
         ((1, 30, 30, 8), (8, 2, 2, 8), {"dilation": 6}, ((4, 15, 15, 8), (4, 12, 12, 8), (3, 3), ((0, 0), (0, 0)))),
     ],
     ids=str,
-)  # fmt: skip
+)
 @each_direction
 def test_shapes(direction, x, w, options, wanted):
     other = interleaved(request(x, w, direction, **options))

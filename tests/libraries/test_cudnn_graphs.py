@@ -29,7 +29,7 @@ from numbacc.libraries.cudnn_nodes import KINDS
 from numbacc.libraries.cudnn_order import reordered
 from numbacc.libraries.cudnn_plans import Rejected, describe_rejected
 from numbacc.libraries.cudnn_rules import WRONG, refusal
-from numbacc_bindings.cudnn import KnobType
+from numbacc_bindings.cudnn import KnobType, NumericalNote
 
 OPEN = Spatial((1,), (1,), (0,), (0,))
 

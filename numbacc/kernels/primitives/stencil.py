@@ -227,8 +227,9 @@ else:
         def __init__(self, context: Any, builder: Any, operand: Any, address: Any, offset: Any):
             self.context, self.builder, self.operand = context, builder, operand
             nbytes = operand.access * operand.dtype.itemsize
-            #: Words of an access. An element of 2 bytes is a word by itself.
-            self.words, self.word = (nbytes // 4, I32) if nbytes >= 4 else (1, I16)
+            #: Words of an access, and their type. An element of 2 bytes is a word by itself.
+            self.words: int = max(nbytes // 4, 1)
+            self.word = I32 if nbytes >= 4 else I16
             self.first = builder.add(address, self._bytes(offset))
 
         @property
@@ -321,13 +322,17 @@ else:
 
             `args` is (address, offset, start, sizes, steps); `met` lists the rows and columns that are used.
             """
-            images = {1: Image(context, builder, operand, *args[:2]), spec.span: Image(context, builder, broad, *args[:2])}
+            images = {
+                1: Image(context, builder, operand, *args[:2]),
+                spec.span: Image(context, builder, broad, *args[:2]),
+            }
             _, row_step, column_step = (builder.extract_value(args[4], k) for k in range(3))
             starts, sizes = _pair(builder, args[2]), _pair(builder, args[3])
             down, across = images[1].along(row_step, met[0]), images[1].along(column_step, met[1])
             inside = [images[1].inside(starts[k], sizes[k], met[k]) for k in range(2)]
             for i in met[0]:
-                row, found = builder.add(images[1].first, down[i], flags=NO_OVERFLOW), {}
+                row = builder.add(images[1].first, down[i], flags=NO_OVERFLOW)
+                found: dict[int, Any] = {}
                 for some in accesses(met[1], lead):
                     there = builder.add(row, across[some[0]], flags=NO_OVERFLOW)
                     is_in = builder.and_(inside[0][i], inside[1][some[0]])
