@@ -13,6 +13,7 @@ from numbacc.base.dispatch import launching_by
 from numbacc.conv.plans import ConvPlan
 from numbacc.errors import UnsupportedError
 from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec, meetings
+from numbacc.kernels.conv.transposition_spec import TranspositionSpec
 from numbacc.kernels.inspection import Noted
 
 pytestmark = pytest.mark.each_alone(paired=True)
@@ -133,7 +134,9 @@ def test_they_are_compiled_ahead():
         for direction in ("forward", "backward_data", "backward_filter"):
             if dtype in ("float32", "float64") or direction == "backward_filter":
                 assert set(kernels(direction, dtype, channels=64, **plain)) <= ahead
+            assert set(kernels(direction, dtype, channels=64, layout="NCHW", **plain)) <= ahead
         assert set(kernels("forward", dtype, bias=True, activation="relu", **plain)) <= ahead
+    assert {TranspositionSpec("gather"), TranspositionSpec("scatter")} <= ahead
 
 
 @pytest.mark.parametrize(
