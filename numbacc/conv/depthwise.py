@@ -36,9 +36,9 @@ _NARROWEST = 8
 _SUMS_BYTES, _SUMS = 8, 64
 #: Rows and columns of a tile: the most; with few threads; in gradients of kernels; and in images of one row.
 _TILE, _SMALL, _SHARED, _ROW = (8, 4), (2, 4), (4, 4), (1, 8)
-#: Rows of a tile of planar kernels: the most, and with few threads. Columns: the most, and of images whose columns are
-#: accessed one by one.
-_PLANAR_ROWS, _PLANAR_SMALL, _PLANAR_COLUMNS, _PLANAR_SINGLE = 4, 2, 4, 2
+#: Rows of a tile of planar kernels: the most, with few threads or wide accesses, and in gradients of kernels whose
+#: columns are accessed one by one. Columns: of one access at most, of two, and where columns are accessed one by one.
+_PLANAR_ROWS, _PLANAR_SMALL, _PLANAR_LONG, _PLANAR_COLUMNS, _PLANAR_FLAT, _PLANAR_SINGLE = 4, 2, 8, 4, 8, 2
 #: A tile has many rows only if kernels have at most this many rows of taps.
 _OVERLAP = 3
 #: Threads that keep an H200 busy, and the channels of each.
@@ -249,24 +249,34 @@ class DepthwiseWalk:
             steps = _steps(self.problem, image)
             start = alignment[number] // image.itemsize
             span = gcd(span, self.sizes(image)[1], steps.first, steps.row, steps.channel, start)
-        # Tiles of an upward gradient begin before the image.
-        return 1 if self.upward else span
+        if self.upward:
+            return 1  # tiles begin before the image
+        # With a stride, a thread needs twice the elements. In gradients of kernels it also sums more taps with each.
+        return min(span, 2) if max(self.stride) > 1 and call.direction == "forward" else span
 
     def _planar_tile(self, places: tuple[int, int]) -> tuple[int, int]:
         """Return the tile of a planar kernel: few columns, so that adjacent threads access adjacent memory."""
-        is_flat = places[0] == 1 or self.taps[0] == 1
-        columns = self.span if self.span > 1 else _PLANAR_COLUMNS if is_flat else _PLANAR_SINGLE
-        most = (1 if is_flat else _PLANAR_ROWS, columns)
+        is_flat, size = places[0] == 1 or self.taps[0] == 1, self.problem.out.itemsize
+        rows, columns = _PLANAR_ROWS, self.span
+        if is_flat:
+            rows, columns = 1, _PLANAR_FLAT if self.span == _PLANAR_COLUMNS else _PLANAR_COLUMNS
+        elif self.span == 1:
+            columns = _PLANAR_SINGLE
         if self.problem.call.direction == "backward_filter":
-            rows, columns = (max(k for k in range(1, n + 1) if not p % k) for n, p in zip(most, places, strict=True))
-            return rows, columns
-        if prod(self.problem.out.shape) // prod(most) < _BUSY:
-            most = (min(most[0], _PLANAR_SMALL), self.span)
+            if not is_flat and self.span == 1:
+                rows = _PLANAR_LONG
+            # A tile is completely inside dy.
+            rows = max(k for k in range(1, rows + 1) if not places[0] % k)
+            return rows, max(k for k in range(self.span, columns + 1, self.span) if not places[1] % k)
+        if prod(self.problem.out.shape) // (rows * columns) < _BUSY:
+            rows, columns = min(rows, _PLANAR_SMALL), self.span
         if self.upward:
-            rows, columns = (s * max(n // s, 1) for n, s in zip(most, self.stride, strict=True))
+            rows, columns = (s * max(n // s, 1) for n, s in zip((rows, columns), self.stride, strict=True))
             return rows, columns
-        rows = min(range(most[0], most[0] // 2, -1), key=lambda k: -(-places[0] // k) * k)
-        return rows, most[1]
+        is_wide = self.span * size == VECTOR_BYTES and self.span == _PLANAR_COLUMNS
+        if not is_flat and self.taps[0] <= _OVERLAP and (is_wide or max(self.stride) > 1):
+            rows = min(rows, _PLANAR_SMALL)
+        return min(range(rows, rows // 2, -1), key=lambda k: -(-places[0] // k) * k), columns
 
     def _axis(self, tile: int, places: int, stride: int, lead: int) -> Axis:
         if not self.upward:

@@ -33,6 +33,9 @@ _DIVIDING = 1
 #: about 2048 elements, and an H100 has 132 multiprocessors. With a stride, the dividing engine takes twice as long for
 #: as many products.
 _FEW_SUMS, _FEW_STRIDED_SUMS = 2**18, 2**16
+#: The best engine of three-dimensional float64 convolutions, with its default knobs: 16 channels at 16 x 16 x 16 and 32
+#: kernels of 3 x 3 x 3 took 0.080 ms, with the proposed tile 0.099 (H100).
+_VOLUMES = 28
 #: Engines of float64 gradients of images: the best one without stride and dilation; the best one for strides in two
 #: dimensions, and its best tile.
 _PLAIN, _STRIDED, _STRIDED_TILE = 1, 2, (int(KnobType.TILE_SIZE), 2)
@@ -66,6 +69,8 @@ def ahead(graph: CudnnGraph, described: Descriptor, site: Site, wants: Wants) ->
     """
     if _is_float64_gradient(graph):
         yield from _of_float64(graph, described, site)
+    elif _is_float64_volume(graph):
+        yield from (each for each in proposals(described, site, HeurMode.FALLBACK) if each.engine == _VOLUMES)
     if _has_few_sums(graph, wants):
         every = (each for mode in (HeurMode.A, HeurMode.FALLBACK) for each in proposals(described, site, mode))
         yield from (each for each in every if each.engine == _DIVIDING)
@@ -162,7 +167,14 @@ def _fills_tensor_cores(graph: CudnnGraph) -> bool:
 def _is_float64_gradient(graph: CudnnGraph) -> bool:
     node = graph.nodes[0]
     is_alone = len(graph.nodes) == 1 and node.kind == "convolve_backward_data"
-    return is_alone and graph.tensors[node.tensors[0][1]].dtype == "float64"
+    # For one tap there are products of matrices.
+    return is_alone and graph.tensors[node.tensors[0][1]].dtype == "float64" and prod(_kernels(graph)[2:]) > 1
+
+
+def _is_float64_volume(graph: CudnnGraph) -> bool:
+    node = graph.nodes[0]
+    is_alone = len(graph.nodes) == 1 and node.kind == "convolve_forward"
+    return is_alone and graph.tensors[node.tensors[0][1]].dtype == "float64" and len(_kernels(graph)) == 5
 
 
 def _of_float64(graph: CudnnGraph, described: Descriptor, site: Site) -> Iterator[Configuration]:
