@@ -108,11 +108,11 @@ def layers(*, quick: bool = False) -> Iterator[Layer]:
     yield Layer("vit patches 16x16 /16, 3 channels", "float16", *patches)
     yield Layer("3-d u-net 64 3x3x3 at 64^3", "bfloat16", (2, 64, 64, 64, 64), (64, 3, 3, 3, 64), {"padding": 1})
     yield Layer("wavenet 128, dilation 512", "float16", (8, 16384, 128), (128, 2, 128), {"dilation": 512})
-    yield from _special()
+    yield from () if quick else _special()
 
 
 def _special() -> Iterator[Layer]:
-    """Layers for which cuDNN's first proposal, or all of its engines, are slow."""
+    """Layers with slow engines: cuDNN's first proposal, or all of its engines."""
 
     def depthwise(size: int, channels: int, taps: int, stride: int = 1, dtype: str = "float32") -> Layer:
         options = {"padding": taps // 2, "groups": channels, "stride": stride}
@@ -124,15 +124,16 @@ def _special() -> Iterator[Layer]:
     yield depthwise(112, 96, 3, 2)
     yield depthwise(56, 96, 7)
     yield depthwise(56, 128, 3, dtype="bfloat16")
-    for dilation in (12, 36):
-        dilated = {"padding": dilation, "dilation": dilation}
-        shapes = (8, 33, 33, 2048), (256, 3, 3, 2048)
-        yield Layer(f"deeplab 2048->256 3x3 at 33x33, dilation {dilation}", "bfloat16", *shapes, dilated)
+    for batch, channels in ((8, 2048), (16, 320)):
+        dilated = {"padding": 12, "dilation": 12}
+        shapes = (batch, 33, 33, channels), (256, 3, 3, channels)
+        yield Layer(f"deeplab {channels}->256 3x3 at 33x33, dilation 12", "bfloat16", *shapes, dilated)
     for stride in (1, 2):
         options, name = {"padding": 1, "stride": stride}, "64 3x3 at 56x56" + f" /{stride}" * (stride > 1)
-        yield Layer(name, "float64", (8, 56, 56, 64), (64, 3, 3, 64), options, is_first=True)
+        shapes = (8, 56, 56, 64), (64, 3, 3, 64)
+        yield Layer(name, "float64", *shapes, options, is_first=True, directions=("backward_data",))
     volumes = (2, 32, 64, 64, 32), (64, 3, 3, 3, 32), {"padding": 1}
-    yield Layer("3-d 32->64 3x3x3 at 32x64x64", "float32", *volumes, is_first=True)
+    yield Layer("3-d 32->64 3x3x3 at 32x64x64", "float32", *volumes, is_first=True, directions=("backward_filter",))
     for layer in resnet50():
         if layer.name.endswith(("56x56 64->64 3x3", "14x14 256->256 3x3", "56x56 256->64 1x1", "7x7 512->2048 1x1")):
             yield layer._replace(dtype="bfloat16", is_first=True)

@@ -1,12 +1,12 @@
 """Dilated convolutions, computed as convolutions of interleaved images with less dilation.
 
-Let the dilation be f e and the padding before an image f q, along rows, and f' e' and f' q' along columns. With
+Let the dilation be f e and the padding before an image f q, along rows, and f' e' and f' q' along columns. Let
 
     x'[(n, a, b), i, j, c] = x[n, f i + a, f' j + b, c],  0 <= a < f,  0 <= b < f'
 
-and y' likewise, y' is the convolution of x' and w with dilation e, e' and padding q, q': all taps of a window are in
-one of the f f' interleaved images. x and gradients of y are 0 after their last row and column; results there are
-dropped. cuDNN's fastest engines support little dilation.
+and y' likewise. Then y' is the convolution of x' and w with dilation e, e' and padding q, q', because all taps of a
+window are in one of the f f' interleaved images. x and gradients of y are 0 after their last row and column; results
+there are dropped. cuDNN's fastest engines support little dilation.
 """
 
 from __future__ import annotations

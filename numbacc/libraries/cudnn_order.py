@@ -7,8 +7,8 @@ transforms. And for gradients of kernels with one column they often propose tile
 The corrections were measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3,
 and windows as channels (`numbacc.conv.windowed`). They apply only to large convolutions of this kind, in two
 dimensions, with stride and dilation 1, in one group. The corrections in `reordered`, about clusters of multiprocessors
-and engines without tensor cores, were seen in many layers and apply to all. So do `_of_float64` and `_has_few_sums`,
-which were measured on an H100.
+and engines without tensor cores, were seen in many layers and apply to all. `_of_float64`, `_is_float64_volume` and
+`_has_few_sums` were measured on an H100, and have their own conditions.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ def _is_float64_volume(graph: CudnnGraph) -> bool:
 def _of_float64(graph: CudnnGraph, described: Descriptor, site: Site) -> Iterator[Configuration]:
     """Yield the good engines for a float64 gradient of images.
 
-    The heuristics propose an engine first that adds to the result by atomic operations, which took 11 times as long for
-    64 channels at 56 x 56, 13 times in four groups, and 1.1 times with stride 2 (3 x 3 taps).
+    The heuristics' first proposal adds to the result by atomic operations. With 3 x 3 taps it took 11 times as long for
+    64 channels at 56 x 56, 13 times in four groups, and 1.1 times with stride 2.
     """
     every = [each for mode in (HeurMode.A, HeurMode.FALLBACK) for each in proposals(described, site, mode)]
     settings = dict(graph.nodes[0].settings)

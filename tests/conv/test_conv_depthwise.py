@@ -200,7 +200,7 @@ def test_images_that_lie(place, direction, lying):
             assert ("copies" in call.plan().info.algorithm) is not (ours and aligned)
 
 
-#: The same for images with channels first.
+#: How images with channels first may lie, and whether the kernels take them without a copy.
 LYING_FIRST = {
     "as views of wider rows": ({"margins": ((0, 0), (1, 1), (1, 0), (1, 2))}, True),
     "off 16 bytes": ({"margins": ((0, 0), (0, 0), (0, 0), (1, 3))}, True),

@@ -1,4 +1,4 @@
-"""Dilated convolutions as those of interleaved images: what these are, what is copied, and when."""
+"""Dilated convolutions as convolutions of interleaved images: shapes, copies, and conditions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Gathers of 16-bit elements from arbitrary addresses, with 0 for missing ones, and the opposite: scatters.
 
-What is gathered is stored in a single access; what is scattered was loaded in one.
+A gather ends with a single store, and a scatter begins with a single load.
 
 In Numba's simulator the same names are plain Python.
 """

@@ -53,7 +53,7 @@ class Stencil(NamedTuple):
         scaled: whether the formula receives two factors.
         span: adjacent columns that one access loads or stores. Images begin at multiples of it and have multiples of it
             as their columns. It divides a tile's columns, and is 1 unless `width` is 1.
-        lead: the first column, of the elements that a tile needs, at which such an access may start.
+        lead: such an access may start at this column of the elements that a tile needs, and every `span` columns.
     """
 
     dtype: str
