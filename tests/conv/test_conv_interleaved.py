@@ -120,16 +120,17 @@ def test_more_zeros_are_avoided():
 
 
 @pytest.mark.parametrize(
-    "x, w, wanted",
+    "x, w, dilation, wanted",
     [
-        (DEEPLAB[0], DEEPLAB[1], True),
-        ((16, 33, 33, 320), (256, 3, 3, 320), True),
-        ((32, 28, 28, 64), (64, 3, 3, 64), False),
-        ((4, 33, 33, 512), (128, 3, 3, 512), False),
+        (DEEPLAB[0], DEEPLAB[1], 12, True),
+        (DEEPLAB[0], DEEPLAB[1], 36, False),  # images of 3 rows
+        ((16, 33, 33, 320), (256, 3, 3, 320), 12, True),
+        ((32, 28, 28, 64), (64, 3, 3, 64), 12, False),
+        ((4, 33, 33, 512), (128, 3, 3, 512), 12, False),
     ],
 )
-def test_what_pays(x, w, wanted):
-    assert pays(request(x, w, "backward_filter", padding=12, dilation=12)) is wanted
+def test_what_pays(x, w, dilation, wanted):
+    assert pays(request(x, w, "backward_filter", padding=dilation, dilation=dilation)) is wanted
 
 
 @pytest.mark.parametrize("first, second, taken", [(10, 65, True), (65, 65, False), (10, 33, False), (10, None, False)])
