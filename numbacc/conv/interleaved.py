@@ -26,8 +26,8 @@ from .problem import ConvProblem
 _DILATION = 4
 #: Direction -> cuDNN's engines (9.19) for the tensor cores of an H100, which support little dilation.
 FAST = {"forward": (62,), "backward_data": (67,), "backward_filter": (65,)}
-#: With fewer rows or columns of an interleaved image, the fast engines are slow: for images of 4 x 4 (33 x 33 pixels with
-#: dilation 36) the form took 2.2 times as long.
+#: With fewer rows or columns of an interleaved image, the fast engines are slow: for 33 x 33 pixels with dilation 36,
+#: and thus images of 4 x 4, the form took 2.2 times as long.
 _LENGTH = 8
 #: This form is used if it saves more time than copies take, counted in products: for each byte, and for the launches.
 #: For 8 images of 2048 channels at 33 x 33 and 256 kernels of 3 x 3 with dilation 12, the gradient of kernels took
