@@ -265,10 +265,14 @@ class ConvPlan(Plan[Result]):
         is_moved = not problem.geometry.window.channels_last and algorithm.workspace_bytes >= nbytes
         if is_moved and not _FEW_PIXELS < pixels < _MANY_PIXELS:
             found.append((lower(problem, lowered.way, aligned, True), None))
-        fast = FAST[problem.call.direction]
-        if len(lowered.graphs[0].nodes) == 1 and algorithm.kind[0] not in fast and pays(problem):
-            some = [other for other in others(problem) if isinstance(other.made, Interleaved)]
-            found += [(lower_other(other, lowered.way, aligned), fast) for other in some]
+        nothing, fast = Way(False, False), FAST[problem.call.direction]
+        some = [other for other in others(problem) if isinstance(other.made, Interleaved)] if pays(problem) else []
+        if some and len(lowered.graphs[0].nodes) > 1:
+            # With an epilogue, engines have other numbers. A kernel applies it to the results of interleaved images.
+            alone = lower(problem, nothing, aligned)
+            algorithm = graph_library().choose(alone.graphs[0], self._wants(alone), self.device)
+        if some and algorithm.kind[0] not in fast:
+            found += [(lower_other(other, nothing, aligned), fast) for other in some]
         yield from (each for each in found if room(problem, each[0]) >= 0)
 
     def _wants(self, lowered: LoweredConv) -> Wants:

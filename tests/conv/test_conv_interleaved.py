@@ -154,6 +154,24 @@ def test_it_needs_a_faster_engine(first, second, taken, monkeypatch):
     assert made == [NAME if taken else ""]
 
 
+def test_an_epilogue_is_applied_by_a_kernel(monkeypatch):
+    """If the convolution without it gets a faster engine on interleaved images."""
+    x, w, options = DEEPLAB
+    plan = ConvPlan(request(x, w, bias=True, activation="relu", **options).call)
+    made = []
+
+    class Library:
+        @staticmethod
+        def choose(graph, wants, device):
+            is_interleaved = graph.tensors[0].shape[0] == 72
+            return Algorithm(b"", 0, "", (62 if is_interleaved or len(graph.nodes) > 1 else 45, 0))
+
+    monkeypatch.setattr(plans, "graph_library", lambda: Library)
+    monkeypatch.setattr(ConvPlan, "_assembled", lambda self, lowered, *given: made.append((lowered.name, lowered.way)))
+    plan._make((0,) * 4, None)
+    assert made == [(NAME, (False, False))]
+
+
 # ---------------------------------------------------------------- values
 
 
