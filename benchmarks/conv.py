@@ -24,14 +24,16 @@ DIRECTIONS = ("forward", "backward_data", "backward_filter")
 
 
 class Layer(NamedTuple):
-    """A convolution that is measured, channels last.
+    """A convolution that is measured.
 
     Attributes:
         name: what it is.
         dtype: of the operands.
-        x, w: shapes, (N, ..., C) and (K, ..., C/groups).
+        x, w: shapes with channels last, (N, ..., C) and (K, ..., C/groups).
         options: of `numbacc.conv`, but for the layout.
         compute: as there.
+        is_first: whether the arrays have channels first.
+        directions: those that are measured.
     """
 
     name: str
@@ -40,10 +42,22 @@ class Layer(NamedTuple):
     w: tuple[int, ...]
     options: dict[str, Any]
     compute: str | None = None
+    is_first: bool = False
+    directions: tuple[str, ...] = DIRECTIONS
 
     @property
     def layout(self) -> str:
-        return ("NWC", "NHWC", "NDHWC")[len(self.x) - 3]
+        names = ("NCW", "NCHW", "NCDHW") if self.is_first else ("NWC", "NHWC", "NDHWC")
+        return names[len(self.x) - 3]
+
+    def shape(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """A shape with channels last, in the order of the layout."""
+        first, *pixels, channels = lengths
+        return (first, channels, *pixels) if self.is_first else tuple(lengths)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.compute or self.dtype}" + " channels first" * self.is_first
 
     @property
     def given(self) -> dict[str, Any]:
@@ -94,6 +108,35 @@ def layers(*, quick: bool = False) -> Iterator[Layer]:
     yield Layer("vit patches 16x16 /16, 3 channels", "float16", *patches)
     yield Layer("3-d u-net 64 3x3x3 at 64^3", "bfloat16", (2, 64, 64, 64, 64), (64, 3, 3, 3, 64), {"padding": 1})
     yield Layer("wavenet 128, dilation 512", "float16", (8, 16384, 128), (128, 2, 128), {"dilation": 512})
+    yield from () if quick else _special()
+
+
+def _special() -> Iterator[Layer]:
+    """Layers with slow engines: cuDNN's first proposal, or all of its engines."""
+
+    def depthwise(size: int, channels: int, taps: int, stride: int = 1, dtype: str = "float32") -> Layer:
+        options = {"padding": taps // 2, "groups": channels, "stride": stride}
+        name = f"depthwise {taps}x{taps} of {channels} at {size}x{size}" + f" /{stride}" * (stride > 1)
+        return Layer(name, dtype, (64, size, size, channels), (channels, taps, taps, 1), options, is_first=True)
+
+    yield depthwise(56, 128, 3)
+    yield depthwise(14, 512, 3)
+    yield depthwise(112, 96, 3, 2)
+    yield depthwise(56, 96, 7)
+    yield depthwise(56, 128, 3, dtype="bfloat16")
+    for batch, channels in ((8, 2048), (16, 320)):
+        dilated = {"padding": 12, "dilation": 12}
+        shapes = (batch, 33, 33, channels), (256, 3, 3, channels)
+        yield Layer(f"deeplab {channels}->256 3x3 at 33x33, dilation 12", "bfloat16", *shapes, dilated)
+    for stride in (1, 2):
+        options, name = {"padding": 1, "stride": stride}, "64 3x3 at 56x56" + f" /{stride}" * (stride > 1)
+        shapes = (8, 56, 56, 64), (64, 3, 3, 64)
+        yield Layer(name, "float64", *shapes, options, is_first=True, directions=("backward_data",))
+    volumes = (2, 32, 64, 64, 32), (64, 3, 3, 3, 32), {"padding": 1}
+    yield Layer("3-d 32->64 3x3x3 at 32x64x64", "float32", *volumes, is_first=True, directions=("backward_filter",))
+    for layer in resnet50():
+        if layer.name.endswith(("56x56 64->64 3x3", "14x14 256->256 3x3", "56x56 256->64 1x1", "7x7 512->2048 1x1")):
+            yield layer._replace(dtype="bfloat16", is_first=True)
 
 
 def run(report: Report, *, quick: bool = False) -> None:
@@ -104,7 +147,7 @@ def run(report: Report, *, quick: bool = False) -> None:
     timed = _timed(quick)
     for layer in layers(quick=quick):
         operands = Operands(layer)
-        for direction in DIRECTIONS:
+        for direction in layer.directions:
             _measure(report, torch, operands, direction, timed)
     _fused(report, torch, layers(quick=quick), timed)
     _plans(report)
@@ -124,15 +167,17 @@ class Operands:
 
     def __init__(self, layer: Layer):
         self.layer, self._rng = layer, np.random.default_rng(7)
-        self.y_shape = conv.output_shape(layer.x, layer.w, **layer.options, layout=layer.layout)
+        self.y_shape = conv.output_shape(
+            layer.shape(layer.x), layer.shape(layer.w), **layer.options, layout=layer.layout
+        )
 
     @cached_property
     def x(self) -> Any:
-        return self._normal(self.layer.x)
+        return self._normal(self.layer.shape(self.layer.x))
 
     @cached_property
     def w(self) -> Any:
-        return self._normal(self.layer.w)
+        return self._normal(self.layer.shape(self.layer.w))
 
     @cached_property
     def dy(self) -> Any:
@@ -150,7 +195,8 @@ class Problem:
         layer = self.layer = operands.layer
         self.direction, self.torch = direction, torch
         self.x, self.w, self.dy = operands.x, operands.w, operands.dy
-        shape = {"forward": operands.y_shape, "backward_data": layer.x, "backward_filter": layer.w}[direction]
+        self.x_shape, self.w_shape = layer.shape(layer.x), layer.shape(layer.w)
+        shape = {"forward": operands.y_shape, "backward_data": self.x_shape, "backward_filter": self.w_shape}[direction]
         self.out = numbacc.empty(shape, layer.dtype)
 
     def ours(self, **more: Any) -> Callable[[], Any]:
@@ -159,8 +205,8 @@ class Problem:
         if self.direction == "forward":
             return partial(conv.forward, self.x, self.w, **given)
         if self.direction == "backward_data":
-            return partial(conv.backward_data, self.dy, self.w, self.layer.x, **given)
-        return partial(conv.backward_filter, self.x, self.dy, self.layer.w, **given)
+            return partial(conv.backward_data, self.dy, self.w, self.x_shape, **given)
+        return partial(conv.backward_filter, self.x, self.dy, self.w_shape, **given)
 
     def theirs(self, channels_last: bool, dtype: Any = None, images: int | None = None) -> Callable[[], Any]:
         """torch's call, on tensors with their channels innermost or not, of another dtype, or of few images."""
@@ -179,9 +225,16 @@ class Problem:
         return lambda: backward(dy, x, w, None, steps, zeros, apart, False, none, groups, wanted)[where]
 
     def _tensor(self, array: Any, channels_last: bool, dtype: Any) -> Any:
-        tensor = self.torch.from_dlpack(array).movedim(-1, 1)
+        tensor = self._named(self.torch.from_dlpack(array))
         tensor = tensor if dtype is None else tensor.to(dtype)
-        return tensor if channels_last else tensor.contiguous()
+        if not channels_last:
+            return tensor.contiguous()
+        # A copy of channels last in memory; without a copy if they are.
+        return tensor.movedim(1, -1).contiguous().movedim(-1, 1)
+
+    def _named(self, tensor: Any) -> Any:
+        """A tensor in torch's order of axes: channels are the second one."""
+        return tensor if self.layer.is_first else tensor.movedim(-1, 1)
 
     def exact(self) -> tuple[Any, int | None]:
         """The result by torch in float64 without cuDNN, of the first images where each has its own; how many."""
@@ -192,14 +245,14 @@ class Problem:
     def error(self, exact: tuple[Any, int | None], theirs: Any = None) -> float:
         """‖found - exact‖ / ‖exact‖ of our result, or of torch's."""
         wanted, images = exact
-        found = self.torch.from_dlpack(self.out).movedim(-1, 1) if theirs is None else theirs
+        found = self._named(self.torch.from_dlpack(self.out)) if theirs is None else theirs
         return float((found[:images].to(self.torch.float64) - wanted).norm() / wanted.norm())
 
 
 def _allowed(layer: Layer) -> float:
     if layer.compute == "tf32":
         return 1e-3
-    return {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5}[layer.dtype]
+    return {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5, "float64": 1e-13}[layer.dtype]
 
 
 def _measure(
@@ -207,7 +260,7 @@ def _measure(
 ) -> None:
     """A layer in one direction, as the heuristics choose its plan and tuned, over the best of torch."""
     layer = operands.layer
-    name = f"{direction} {layer.name} {layer.compute or layer.dtype}"
+    name = f"{direction} {layer.title}"
     if not report.wants(f"{name}, ours", f"{name}, ours tuned"):
         return
     kept = torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32
@@ -241,19 +294,19 @@ def _measure(
 
 def _plan_of(problem: Problem, **more: Any) -> Any:
     """What the plan of a call says of itself."""
-    given, layer = {**problem.layer.given, **more, "out": problem.out}, problem.layer
+    given = {**problem.layer.given, **more, "out": problem.out}
     if problem.direction == "forward":
         return conv.forward.plan(problem.x, problem.w, **given).info
     if problem.direction == "backward_data":
-        return conv.backward_data.plan(problem.dy, problem.w, layer.x, **given).info
-    return conv.backward_filter.plan(problem.x, problem.dy, layer.w, **given).info
+        return conv.backward_data.plan(problem.dy, problem.w, problem.x_shape, **given).info
+    return conv.backward_filter.plan(problem.x, problem.dy, problem.w_shape, **given).info
 
 
 def _fused(report: Report, torch: Any, some: Iterable[Layer], timed: Callable[..., dict[str, float]]) -> None:
     """A bias and ReLU in the convolution's plan, over a kernel of their own behind it."""
     for layer in some:
-        name = f"bias and relu, fused over unfused, {layer.name} {layer.compute or layer.dtype}"
-        if layer.compute or layer.dtype == "float32" or not report.wants(name):
+        name = f"bias and relu, fused over unfused, {layer.title}"
+        if layer.compute or layer.dtype in ("float32", "float64") or layer.is_first or not report.wants(name):
             continue
         problem = Problem(torch, Operands(layer), "forward")
         bias = numbacc.asarray(np.linspace(-1, 1, layer.w[0]).astype(dtypes.dtype(layer.dtype)))

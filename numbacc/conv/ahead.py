@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 
 from ..base.dtypes import FLOATS
-from ..base.layout import Layout
+from ..base.layout import Layout, layout
 from ..kernels.elementwise import copy
 from ..kernels.elementwise.launch import MapExecutable
 from ..reference.conv import ACTIVATIONS
@@ -15,6 +15,7 @@ from ..runtime.operation import Operation
 from .convolving import backward_data, backward_filter, forward
 from .depthwise import is_ours
 from .lowering import copies, others, ways, widened
+from .operand_copies import copied
 from .plans import ConvPlan, converted
 from .problem import ConvCall, ConvProblem, activations_of, resolve
 
@@ -38,8 +39,8 @@ def everyday_conv(dense: Callable[..., Layout]) -> Iterator[Operation]:
     """Yield the operations that numbacc's kernels run around everyday convolutions.
 
     They are the epilogues that cuDNN leaves to numbacc; conversions around int8 convolutions; depthwise convolutions;
-    and copies: of misaligned operands, of kernels for gradients that run as convolutions, and of images with few
-    channels.
+    and copies: of misaligned operands, of 16-bit images to channels last and back, of kernels for gradients that run as
+    convolutions, and of images with few channels.
     """
     for dtype, (shape, kernels, order) in product(FLOATS, _IMAGES):
         yield from _around(forward.request(shape, kernels, dtype=dtype, bias=True, layout=order).problem.call)
@@ -57,6 +58,10 @@ def everyday_conv(dense: Callable[..., Layout]) -> Iterator[Operation]:
         for each in (forward, backward_filter, backward_data)[: 2 + (stride > 1)]:
             asked = each.request(shape, kernels, dtype="float16", layout="NHWC", stride=stride)
             yield from _moved(asked.problem)
+    first, (count, pixel, channel) = dense((8, 64, 49), "float16"), dense((8, 49, 64), "float16").strides
+    last = layout(first.shape, (count, channel, pixel), first.dtype, first.device)
+    yield copied(first, last, "gather")
+    yield copied(last, first, "scatter")
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
             array = dense(lengths, f"uint{8 * size}")
@@ -70,10 +75,17 @@ def _moved(problem: ConvProblem) -> Iterator[Operation]:
 
 
 def _depthwise() -> Iterator[ConvCall]:
-    """Yield convolutions of 3 x 3 taps in all directions, with few outputs and with many, and with all epilogues."""
+    """Yield convolutions of 3 x 3 taps in all directions, with few outputs and with many.
+
+    With channels last, they have all epilogues.
+    """
     for dtype, batch, stride in product(FLOATS, (1, 256), (1, 2)):
+        options = {"dtype": dtype, "groups": 64, "padding": 1, "stride": stride}
+        shapes = (batch, 64, 56, 56), (64, 1, 3, 3)
+        for each in (forward, backward_data, backward_filter):
+            yield each.request(*shapes, **options).problem.call
         shapes = (batch, 56, 56, 64), (64, 3, 3, 1)
-        options = {"dtype": dtype, "layout": "NHWC", "groups": 64, "padding": 1, "stride": stride}
+        options |= {"layout": "NHWC"}
         found = [each.request(*shapes, **options) for each in (forward, backward_data, backward_filter)]
         if stride == 1:
             asked = partial(forward.request, *shapes, **options)

@@ -36,6 +36,9 @@ _NARROWEST = 8
 _SUMS_BYTES, _SUMS = 8, 64
 #: Rows and columns of a tile: the most; with few threads; in gradients of kernels; and in images of one row.
 _TILE, _SMALL, _SHARED, _ROW = (8, 4), (2, 4), (4, 4), (1, 8)
+#: Rows of a tile of planar kernels: the most, with few threads or wide accesses, and in gradients of kernels whose
+#: columns are accessed one by one. Columns: of one access at most, of two, and where columns are accessed one by one.
+_PLANAR_ROWS, _PLANAR_SMALL, _PLANAR_LONG, _PLANAR_COLUMNS, _PLANAR_FLAT, _PLANAR_SINGLE = 4, 2, 8, 4, 8, 2
 #: A tile has many rows only if kernels have at most this many rows of taps.
 _OVERLAP = 3
 #: Threads that keep an H200 busy, and the channels of each.
@@ -76,20 +79,30 @@ class ElementSteps(NamedTuple):
     channel: int
 
 
-def launches(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Scratch) -> list[Step]:
-    """Return the launches of a depthwise convolution whose arrays are aligned to 16 bytes.
+def launches(
+    problem: ConvProblem, pairs: Sequence[tuple[int, ...]], scratch: Scratch, alignment: tuple[int, ...]
+) -> list[Step]:
+    """Return the launches of a depthwise convolution.
 
     Args:
         problem: any convolution.
         pairs: as in `LaunchOrder`, of all operands; used if there is only one launch.
         scratch: receives the scratch memory that they need.
+        alignment: the addresses of all operands modulo 16: 0 unless the convolution `is_planar`.
 
     Returns:
         One launch on the problem's operands, or several steps. An empty list leaves the convolution to cuDNN.
     """
     if not is_ours(problem):
         return []
-    return _filter(problem, scratch) if problem.call.direction == "backward_filter" else _convolve(problem, pairs)
+    if problem.call.direction == "backward_filter":
+        return _filter(problem, scratch, alignment)
+    return _convolve(problem, pairs, alignment)
+
+
+def is_planar(problem: ConvProblem) -> bool:
+    """Return whether columns are contiguous in both images, and channels are not. Then any alignment is supported."""
+    return not _width(problem) and _has_columns(problem)
 
 
 def is_ours(problem: ConvProblem) -> bool:
@@ -106,7 +119,7 @@ def is_ours(problem: ConvProblem) -> bool:
         max(numbers) < _LENGTH
         and prod(found.taps) <= _TAPS
         and max(strides, default=1) <= _STRIDE
-        and _width(problem) > 0
+        and (_width(problem) > 0 or _has_columns(problem))
     )
 
 
@@ -121,12 +134,8 @@ def _has_kernel_of_cudnn(problem: ConvProblem) -> bool:
         and {*window.stride, *window.dilation} == {1}
         and call.bias is call.activation is None
         and (call.alpha, call.beta) == (1, 0)
+        and not is_planar(problem)
     )
-
-
-def _images(problem: ConvProblem) -> tuple[Layout, Layout]:
-    """Return the layouts of a problem's two images."""
-    return problem.call.a, problem.call.b if problem.call.direction == "backward_filter" else problem.out
 
 
 def _steps(problem: ConvProblem, array: Layout) -> ElementSteps:
@@ -140,12 +149,20 @@ def _width(problem: ConvProblem) -> int:
     size = problem.out.itemsize
     # The accumulators of all channels of a thread fill 16 bytes.
     width = gcd(VECTOR_BYTES // TABLE[problem.accumulator].itemsize, problem.geometry.channels)
-    for array in _images(problem):
+    for array in problem.images:
         found = _steps(problem, array)
         if found.channel != 1 or any(step % size for step in array.strides):
             return 0
         width = gcd(width, found.first, found.row, found.column)
     return width if width * size >= _NARROWEST else 0
+
+
+def _has_columns(problem: ConvProblem) -> bool:
+    """Return whether columns are contiguous in both images."""
+    size = problem.out.itemsize
+    images = problem.images
+    is_whole = all(step % size == 0 for array in images for step in array.strides)
+    return is_whole and all(_steps(problem, array).column in (0, 1) for array in images)
 
 
 def _pairs(numbers: Sequence[int], neutral: int) -> tuple[int, int]:
@@ -158,6 +175,7 @@ class DepthwiseWalk:
     """The parameters of the depthwise kernels for a problem.
 
     Attributes:
+        planar: as in `DepthwiseSpec`.
         is_flipped: whether taps are counted from the last.
         upward: as in `DepthwiseSpec`.
         axes: rows and columns.
@@ -166,10 +184,10 @@ class DepthwiseWalk:
         groups: number of groups of tiles; a block processes one group at once.
     """
 
-    def __init__(self, problem: ConvProblem, width: int):
+    def __init__(self, problem: ConvProblem, width: int, alignment: tuple[int, ...]):
         found, direction = problem.geometry, problem.call.direction
         window = found.window
-        self.problem = problem
+        self.problem, self.planar = problem, not width
         self.taps, self.stride = _pairs(found.taps, 1), _pairs(window.stride, 1)
         self.dilation = _pairs(window.dilation, 1)
         lead = _pairs([before for before, _ in window.padding], 0)
@@ -181,16 +199,29 @@ class DepthwiseWalk:
             # Without a stride, this gradient is a convolution with the taps in the opposite order.
             self.is_flipped = not window.flip
             lead = _pairs([(r - 1) * d - n for r, d, n in zip(self.taps, self.dilation, lead, strict=True)], 0)
+        self.span = self._span(alignment) if self.planar else 1
+        self.lead = lead[1] % self.span
         self.tile = self._tile(places)
         self.axes = tuple(self._axis(*each) for each in zip(self.tile, places, self.stride, lead, strict=True))
-        self.width, channels = width, -(-found.channels // width)
-        self.across = min(power_of_two(channels), max(_LINE // (width * problem.out.itemsize), 1))
-        self.blocks = -(-channels // self.across)
         self.tiles = found.batch * self.axes[0].tiles * self.axes[1].tiles
+        self.width, channels = width or 1, -(-found.channels // (width or 1))
+        self.across = min(power_of_two(channels), self._most_across())
+        self.blocks = -(-channels // self.across)
         self.groups = -(-self.tiles // (DEPTHWISE_THREADS // self.across))
+
+    def _most_across(self) -> int:
+        """Return an upper bound for `across`."""
+        if not self.planar:
+            return max(_LINE // (self.width * self.problem.out.itemsize), 1)
+        if self.problem.call.direction == "backward_filter":
+            return 1  # the threads of a block add up the sums of one channel
+        # If a channel has few tiles, a block handles several channels.
+        return max(power_of_two(DEPTHWISE_THREADS // self.tiles + 1) // 2, 1) if self.tiles else 1
 
     def _tile(self, places: tuple[int, int]) -> tuple[int, int]:
         """Return rows and columns of a tile. Larger tiles load fewer elements, but need more registers and threads."""
+        if self.planar:
+            return self._planar_tile(places)
         if self.problem.call.direction == "backward_filter":
             most = _ROW if places[0] == 1 else _SHARED
             rows, columns = (max(k for k in range(1, n + 1) if not p % k) for n, p in zip(most, places, strict=True))
@@ -207,6 +238,45 @@ class DepthwiseWalk:
             return _SMALL
         rows = min(range(_TILE[0], _TILE[0] // 2, -1), key=lambda n: -(-places[0] // n) * n)
         return rows, _TILE[1]
+
+    def _span(self, alignment: tuple[int, ...]) -> int:
+        """Return how many adjacent columns of both images one access may load or store."""
+        call = self.problem.call
+        images = self.problem.images
+        numbers = (0, 1) if call.direction == "backward_filter" else (0, len(self.problem.inputs))
+        span = min(VECTOR_BYTES // self.problem.out.itemsize, _PLANAR_COLUMNS)
+        for image, number in zip(images, numbers, strict=True):
+            steps = _steps(self.problem, image)
+            start = alignment[number] // image.itemsize
+            span = gcd(span, self.sizes(image)[1], steps.first, steps.row, steps.channel, start)
+        if self.upward:
+            return 1  # tiles begin before the image
+        # With a stride, a thread needs twice the elements. In gradients of kernels it also sums more taps with each.
+        return min(span, 2) if max(self.stride) > 1 and call.direction == "forward" else span
+
+    def _planar_tile(self, places: tuple[int, int]) -> tuple[int, int]:
+        """Return the tile of a planar kernel: few columns, so that adjacent threads access adjacent memory."""
+        is_flat, size = places[0] == 1 or self.taps[0] == 1, self.problem.out.itemsize
+        rows, columns = _PLANAR_ROWS, self.span
+        if is_flat:
+            rows, columns = 1, _PLANAR_FLAT if self.span == _PLANAR_COLUMNS else _PLANAR_COLUMNS
+        elif self.span == 1:
+            columns = _PLANAR_SINGLE
+        if self.problem.call.direction == "backward_filter":
+            if not is_flat and self.span == 1:
+                rows = _PLANAR_LONG
+            # A tile is completely inside dy.
+            rows = max(k for k in range(1, rows + 1) if not places[0] % k)
+            return rows, max(k for k in range(self.span, columns + 1, self.span) if not places[1] % k)
+        if prod(self.problem.out.shape) // (rows * columns) < _BUSY:
+            rows, columns = min(rows, _PLANAR_SMALL), self.span
+        if self.upward:
+            rows, columns = (s * max(n // s, 1) for n, s in zip((rows, columns), self.stride, strict=True))
+            return rows, columns
+        is_wide = self.span * size == VECTOR_BYTES and self.span == _PLANAR_COLUMNS
+        if not is_flat and self.taps[0] <= _OVERLAP and (is_wide or max(self.stride) > 1):
+            rows = min(rows, _PLANAR_SMALL)
+        return min(range(rows, rows // 2, -1), key=lambda k: -(-places[0] // k) * k), columns
 
     def _axis(self, tile: int, places: int, stride: int, lead: int) -> Axis:
         if not self.upward:
@@ -228,6 +298,9 @@ class DepthwiseWalk:
             self.taps,
             scaled=call.alpha != 1 or bool(call.beta),
             adds=bool(call.beta),
+            planar=self.planar and algorithm != "combine",
+            span=1 if algorithm == "combine" else self.span,
+            lead=0 if algorithm == "combine" else self.lead,
             **more,
         )
 
@@ -243,14 +316,18 @@ class DepthwiseWalk:
         """Return the rows and columns of an image."""
         return _pairs(self.problem.geometry.window.parted(array.shape)[2], 1)
 
+    def steps(self) -> tuple[int, ...]:
+        """Return the strides of both images: along N, rows and columns, and in planar kernels along channels."""
+        return tuple(n for image in self.problem.images for n in _steps(self.problem, image)[: 3 + self.planar])
+
     @property
     def counts(self) -> tuple[int, ...]:
         return self.tiles, *self.each("tiles"), self.problem.geometry.channels
 
 
-def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
+def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]], alignment: tuple[int, ...]) -> list[Step]:
     call, last = problem.call, len(problem.inputs)
-    walk = DepthwiseWalk(problem, _width(problem))
+    walk = DepthwiseWalk(problem, _width(problem), alignment)
     spec = walk.spec(
         "convolve",
         stride=walk.stride,
@@ -265,9 +342,9 @@ def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]]) -> list[St
     rounds = min(max(walk.groups * walk.blocks // _BLOCKS, 1), _ROUNDS)
     bias = 0 if call.bias is None else call.bias.strides[0] // call.bias.itemsize
     numbers = (*range(last), *[last] * spec.adds, last)
-    images = _images(problem)
+    images = problem.images
     constants = (
-        *(n for image in images for n in _steps(problem, image)[:3]),
+        *walk.steps(),
         *walk.weights(call.b),
         bias,
         *(n for image in images for n in walk.sizes(image)),
@@ -277,18 +354,17 @@ def _convolve(problem: ConvProblem, pairs: Sequence[tuple[int, ...]]) -> list[St
         *_factors(problem),
     )
     blocks = -(-walk.groups // rounds) * walk.blocks
-    return [
-        Step(_launch(spec, problem.out.device, blocks, last + 1, numbers, constants, pairs), tuple(range(last + 1)))
-    ]
+    launch = _launch(spec, problem.out.device, blocks, alignment, numbers, constants, pairs)
+    return [Step(launch, tuple(range(last + 1)))]
 
 
-def _filter(problem: ConvProblem, scratch: Scratch) -> list[Step]:
+def _filter(problem: ConvProblem, scratch: Scratch, alignment: tuple[int, ...]) -> list[Step]:
     found, out = problem.geometry, problem.out
     size, taps = TABLE[problem.accumulator].itemsize, prod(found.taps)
     width = min(_width(problem), max(_SUMS_BYTES // out.itemsize, 1))
     while taps * width * size > 4 * _SUMS and width * out.itemsize > 4 and width > 1:
         width //= 2
-    walk = DepthwiseWalk(problem, width)
+    walk = DepthwiseWalk(problem, width, alignment)
     each, limit = taps * found.channels * size, problem.wants.workspace_limit or 0
     shares = min(-(-_SHARES // walk.blocks), walk.groups, limit // each)
     if not shares:
@@ -296,25 +372,25 @@ def _filter(problem: ConvProblem, scratch: Scratch) -> list[Step]:
     rounds = -(-walk.groups // shares)
     shares = -(-walk.groups // rounds)
     spec = walk.spec(
-        "filter", stride=walk.stride, dilation=walk.dilation, tile=walk.tile, width=width, across=walk.across
+        "filter", stride=walk.stride, dilation=walk.dilation, tile=walk.tile, width=walk.width, across=walk.across
     )._replace(scaled=False, adds=False)
-    images = _images(problem)
+    images = problem.images
     part = 3 + scratch.part(shares * each)
     constants = (
-        *(n for image in images for n in _steps(problem, image)[:3]),
+        *walk.steps(),
         *(n for image in images for n in walk.sizes(image)),
         *(n for name in ("advance", "begin") for n in walk.each(name)),
         *walk.counts,
         *(walk.blocks, rounds),
     )
-    first = _launch(spec, out.device, shares * walk.blocks, 3, (0, 1, 2), constants)
+    first = _launch(spec, out.device, shares * walk.blocks, (*alignment[:2], 0), (0, 1, 2), constants)
     whole = walk.spec("combine")
     constants = (*walk.weights(out), found.channels, taps, shares, *_factors(problem))
     numbers = (0, *[1] * whole.adds, 1)
     blocks = -(-taps * found.channels * COMBINE_PARTS // DEPTHWISE_THREADS)
     return [
         Step(first, (0, 1, part)),
-        Step(_launch(whole, out.device, blocks, 2, numbers, constants), (part, 2)),
+        Step(_launch(whole, out.device, blocks, (0, alignment[2]), numbers, constants), (part, 2)),
     ]
 
 
@@ -330,7 +406,7 @@ def _launch(
     spec: DepthwiseSpec,
     device: int,
     blocks: int,
-    arrays: int,
+    alignment: tuple[int, ...],
     pointers: Sequence[int],
     constants: Sequence[int],
     pairs: Sequence[tuple[int, ...]] = (),
@@ -340,7 +416,7 @@ def _launch(
         device=device,
         grid=(blocks, 1),
         block=(DEPTHWISE_THREADS, 1),
-        alignment=(0,) * arrays,
+        alignment=alignment,
         pointers=tuple((number, 0) for number in pointers),
         constants=tuple(constants),
         pairs=tuple(pairs),

@@ -21,6 +21,7 @@ from ..runtime.steps import Scratch
 from . import space_to_depth as depth
 from . import windowed as windows
 from .dgrad_as_fprop import Turned, is_faster, may_be_faster, turned
+from .interleaved import Interleaved, interleaved
 from .operand_copies import PLAIN, Copies
 from .problem import ConvProblem
 
@@ -146,6 +147,9 @@ def others(problem: ConvProblem) -> list[Other]:
         found.append(Other(other, windows.Windowed(problem), windows.is_faster(problem, other)))
     if (other := depth.deepened(problem)) is not None:
         found.append(Other(other, depth.Deepened(problem), depth.is_faster(problem, other)))
+    if (other := interleaved(problem)) is not None:
+        # `ConvPlan` uses it if it makes a faster engine available.
+        found.append(Other(other, Interleaved(problem), False))
     return found
 
 
@@ -154,10 +158,9 @@ def copies(problem: ConvProblem, other: Other) -> Iterator[MapExecutable]:
     pairs = list(zip((*problem.inputs, problem.out), (*other.problem.inputs, other.problem.out), strict=True))
     for number in other.made.numbers:
         own, dense = pairs[number]
-        if number < len(problem.inputs):
-            yield other.made.into(number, own, dense)
-        else:
-            yield from (part.executable for part in other.made.back(number, dense, own))
+        is_read = number < len(problem.inputs)
+        parts = other.made.into(number, own, dense) if is_read else other.made.back(number, dense, own)
+        yield from (part.executable for part in parts)
 
 
 def room(problem: ConvProblem, lowered: LoweredConv) -> int:

@@ -104,6 +104,12 @@ class ConvProblem:
         return (call.a, call.b) if call.bias is None else (call.a, call.b, call.bias)
 
     @property
+    def images(self) -> tuple[Layout, Layout]:
+        """The layouts of the two images: of x and y, or of their gradients."""
+        call = self.call
+        return call.a, call.b if call.direction == "backward_filter" else self.out
+
+    @property
     def kernels(self) -> int:
         """The number of the operand with the kernels or their gradient; inputs first."""
         return len(self.inputs) if self.call.direction == "backward_filter" else 1

@@ -17,7 +17,6 @@ Each element of x is an element of x', so the gradient of x is that of x', rearr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -26,9 +25,8 @@ from ..base.layout import Layout, layout, round_up, row_major_strides
 from ..base.windows import Window
 from ..kernels.conv.im2col_spec import WINDOW_LANES, WindowsSpec
 from ..kernels.elementwise import copy
-from ..kernels.elementwise.launch import MapExecutable
 from .geometry import ConvGeometry
-from .operand_copies import Copies, PartCopy
+from .operand_copies import Copies, PartCopy, divided
 from .problem import ConvProblem
 from .windowed import FEW, GRADIENT, WindowWalk, executable, has_few_channels, is_counted, is_near
 
@@ -114,9 +112,9 @@ class Deepened(Copies):
         steps, lead = (down, across, 1), (above, beside)
         self._kernels = WindowWalk(_spec(problem.geometry), steps, lead, is_flipped=window.flip)
 
-    def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
-        """Return the executable that copies an operand; see `Copies.into`."""
-        return executable(own, dense, self._kernels) if number == 1 else super().into(number, own, dense)
+    def into(self, number: int, own: Layout, dense: Layout) -> list[PartCopy]:
+        """Return the copies of an operand; see `Copies.into`."""
+        return [PartCopy(executable(own, dense, self._kernels))] if number == 1 else super().into(number, own, dense)
 
     def back(self, number: int, dense: Layout, own: Layout) -> list[PartCopy]:
         """Return the copies of the result: whole strides, and remaining rows and columns; see `Copies.back`."""
@@ -124,7 +122,7 @@ class Deepened(Copies):
         (images, height, width, _), (first, row, column, channel) = own.shape, own.strides
         size, (image, up, left, _) = own.itemsize, dense.strides
         parts = []
-        for (i, rows, tall), (j, columns, wide) in product(_divided(height, down), _divided(width, across)):
+        for (i, rows, tall), (j, columns, wide) in product(divided(height, down), divided(width, across)):
             shape = (images, rows, tall, columns, wide, channels)
             inner = (across * channels * size, left, channels * size, size)
             source = layout(shape, (image, up, *inner), own.dtype, own.device)
@@ -133,10 +131,3 @@ class Deepened(Copies):
             offsets = i * up + j * left, i * down * row + j * across * column
             parts.append(PartCopy(copy.executable(source, target), offsets))
         return parts
-
-
-def _divided(length: int, step: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (first step, steps, elements of each) for the whole steps of a length, and for the rest."""
-    whole, left = divmod(length, step)
-    yield from ((0, whole, step),) if whole else ()
-    yield from ((whole, 1, left),) if left else ()

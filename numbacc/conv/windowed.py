@@ -167,10 +167,10 @@ class Windowed(Copies):
         self.numbers = (0, problem.kernels)
         self._is_flipped = window.flip
 
-    def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
-        """Return the executable that copies an operand; see `Copies.into`."""
+    def into(self, number: int, own: Layout, dense: Layout) -> list[PartCopy]:
+        """Return the copies of an operand; see `Copies.into`."""
         walk = self._walks.get(number)
-        return super().into(number, own, dense) if walk is None else executable(own, dense, walk)
+        return super().into(number, own, dense) if walk is None else [PartCopy(executable(own, dense, walk))]
 
     def back(self, number: int, dense: Layout, own: Layout) -> list[PartCopy]:
         """Return the copies of the result: kernels in two parts if the last taps do not fill a window's rows."""

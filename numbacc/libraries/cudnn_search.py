@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from numbacc_bindings.cudnn import CudnnError, HeurMode, cudnn
+from numbacc_bindings.cudnn import CudnnError, cudnn
 
 from ..errors import UnsupportedError
 from .choices import Algorithm, Choices
 from .cudnn_descriptors import Site, describe
 from .cudnn_graph import CudnnGraph, Wants
 from .cudnn_needs import unmet
-from .cudnn_order import ahead, reordered
+from .cudnn_order import ahead, modes, reordered
 from .cudnn_plans import Built, Configuration, Rejected, candidates, describe_rejected
 from .cudnn_rules import NEWEST, WRONG, refusal, shortens_wrongly
 
 #: The choices made so far. Some hold a compiled kernel of 150 KB.
 algorithms = Choices("cudnn", WRONG, size=512)
-
-#: The heuristics to ask, in this order: the fastest, the one that nearly always works, the slowest.
-_MODES = (HeurMode.A, HeurMode.FALLBACK, HeurMode.B)
 
 
 def version() -> int:
@@ -64,7 +61,7 @@ def search(
     described = describe(graph, site)
     first = () if every else ahead(graph, described, site, wants)
     order = partial(reordered, graph, wants)
-    return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, order=order, every=every)
+    return candidates(described, site, wants, wrong, rejected, *modes(graph), ahead=first, order=order, every=every)
 
 
 def none_left(graph: CudnnGraph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:

@@ -97,7 +97,8 @@ def test_kernels_that_are_copied(device_place, stride, padding, flip):
     (down, across), ((top, _), (left, _)) = problem.geometry.window.stride, problem.geometry.window.padding
     host = np.random.default_rng(0).integers(0, 2**16, own.shape).astype(np.uint16).view(HALF)
     source, target = device_place.put(host), numbacc.full(dense.shape, np.nan, dtype="float16")
-    Deepened(problem).into(1, source._numbacc_layout, dense).run((source,), (target,), target, 0)
+    (part,) = Deepened(problem).into(1, source._numbacc_layout, dense)
+    part.executable.run((source,), (target,), target, 0)
     wanted = np.zeros(dense.shape, np.uint16)
     w = host.view(np.uint16)[:, ::-1, ::-1] if flip else host.view(np.uint16)
     for row, column in np.ndindex(7, 4):

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("poison")
 
 SINGLE, DOUBLE, HALF, BFLOAT16 = FLOATS
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+each_layout = pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 each_dtype = pytest.mark.parametrize("dtype", FLOATS, ids=str)
 
 
@@ -56,51 +57,57 @@ WINDOWS = {
 
 
 @pytest.mark.parametrize("window", WINDOWS)
+@each_layout
 @each_direction
-def test_windows(place, direction, window):
+def test_windows(place, direction, layout, window):
     lengths, taps, stride, padding, dilation = WINDOWS[window]
     # Blocks that add up take the simulator long.
     for flip in (True,) if simulated() and direction == "backward_filter" else (False, True):
         geometry = {"stride": stride, "padding": padding, "dilation": dilation, "flip": flip}
-        check(place, deep(direction, lengths=lengths, taps=taps, **geometry))
+        check(place, deep(direction, layout, lengths=lengths, taps=taps, **geometry))
 
 
 @each_dtype
+@each_layout
 @each_direction
-def test_dtypes(place, direction, dtype):
-    check(place, deep(direction, dtype=dtype))
-    check(place, deep(direction, dtype=dtype, stride=2, flip=True, padding="same"))
+def test_dtypes(place, direction, layout, dtype):
+    check(place, deep(direction, layout, dtype=dtype))
+    check(place, deep(direction, layout, dtype=dtype, stride=2, flip=True, padding="same"))
 
 
 @pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), (1, 3), (3, 2)])
+@pytest.mark.parametrize("layout", ["NWC", "NCW"])
 @each_direction
-def test_one_dimension(place, direction, stride, dilation):
+def test_one_dimension(place, direction, layout, stride, dilation):
     for taps, padding in ((3, 1), (4, [(5, 0)]), (7, "same")):
-        case = deep(direction, "NWC", lengths=(21,), taps=(taps,), padding=padding, stride=stride, dilation=dilation)
+        case = deep(direction, layout, lengths=(21,), taps=(taps,), padding=padding, stride=stride, dilation=dilation)
         check(place, case)
 
 
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize("dtype", [SINGLE, HALF], ids=str)
-def test_activations(place, dtype, activation):
+@each_layout
+def test_activations(place, layout, dtype, activation):
     """In the same launch, rounded once."""
     for more in ({"biased": True}, {"biased": True, "alpha": -1.5, "beta": 0.5}):
-        check(place, deep("forward", dtype=dtype, lengths=(4, 5), activation=activation, **more))
+        check(place, deep("forward", layout, dtype=dtype, lengths=(4, 5), activation=activation, **more))
 
 
 @each_dtype
-def test_what_follows(place, dtype):
+@each_layout
+def test_what_follows(place, layout, dtype):
     for biased in (False, True):
         for alpha, beta in ((1.0, 0.0), (0.5, 0.0), (1.0, 1.0), (-1.5, 0.5)):
             more = {"activation": "relu", "biased": biased, "alpha": alpha, "beta": beta}
-            check(place, deep("forward", dtype=dtype, lengths=(4, 5), **more))
+            check(place, deep("forward", layout, dtype=dtype, lengths=(4, 5), **more))
 
 
+@each_layout
 @each_direction
-def test_factors(place, direction):
+def test_factors(place, direction, layout):
     for alpha, beta in ((0.5, 0.0), (1.0, 1.0), (-1.5, 0.5)):
         for dtype in FLOATS[-1:] if simulated() else FLOATS:
-            check(place, deep(direction, dtype=dtype, alpha=alpha, beta=beta, lengths=(5, 4)))
+            check(place, deep(direction, layout, dtype=dtype, alpha=alpha, beta=beta, lengths=(5, 4)))
 
 
 @pytest.mark.parametrize(
@@ -123,32 +130,45 @@ def test_numbers_of_channels(place, direction, channels, dtype, ours):
     check(place, deep(direction, dtype=dtype, channels=channels, lengths=(4, 5)), ours=ours)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 5, 9])
+@each_dtype
 @each_direction
-def test_many_blocks(place, direction):
+def test_numbers_of_channels_with_channels_first(place, direction, dtype, channels):
+    """Blocks handle several channels if these have few tiles."""
+    check(place, deep(direction, "NCHW", dtype=dtype, channels=channels, lengths=(4, 5)))
+
+
+@each_layout
+@each_direction
+def test_many_blocks(place, direction, layout):
     """Of channels, and of places: on a GPU so many that tiles are large, and that a thread takes several."""
     side, channels = (60, 328) if place.name == "gpu" else (6, 36)
-    check(place, deep(direction, channels=channels, lengths=(side, side + 1), taps=(3, 3), batch=3))
+    check(place, deep(direction, layout, channels=channels, lengths=(side, side + 1), taps=(3, 3), batch=3))
 
 
 @each_dtype
+@each_layout
 @each_direction
-def test_large_tiles(place, direction, dtype, monkeypatch):
+def test_large_tiles(place, direction, layout, dtype, monkeypatch):
     """As where there are many images."""
     monkeypatch.setattr(depthwise, "_BUSY", 0)
     monkeypatch.setattr(depthwise, "_BLOCKS", 1)
     conv.cache_clear()
     for lengths in ((7, 6),) if simulated() else ((8, 8), (7, 6), (13, 5)):
         # With a factor: without one and in 16 bits cuDNN has a kernel of its own.
-        case = deep(direction, dtype=dtype, lengths=lengths, taps=(3, 3), batch=3, padding=((1, 0), 2), alpha=0.5)
+        case = deep(
+            direction, layout, dtype=dtype, lengths=lengths, taps=(3, 3), batch=3, padding=((1, 0), 2), alpha=0.5
+        )
         check(place, case)
     conv.cache_clear()
 
 
 @pytest.mark.parametrize("taps, ours", [((7, 7), True), ((5, 5), True), ((8, 7), False)], ids=str)
 @pytest.mark.parametrize("dtype", [SINGLE, HALF], ids=str)
+@each_layout
 @each_direction
-def test_many_taps(place, direction, taps, ours, dtype):
-    check(place, deep(direction, dtype=dtype, taps=taps, padding=3, lengths=(8, 9)), ours=ours)
+def test_many_taps(place, direction, layout, taps, ours, dtype):
+    check(place, deep(direction, layout, dtype=dtype, taps=taps, padding=3, lengths=(8, 9)), ours=ours)
 
 
 #: How operands may lie, and whether the kernels take them without a copy.
@@ -180,12 +200,74 @@ def test_images_that_lie(place, direction, lying):
             assert ("copies" in call.plan().info.algorithm) is not (ours and aligned)
 
 
+#: How images with channels first may lie, and whether the kernels take them without a copy.
+LYING_FIRST = {
+    "as views of wider rows": ({"margins": ((0, 0), (1, 1), (1, 0), (1, 2))}, True),
+    "off 16 bytes": ({"margins": ((0, 0), (0, 0), (0, 0), (1, 3))}, True),
+    "every other channel and row": ({"steps": (1, 2, 2, 1)}, True),
+    "rows and channels backwards": ({"steps": (1, -1, -1, 1)}, True),
+    "every other column": ({"steps": (1, 1, 1, 2)}, False),
+    "rows before columns": ({"order": (0, 1, 3, 2)}, False),
+    "channels last": ({"order": (0, 2, 3, 1)}, False),
+}
+
+
+@pytest.mark.parametrize("lying", LYING_FIRST)
+@pytest.mark.parametrize("dtype", [SINGLE, BFLOAT16], ids=str)
 @each_direction
-def test_kernels_and_biases_that_lie(place, direction):
+def test_images_that_lie_with_channels_first(place, direction, dtype, lying):
+    """With contiguous columns, every address and every stride is supported; other images are copied."""
+    where, ours = LYING_FIRST[lying]
+    images = {"forward": ("x", "out"), "backward_data": ("dy", "out"), "backward_filter": ("x", "dy")}[direction]
+    case = deep(direction, "NCHW", dtype=dtype)
+    # If both images have channels last, the other kernels compute it.
+    for names in (images[:1], images[1:]) if lying == "channels last" else (images, images[:1], images[1:]):
+        call = Call(place, case, dict.fromkeys(names, where))
+        call.check()
+        if place.is_device:
+            assert is_ours(call)
+            assert ("copies" in call.plan().info.algorithm) is not ours
+
+
+#: Windows over rows that an access of several columns divides: (columns, taps, stride, padding, dilation).
+ACCESSES = {
+    "same": (8, (3, 3), 1, 1, 1),
+    "pairs": (6, (3, 3), 1, 1, 1),
+    "large taps": (12, (5, 7), 1, (2, 3), 1),
+    "even taps": (8, (2, 4), 1, ((0, 1), (2, 1)), 1),
+    "wide padding": (4, (3, 3), 1, 6, 1),
+    "stride": (16, (3, 3), 2, 1, 1),
+    "stride of rows": (8, (3, 3), (3, 1), 1, 1),
+    "long stride": (12, (2, 2), 3, 0, 1),
+    "dilation": (8, (3, 3), 1, (2, 4), (2, 4)),
+    "one tap": (8, (1, 1), 1, 0, 1),
+}
+
+
+@pytest.mark.parametrize("window", ACCESSES)
+@each_dtype
+@each_direction
+def test_accesses_of_several_columns(place, direction, dtype, window):
+    """With channels first, rows begin at 16 bytes, at 8, at the next element, or all differently."""
+    columns, taps, stride, padding, dilation = ACCESSES[window]
+    geometry = {"taps": taps, "stride": stride, "padding": padding, "dilation": dilation}
+    images = {"forward": ("x", "out"), "backward_data": ("dy", "out"), "backward_filter": ("x", "dy")}[direction]
+    case = deep(direction, "NCHW", dtype=dtype, lengths=(5, columns), batch=2, channels=3, **geometry)
+    for before, after in ((0, 0), (2, 2), (1, 3), (0, 4), (4, 0), (0, 1)):
+        where = {"margins": ((0, 0), (0, 0), (0, 0), (before, after))}
+        for names in (images, images[:1]):
+            check(place, case, dict.fromkeys(names, where))
+    if direction != "backward_filter":
+        check(place, case._replace(alpha=0.5, beta=-1.5), {"out": {"margins": ((0, 0), (0, 0), (0, 0), (4, 0))}})
+
+
+@each_layout
+@each_direction
+def test_kernels_and_biases_that_lie(place, direction, layout):
     """They are taken one by one."""
-    for where in ({"steps": (2, 1, 1, 1)}, {"order": (3, 1, 2, 0)}):
-        check(place, deep(direction, alpha=2.0), {("out" if direction == "backward_filter" else "w"): where})
-    case = deep("forward", biased=True)
+    for where in ({"steps": (2, 1, 1, 1)}, {"order": (3, 1, 2, 0)}, {"margins": ((0, 0), (0, 0), (0, 0), (1, 2))}):
+        check(place, deep(direction, layout, alpha=2.0), {("out" if direction == "backward_filter" else "w"): where})
+    case = deep("forward", layout, biased=True)
     for steps in ((2,), (0,)):
         check(place, case, {"bias": {"steps": steps}})
 
@@ -194,8 +276,7 @@ def test_channels_last_memory_as_channels_first(place):
     for direction in DIRECTIONS:
         order = {"order": (0, 2, 3, 1)}
         case = deep(direction, "NCHW")
-        check(place, case, dict.fromkeys(("x", "dy", "out"), order), ours=True)
-        check(place, case, ours=False)
+        check(place, case, dict.fromkeys(("x", "dy", "out"), order))
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, HALF], ids=str)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import ptx
 import pytest
 from requested import requested
 
 from numbacc import compiling, conv
+from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by
 from numbacc.conv.plans import ConvPlan
 from numbacc.errors import UnsupportedError
 from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec, meetings
+from numbacc.kernels.conv.transposition_spec import TranspositionSpec
 from numbacc.kernels.inspection import Noted
 
 pytestmark = pytest.mark.each_alone(paired=True)
@@ -19,8 +22,12 @@ DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 def kernels(direction="forward", dtype="float16", taps=(3, 3), batch=64, side=56, channels=256, **options):
     """The specs of the kernels that a depthwise convolution launches; with a factor, cuDNN has none of its own."""
-    shapes = (batch, *(side,) * len(taps), channels), (channels, *taps, 1)
     given = {"alpha": 0.5, "padding": 1, "groups": channels, "layout": "NHWC" if len(taps) == 2 else "NWC", **options}
+    lengths = (side,) * len(taps)
+    if given["layout"].endswith("C"):
+        shapes = (batch, *lengths, channels), (channels, *taps, 1)
+    else:
+        shapes = (batch, channels, *lengths), (channels, 1, *taps)
     plan = ConvPlan(requested(conv, *shapes, direction=direction, dtype=dtype, **given).problem.call)
     found = []
     with launching_by(Noted.into(found)):
@@ -49,12 +56,32 @@ def test_images_are_moved_in_vectors(direction, dtype):
     assert len(loads) == (spec.tile[0] + 2) * (spec.tile[1] + 2)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("side, span", [(56, 4), (54, 2), (55, 1)])
+@pytest.mark.parametrize("direction", ["forward", "backward_data"])
+def test_columns_of_images_are_moved_together(direction, side, span, dtype):
+    """As many columns as divide rows into accesses of at most 16 bytes, and others one by one."""
+    (spec,) = kernels(direction, dtype, layout="NCHW", side=side)
+    found = ptx.compiled(spec)
+    size = np.dtype(dtypes.dtype(dtype)).itemsize
+    span = min(span, 16 // size)
+    assert (spec.planar, spec.span, spec.access_bytes) == (True, span, span * size)
+    assert moved(found, "st") == {span * size}
+    # Each element that a tile meets is loaded once. Each weight is loaded to be stored to shared memory.
+    rows, columns = spec.tile[0] + 2, spec.tile[1]
+    loads = [access for access in found.accesses if (access.operation, access.space) == ("ld", "global")]
+    weights = [access for access in found.accesses if (access.operation, access.space) == ("st", "shared")]
+    assert len(loads) == rows * (columns // span + 2) + len(weights)
+    assert sum(access.nbytes == span * size for access in loads) >= rows * columns // span
+
+
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)])
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
-def test_nothing_is_spilled(direction, dtype, capability):
+def test_nothing_is_spilled(direction, layout, dtype, capability):
     for batch in (1, 64):
-        for spec in kernels(direction, dtype, batch=batch):
+        for spec in kernels(direction, dtype, batch=batch, layout=layout):
             registers, spilled = ptx.compiled(spec, capability).usage(capability)
             threads, blocks = spec.launch_bounds
             assert (spilled, registers * threads * blocks <= 65536) == (0, True)
@@ -75,9 +102,11 @@ def test_what_follows_is_fused(options):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("taps", [(5, 5), (7, 7), (9,)], ids=str)
+@pytest.mark.parametrize("is_last", [True, False], ids=["last", "first"])
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
-def test_many_taps_compile(direction, taps, dtype):
-    for spec in kernels(direction, dtype, taps):
+def test_many_taps_compile(direction, is_last, taps, dtype):
+    layout = ("NCW", "NCHW")[len(taps) - 1] if not is_last else ("NWC", "NHWC")[len(taps) - 1]
+    for spec in kernels(direction, dtype, taps, layout=layout):
         _, spilled = ptx.compiled(spec).usage((9, 0))
         assert spilled <= 64
 
@@ -105,7 +134,9 @@ def test_they_are_compiled_ahead():
         for direction in ("forward", "backward_data", "backward_filter"):
             if dtype in ("float32", "float64") or direction == "backward_filter":
                 assert set(kernels(direction, dtype, channels=64, **plain)) <= ahead
+            assert set(kernels(direction, dtype, channels=64, layout="NCHW", **plain)) <= ahead
         assert set(kernels("forward", dtype, bias=True, activation="relu", **plain)) <= ahead
+    assert {TranspositionSpec("gather"), TranspositionSpec("scatter")} <= ahead
 
 
 @pytest.mark.parametrize(
@@ -121,7 +152,9 @@ def test_they_are_compiled_ahead():
         ({"taps": (7, 7), "padding": 3}, True),
         ({"taps": (8, 7), "padding": 3}, False),
         ({"groups": 128}, False),
-        ({"layout": "NCHW"}, False),
+        ({"layout": "NCHW"}, True),
+        ({"layout": "NCHW", "alpha": 1.0}, True),
+        ({"layout": "NCHW", "taps": (8, 7), "padding": 3}, False),
         ({"dtype": "int8", "alpha": 1.0}, False),
         ({"direction": "backward_data", "stride": 4}, True),
         ({"direction": "backward_data", "stride": 5}, False),
@@ -135,8 +168,8 @@ def test_which_are_ours(options, ours, monkeypatch):
     for name in ("_chosen", "_by_floats"):
         monkeypatch.setattr(ConvPlan, name, refuse)
     given = {"channels": 256, "side": 56, **options}
-    if "groups" in given or given.get("layout") == "NCHW":
-        x, w = ((8, 56, 56, 256), (256, 3, 3, 2)) if "groups" in given else ((8, 256, 56, 56), (256, 1, 3, 3))
+    if "groups" in given:
+        x, w = (8, 56, 56, 256), (256, 3, 3, 2)
         asked = conv.forward.request(x, w, padding=1, **{"layout": "NHWC", "groups": 256, **options})
         found = []
         with launching_by(Noted.into(found)), pytest.raises(UnsupportedError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from conv_plans import NOTHING, PLAIN, call_of, engine_of, modes
@@ -18,8 +19,11 @@ from numbacc.conv.problem import resolve
 from numbacc.libraries import cudnn_search
 from numbacc.libraries.choices import Algorithm
 from numbacc.libraries.cudnn_graph import Wants
+from numbacc.libraries.cudnn_order import modes as modes_of
+from numbacc.libraries.cudnn_order import reordered
 from numbacc.libraries.cudnn_rules import nan_lost, shortens_wrongly
 from numbacc.libraries.cudnn_support import _left
+from numbacc_bindings.cudnn import HeurMode, NumericalNote
 from tools.check.__main__ import findings
 from tools.check.conv_cases import cases
 from tools.check.conv_worker import request_of
@@ -95,6 +99,59 @@ def test_tensor_cores_of_float32_allow_no_transforms(compute, device, direction,
     spoilt = {engine for engine, reason in found.rejected if reason == "uses Winograd or Fourier transforms"}
     assert engine_of(found) not in spoilt and (spoilt or compute is None)
 
+
+# ---------------------------------------------------------------- which come first
+
+VOLUMES = ((2, 32, 32, 64, 64), (64, 32, 3, 3, 3))
+
+
+@pytest.mark.parametrize(
+    "direction, x, w, options, wanted",
+    [
+        ("backward_data", (8, 64, 56, 56), (64, 64, 3, 3), {"dtype": "float64"}, "engine 1"),
+        ("backward_data", (8, 64, 32, 32), (64, 16, 3, 3), {"dtype": "float64", "groups": 4}, "engine 1"),
+        ("backward_data", (8, 64, 1024), (64, 64, 3), {"dtype": "float64", "layout": "NCW"}, "engine 1"),
+        ("backward_filter", *VOLUMES, {"layout": "NCDHW"}, "engine 1"),
+        ("backward_filter", (2, 128, 16, 16, 16), (128, 128, 3, 3, 3), {"layout": "NCDHW"}, "engine 67"),
+    ],
+    ids=str,
+)
+def test_engines_that_come_first(direction, x, w, options, wanted):
+    """Other ones than cuDNN's heuristics propose first, on GPUs like an H100."""
+    need_planning()
+    found = cudnn.supports(requested(conv, x, w, direction=direction, padding=1, **options), "H100")
+    assert found.engine.split(",")[0] == wanted and found.deterministic
+
+
+@pytest.mark.parametrize(
+    "x, w, more, is_one",
+    [
+        ((8, 64, 32, 32), (64, 64, 3, 3), {"dilation": 2, "padding": 2}, True),
+        ((2, 16, 8, 8, 8), (32, 16, 3, 3, 3), {"layout": "NCDHW", "padding": 1}, True),
+        ((8, 64, 32, 32), (64, 64, 3, 3), {"padding": 1}, False),
+        ((8, 64, 32, 32), (64, 64, 1, 1), {}, False),
+    ],
+    ids=str,
+)
+def test_gradients_of_float64_that_are_convolutions(x, w, more, is_one):
+    found = requested(conv, x, w, direction="backward_data", dtype="float64", **more)
+    assert (found.graphs()[0].nodes[0].kind == "convolve_forward") is is_one
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
+def test_16_bits_take_tensor_cores_before_other_engines(direction, dtype):
+    """Also where the first heuristic proposes none: with dilation the second one proposes a direct engine."""
+    configurations = [SimpleNamespace(engine=n, notes=notes, unwanted=lambda wants: "") for n, notes in NOTED]
+    wide = convolution(dtype, direction, channels=64)
+    assert [each.engine for each in reordered(wide, Wants(), configurations)] == [33, 49, 1, 0]
+    assert modes_of(wide) == (HeurMode.A, HeurMode.B, HeurMode.FALLBACK)
+    for other in (convolution("float32", direction), convolution("float32", "forward")):
+        assert reordered(other, Wants(), configurations) is configurations
+        assert modes_of(other) == (HeurMode.A, HeurMode.FALLBACK, HeurMode.B)
+
+
+NOTED = [(1, ()), (33, (NumericalNote.TENSOR_CORE,)), (0, ()), (49, (NumericalNote.TENSOR_CORE,))]
 
 # ---------------------------------------------------------------- activations
 

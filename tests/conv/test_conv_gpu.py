@@ -247,12 +247,13 @@ def test_a_batch_of_more_than_2_to_the_16():
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("layout, groups", [("NHWC", 1), ("NCHW", 64)])
 @each_direction
-def test_more_than_2_to_the_31_elements(direction):
-    """Images of zeros but for some: the first and last, and that of element 2^31."""
+def test_more_than_2_to_the_31_elements(direction, layout, groups):
+    """Images of zeros but for some: the first and last, and that of element 2^31. In groups they are depthwise."""
     count, marked = 518, [0, 512, 517]  # of 2^22 elements each
     sizes = {"lengths": (256, 256), "taps": (3, 1), "padding": (1, 0), "dtype": HALF, "out_dtype": HALF}
-    case = Case(direction, "NHWC", len(marked), 1, 64, 2, **sizes)
+    case = Case(direction, layout, len(marked), groups, 64 // groups, 2 if groups == 1 else 1, **sizes)
     given = conv_oracle.inputs(case)
 
     def spread(values):

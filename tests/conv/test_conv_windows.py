@@ -67,7 +67,8 @@ def test_what_is_copied(device_place, options):
     for number, (own, dense) in enumerate(zip(problem.inputs, other.inputs, strict=True)):
         host = rng.integers(0, 2**16, own.shape).astype(np.uint16).view(HALF)
         source, target = device_place.put(host), numbacc.full(dense.shape, np.nan, dtype="float16")
-        made.into(number, source._numbacc_layout, dense).run((source,), (target,), target, 0)
+        (part,) = made.into(number, source._numbacc_layout, dense)
+        part.executable.run((source,), (target,), target, 0)
         wanted = expected(host.view(np.uint16), *spec, *walks[number], dense.shape[:3])
         np.testing.assert_array_equal(bits(device_place.get(target)), wanted)
 

@@ -357,6 +357,7 @@ SMALL = {
     "kernels.attention.spec": "plans describe kernels without device code, which brings Numba",
     "kernels.attention.varlen": "formulas that the fused and the unfused path share",
     "kernels.conv.im2col_spec": "as kernels.attention.spec",
+    "kernels.conv.transposition_spec": "as kernels.attention.spec",
     "kernels.elementwise.copy": "what device arrays need of kernels",
     "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
     "kernels.fft.spec": "as kernels.attention.spec",

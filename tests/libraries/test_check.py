@@ -111,7 +111,7 @@ def test_operands_that_lie_otherwise(named, direction, memory_layout):
             ahead = how.order.replace("P", "HW")
             assert order == [*ahead, *(axis for axis in named if axis not in ahead)]
     is_own = how.order == ("NPC" if named == "NHWC" else "NC") and not how.offset
-    assert (ConvPlan(call)._key([2 * each for each in offsets]) == (True,) * 3) is not bool(how.offset)
+    assert any(ConvPlan(call)._key([2 * each for each in offsets])) is bool(how.offset)
     found = lower(request_of(case).problem, PLAIN, [not each for each in offsets])
     assert bool(found.copies) is not is_own
 

@@ -29,7 +29,7 @@ from numbacc.libraries.cudnn_nodes import KINDS
 from numbacc.libraries.cudnn_order import reordered
 from numbacc.libraries.cudnn_plans import Rejected, describe_rejected
 from numbacc.libraries.cudnn_rules import WRONG, refusal
-from numbacc_bindings.cudnn import KnobType
+from numbacc_bindings.cudnn import KnobType, NumericalNote
 
 OPEN = Spatial((1,), (1,), (0,), (0,))
 
@@ -198,7 +198,8 @@ def proposed(*shapes, engine=62, unwanted=""):
     """Configurations of (tile, depth of a tile, clusters each way), or that tell nothing of these."""
     kinds = KnobType.TILE_SIZE, KnobType.TILEK, KnobType.TILE_CGA_M, KnobType.TILE_CGA_N
     knobs = [tuple(zip(map(int, kinds), shape, strict=False)) for shape in shapes]
-    return [SimpleNamespace(engine=engine, knobs=each, unwanted=lambda wants: unwanted) for each in knobs]
+    notes = {NumericalNote.TENSOR_CORE}
+    return [SimpleNamespace(engine=engine, knobs=each, notes=notes, unwanted=lambda wants: unwanted) for each in knobs]
 
 
 @pytest.mark.parametrize("engine", [62, 67])

@@ -353,13 +353,14 @@ def _numbacc_attempts(arrays: Arrays, case: Case) -> Iterator[Attempt]:
     problem, plan = arrays.problem, ConvPlan(arrays.problem.call)
     sizes = [array.itemsize for array in (*problem.inputs, problem.out)]
     addresses = [offset * size for offset, size in zip(arrays.offsets, sizes, strict=True)]
-    aligned = plan._key(addresses)
+    key = plan._key(addresses)
+    aligned = tuple(not each for each in key)
     made: dict[str, Callable[[], Any]] = {_CALL: partial(plan.choose, addresses)}
     for other in others(problem):
         lowered = lower_other(other, ways(other.problem)[0], aligned)
-        made[f"numbacc {other.made.title}"] = partial(plan._chosen, lowered, None, aligned)
+        made[f"numbacc {other.made.title}"] = partial(plan._chosen, lowered, None, key)
     if case.dtype == "int8":
-        made["numbacc by floats"] = partial(plan._by_floats, aligned)
+        made["numbacc by floats"] = partial(plan._by_floats, key)
     notes = frozenset([_COMPUTE[case.dtype]] if case.dtype in _COMPUTE else [])
     whole = Way(problem.call.bias is not None, problem.call.activation is not None)
     for name, make in made.items():

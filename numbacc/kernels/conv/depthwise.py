@@ -1,8 +1,12 @@
-"""The kernels of depthwise convolutions: each channel has its own filter, and channels are the innermost dimension.
+"""The kernels of depthwise convolutions: each channel has its own filter.
 
 A thread handles a few adjacent channels and, one after the other, tiles of positions. It loads each element that a tile
-needs once, and accumulates in registers. `across` adjacent threads handle adjacent channels. The other threads of a
-block handle adjacent tiles, so that elements that two tiles both need are still in the multiprocessor's cache.
+needs once, and accumulates in registers. Elements that two tiles both need are still in the multiprocessor's cache when
+the second one is computed, since the threads of a block handle adjacent tiles.
+
+If channels are innermost, `across` adjacent threads handle adjacent channels. Otherwise columns are innermost (the
+kernel is `planar`): adjacent threads handle adjacent tiles of one channel, and the accesses of a warp are contiguous,
+because a tile has few columns, which are loaded and stored at once if possible.
 
 `counts` are the number of tiles in total, in a column, in a row, and of channels. `blocks` are the number of blocks
 along the channels, and of tiles for each thread. Strides are in elements. Along rows and columns, a tile starts at the
@@ -13,6 +17,7 @@ Read the simulated twin in `primitives/stencil.py` first: it shows in plain Pyth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +34,20 @@ from .depthwise_spec import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec, mee
 from .epilogue import linear
 
 
+def _lanes(spec: DepthwiseSpec) -> Callable[[Any], tuple[Any, Any]]:
+    """Return the device function (thread) -> (lane, spot): the numbers of its channels and of its tile in a block."""
+    across, places = spec.across, DEPTHWISE_THREADS // spec.across
+
+    def by_channel(thread):
+        return thread % across, thread // across
+
+    def by_column(thread):
+        return thread // places, thread % places
+
+    found: Callable[[Any], tuple[Any, Any]] = cuda.jit(device=True)(by_column if spec.planar else by_channel)
+    return found
+
+
 def _tiles(spec: DepthwiseSpec) -> SimpleNamespace:
     """Return the intrinsics that process a tile."""
 
@@ -37,7 +56,8 @@ def _tiles(spec: DepthwiseSpec) -> SimpleNamespace:
 
     follows = spec.adds, spec.biased, spec.scaled
     own = spec.width, spec.across, DEPTHWISE_THREADS, spec.keeps_weights
-    return tiles_of(Stencil(spec.dtype, spec.compute, spec.taps, spec.tile, met(0), met(1), *own, *follows))
+    spans = spec.span, spec.lead
+    return tiles_of(Stencil(spec.dtype, spec.compute, spec.taps, spec.tile, met(0), met(1), *own, *follows, *spans))
 
 
 def convolve(spec: DepthwiseSpec) -> Kernel:
@@ -54,6 +74,7 @@ def convolve(spec: DepthwiseSpec) -> Kernel:
     across, width, taps, columns = spec.across, spec.width, prod(spec.taps), spec.taps[1]
     channels, places, is_biased = across * width, DEPTHWISE_THREADS // across, spec.biased
     size, cell, alignment = tiles.shared((taps + spec.biased) * channels)
+    lane_of, is_planar = _lanes(spec), spec.planar
     side = max(DEPTHWISE_THREADS // channels, 1)
     (rows_each, columns_each), others = spec.tile, 2 + spec.biased
 
@@ -73,16 +94,17 @@ def convolve(spec: DepthwiseSpec) -> Kernel:
             if is_biased and thread < channels:
                 put(cells, taps, own, load((ins[2],), ((first + own) * w_steps[4],))[0])
         cuda.syncthreads()
-        lane = thread % across
+        lane, spot = lane_of(thread)
         channel = first + lane * width
-        tile = group * blocks[1] * places + thread // across
+        tile = group * blocks[1] * places + spot
+        x_first, y_first = (channel * x_steps[3], channel * y_steps[3]) if is_planar else (channel, channel)
         for _ in range(blocks[1]):
             if tile < counts[0] and channel < counts[3]:
                 image, row, column = split(tile, counts[1], counts[2])
                 start = row * advance[0] + begin[0], column * advance[1] + begin[1]
                 place = row * rows_each - lead[0], column * columns_each - lead[1]
-                there = image * x_steps[0] + start[0] * x_steps[1] + start[1] * x_steps[2] + channel
-                at = image * y_steps[0] + place[0] * y_steps[1] + place[1] * y_steps[2] + channel
+                there = image * x_steps[0] + start[0] * x_steps[1] + start[1] * x_steps[2] + x_first
+                at = image * y_steps[0] + place[0] * y_steps[1] + place[1] * y_steps[2] + y_first
                 images = ins[:1] + ins[others:] + outs
                 sweep(
                     function, images, (there, at), start, place, x_sizes, y_sizes, x_steps, y_steps, cells, lane,
@@ -106,21 +128,24 @@ def filter_sums(spec: DepthwiseSpec) -> Kernel:
     size, cell, alignment = tiles.shared(spec.sums * half)
     channels, places = across * width, DEPTHWISE_THREADS // across
     rows_each, columns_each = spec.tile
+    lane_of, is_planar = _lanes(spec), spec.planar
 
     def kernel(ins, outs, x_steps, y_steps, x_sizes, y_sizes, advance, begin, counts, blocks):
         cells = cuda.shared.array(size, cell, alignment)
         thread = cuda.threadIdx.x
         group, _, block = split(cuda.blockIdx.x, 1, blocks[0])
-        channel = block * channels + (thread % across) * width
-        tile = group * blocks[1] * places + thread // across
+        lane, spot = lane_of(thread)
+        channel = block * channels + lane * width
+        tile = group * blocks[1] * places + spot
+        x_first, y_first = (channel * x_steps[3], channel * y_steps[3]) if is_planar else (channel, channel)
         sums = nothing()
         for _ in range(blocks[1]):
             if tile < counts[0] and channel < counts[3]:
                 image, row, column = split(tile, counts[1], counts[2])
                 start = row * advance[0] + begin[0], column * advance[1] + begin[1]
                 place = row * rows_each, column * columns_each
-                there = image * x_steps[0] + start[0] * x_steps[1] + start[1] * x_steps[2] + channel
-                at = image * y_steps[0] + place[0] * y_steps[1] + place[1] * y_steps[2] + channel
+                there = image * x_steps[0] + start[0] * x_steps[1] + start[1] * x_steps[2] + x_first
+                at = image * y_steps[0] + place[0] * y_steps[1] + place[1] * y_steps[2] + y_first
                 sums = collect(sums, ins, (there, at), start, place, x_sizes, y_sizes, x_steps, y_steps)
             tile += places
         # Halves of the block are added, always in the same order, until one thread is left for each channel.
@@ -201,9 +226,10 @@ def make(spec: DepthwiseSpec) -> Kernel:
 
 def parameters(spec: DepthwiseSpec) -> list[tuple[str, Any]]:
     """Return the kernel's parameters, in the form of `kernel_code.parameters`."""
+    steps = 3 + spec.planar
     inputs, integers = {
-        "convolve": (2 + spec.biased + spec.adds, (3, 3, 5, 2, 2, 2, 2, 2, 4, 2, 2)),
-        "filter": (2, (3, 3, 2, 2, 2, 2, 4, 2)),
+        "convolve": (2 + spec.biased + spec.adds, (steps, steps, 5, 2, 2, 2, 2, 2, 4, 2, 2)),
+        "filter": (2, (steps, steps, 2, 2, 2, 2, 4, 2)),
         "combine": (1 + spec.adds, (4, 3, 2)),
     }[spec.algorithm]
     return [("uint64", inputs), ("uint64", 1), *(("int64", count) for count in integers)]

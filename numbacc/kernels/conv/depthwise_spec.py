@@ -16,8 +16,8 @@ DEPTHWISE_THREADS = 128
 COMBINE_PARTS = 16
 #: Approximate number of a thread's registers for addresses, counters and predicates.
 _OTHERS = 36
-#: The most registers for weights that are kept.
-_KEPT = 36
+#: The most registers for weights that are kept; and in planar kernels, whose threads have one channel.
+_KEPT, _KEPT_PLANAR = 36, 50
 
 
 class _DepthwiseFields(NamedTuple):
@@ -35,6 +35,9 @@ class _DepthwiseFields(NamedTuple):
     biased: bool = False
     scaled: bool = False
     adds: bool = False
+    planar: bool = False
+    span: int = 1
+    lead: int = 0
 
 
 class DepthwiseSpec(_DepthwiseFields, Spec):
@@ -50,11 +53,14 @@ class DepthwiseSpec(_DepthwiseFields, Spec):
             the gradient of the input.
         tile: rows and columns of positions that a thread handles at once: of results, or of dy for "filter".
         width: adjacent channels that a thread handles.
-        across: threads of a block with adjacent channels, a power of two.
+        across: channels of a block, divided by `width`; a power of two.
         activation: the activation that follows, "" for none.
         biased: whether there is a bias.
         scaled: whether sums have a factor.
         adds: whether the result's previous elements are added, with a factor.
+        planar: whether adjacent threads handle adjacent columns of a channel, which are contiguous, instead of adjacent
+            channels. Then `width` is 1.
+        span, lead: as in `primitives.stencil.Stencil`.
     """
 
     __slots__ = ()
@@ -77,9 +83,14 @@ class DepthwiseSpec(_DepthwiseFields, Spec):
         return repr((digest(follows, self.compute, self.narrow), self))
 
     @property
+    def access_bytes(self) -> int:
+        """Width of the widest access."""
+        return self.width * self.span * TABLE[self.dtype].itemsize
+
+    @property
     def keeps_weights(self) -> bool:
         """True if a thread keeps its weights in registers throughout."""
-        return self._words(self.width * prod(self.taps)) <= _KEPT
+        return self._words(self.width * prod(self.taps)) <= (_KEPT_PLANAR if self.planar else _KEPT)
 
     @property
     def sums(self) -> int:

@@ -1,4 +1,6 @@
-"""Gathers of 16-bit elements from arbitrary addresses, with 0 for missing ones, and a single store of the result.
+"""Gathers of 16-bit elements from arbitrary addresses, with 0 for missing ones, and the opposite: scatters.
+
+A gather ends with a single store, and a scatter begins with a single load.
 
 In Numba's simulator the same names are plain Python.
 """
@@ -18,7 +20,7 @@ if SIMULATED:
     from .simulated import _element
 else:
     from ...base._numba import intrinsic, ir, types
-    from .formats import I16, I32
+    from .formats import I16, I32, I64
     from .instructions import assembly
     from .load_store import aggregate, pointer_to, resized
 
@@ -33,7 +35,9 @@ def gathering(lanes: int) -> SimpleNamespace:
         a namespace of
         ``gather(address, offsets, places, first, limit)``: the elements at these offsets from an address, in words of
         two. Element k is 0, and is not read, unless 0 <= first + places[k] < limit;
-        ``put(address, words)``: store the words to memory in one access.
+        ``put(address, words)``: store the words to memory in one access;
+        ``take(address)``: load words from memory in one access, through the cache for data that no kernel writes;
+        ``scatter(address, offsets, words)``: store the elements at these offsets from an address.
     """
     return SimpleNamespace(**make_gathering(lanes))
 
@@ -54,7 +58,14 @@ if SIMULATED:
         def put(address: int, words: Any) -> None:
             _element(address, 0, element, lanes, True)[...] = words
 
-        return {"gather": gather, "put": put}
+        def take(address: int) -> Any:
+            return np.array(_element(address, 0, element, lanes))
+
+        def scatter(address: int, offsets: Any, words: Any) -> None:
+            for k, offset in enumerate(offsets):
+                _element(address, int(offset), element, 1, True)[0] = words[k]
+
+        return {"gather": gather, "put": put, "take": take, "scatter": scatter}
 
 else:
 
@@ -94,4 +105,31 @@ else:
 
             return types.void(address, words), generate
 
-        return {"gather": gather, "put": put}
+        @intrinsic
+        def take(typing: Any, address: Any) -> Any:
+            result = types.UniTuple(types.uint32, count)
+            names = ", ".join(f"${k}" for k in range(count))
+            text = f"ld.global.nc.v{count}.b32 {{{names}}}, [${count}];"
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                kind = ir.FunctionType(ir.LiteralStructType([I32] * count), [args[0].type])
+                call = ir.InlineAsm(kind, text, ",".join(["=r"] * count + ["l"]))
+                found = builder.call(call, [args[0]], attrs=("readnone",))
+                return aggregate(context, builder, result, {k: builder.extract_value(found, k) for k in range(count)})
+
+            return result(address), generate
+
+        @intrinsic
+        def scatter(typing: Any, address: Any, offsets: Any, words: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                for lane in range(lanes):
+                    offset = resized(builder, builder.extract_value(args[1], lane), I64)
+                    there = builder.add(args[0], builder.mul(offset, I64(2)))
+                    word = builder.extract_value(args[2], lane // 2)
+                    half = builder.trunc(builder.lshr(word, I32(16 * (lane % 2))), I16)
+                    builder.store(half, pointer_to(builder, there, I16), align=2)
+                return context.get_dummy_value()
+
+            return types.void(address, offsets, words), generate
+
+        return {"gather": gather, "put": put, "take": take, "scatter": scatter}

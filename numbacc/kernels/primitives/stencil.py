@@ -26,7 +26,7 @@ if SIMULATED:
 else:
     from ...base._numba import intrinsic, ir
     from . import formats
-    from .formats import I32, I64, numba_type
+    from .formats import I16, I32, I64, numba_type
     from .load_store import NO_OVERFLOW, aggregate, resized
 
 __all__ = ["Stencil", "tiles_of"]
@@ -51,6 +51,9 @@ class Stencil(NamedTuple):
         adds: whether the formula receives the elements of the second of three images.
         biased: whether the formula receives a bias.
         scaled: whether the formula receives two factors.
+        span: adjacent columns that one access loads or stores. Images begin at multiples of it and have multiples of it
+            as their columns. It divides a tile's columns, and is 1 unless `width` is 1.
+        lead: such an access may start at this column of the elements that a tile needs, and every `span` columns.
     """
 
     dtype: str
@@ -66,6 +69,8 @@ class Stencil(NamedTuple):
     adds: bool
     biased: bool
     scaled: bool
+    span: int = 1
+    lead: int = 0
 
 
 class Pieces:
@@ -221,8 +226,16 @@ else:
 
         def __init__(self, context: Any, builder: Any, operand: Any, address: Any, offset: Any):
             self.context, self.builder, self.operand = context, builder, operand
-            self.words = operand.access * operand.dtype.itemsize // 4
+            nbytes = operand.access * operand.dtype.itemsize
+            #: Words of an access, and their type. An element of 2 bytes is a word by itself.
+            self.words: int = max(nbytes // 4, 1)
+            self.word = I32 if nbytes >= 4 else I16
             self.first = builder.add(address, self._bytes(offset))
+
+        @property
+        def _register(self) -> str:
+            """The letter of a word's registers in assembly."""
+            return "h" if self.word == I16 else "r"
 
         def _bytes(self, elements: Any) -> Any:
             wide = resized(self.builder, elements, I64)
@@ -244,21 +257,22 @@ else:
             names = [f"${first + k}" for k in range(self.words)]
             vector = f"v{self.words}." if self.words > 1 else ""
             words = f"{{{', '.join(names)}}}" if self.words > 1 else names[0]
-            access = access.replace("VECTOR", f"{vector}b32").replace("WORDS", words)
+            access = access.replace("VECTOR", f"{vector}b{self.word.width}").replace("WORDS", words)
             return f"{{.reg .pred %p0;\n\tsetp.ne.b32 %p0, ${condition}, 0;\n\t@%p0 {access}\n\t}}"
 
         def load(self, address: Any, is_inside: Any, is_constant: bool = True) -> list[Any]:
             """Return the numbers of one access, 0 outside; `is_constant` if the kernel does not write to the image."""
             builder, words = self.builder, self.words
-            zeros = "".join(f"mov.b32 ${k}, 0;\n\t" for k in range(words))
+            zeros = "".join(f"mov.b{self.word.width} ${k}, 0;\n\t" for k in range(words))
             text = zeros + self._where(words + 1, f"ld.global{'.nc' * is_constant}.VECTOR WORDS, [${words}];", 0)
-            result = ir.LiteralStructType([I32] * words) if words > 1 else I32
+            result = ir.LiteralStructType([self.word] * words) if words > 1 else self.word
             kind = ir.FunctionType(result, [I64, I32])
-            call = ir.InlineAsm(kind, text, ",".join(["=&r"] * words + ["l", "r"]))
+            call = ir.InlineAsm(kind, text, ",".join([f"=&{self._register}"] * words + ["l", "r"]))
             found = builder.call(call, [address, builder.zext(is_inside, I32)], attrs=("readnone",))
             vector = ir.Constant(formats.access_type(self.operand.dtype, self.operand.access), ir.Undefined)
             for k in range(words):
                 word = builder.extract_value(found, k) if words > 1 else found
+                word = builder.bitcast(word, vector.type.element)
                 vector = builder.insert_element(vector, word, I32(k))
             return list(formats.unpack(self.context, builder, self.operand, vector))
 
@@ -267,10 +281,10 @@ else:
             builder = self.builder
             vector = formats.pack(self.context, builder, self.operand.dtype, kind, numbers)
             text = self._where(1, "st.global.VECTOR [$0], WORDS;", 2)
-            function = ir.FunctionType(ir.VoidType(), [I64, I32] + [I32] * self.words)
-            constraints = ",".join(["l", "r", *["r"] * self.words])
+            function = ir.FunctionType(ir.VoidType(), [I64, I32] + [self.word] * self.words)
+            constraints = ",".join(["l", "r", *[self._register] * self.words])
             call = ir.InlineAsm(function, text, constraints, side_effect=True)
-            given = [builder.extract_element(vector, I32(k)) for k in range(self.words)]
+            given = [builder.bitcast(builder.extract_element(vector, I32(k)), self.word) for k in range(self.words)]
             builder.call(call, [address, builder.zext(is_inside, I32), *given])
 
     def _barrier(builder: Any) -> None:
@@ -287,30 +301,44 @@ else:
         places = [(p, q) for p in range(tile[0]) for q in range(tile[1])]
         taps = types.UniTuple(real, prod(spec.taps) * width)
         rows, columns = dict(spec.rows), dict(spec.columns)
+        broad = Operand(operand.dtype, spec.compute, width * spec.span, False)
         #: For each row of positions, the last row of elements that it uses.
         last_rows = {p: i for i, met in rows.items() for p, _ in met}
 
-        def loads(context: Any, builder: Any, args: Any, met: tuple[Any, Any]) -> Iterator[tuple[Any, dict[int, Any]]]:
+        def accesses(columns: Any, lead: int) -> Iterator[range]:
+            """Yield the columns of each access. Columns that do not fill one are loaded one by one."""
+            left = list(columns)
+            while left:
+                found = range(left[0], left[0] + spec.span)
+                if (left[0] - lead) % spec.span or list(found) != left[: spec.span]:
+                    found = range(left[0], left[0] + 1)
+                yield found
+                left = left[len(found) :]
+
+        def loads(
+            context: Any, builder: Any, args: Any, met: tuple[Any, Any], lead: int
+        ) -> Iterator[tuple[Any, dict[int, Any]]]:
             """Yield, for each row of an image, (row, {column: numbers}) of the elements that are used.
 
             `args` is (address, offset, start, sizes, steps); `met` lists the rows and columns that are used.
             """
-            image = Image(context, builder, operand, *args[:2])
+            images = {
+                1: Image(context, builder, operand, *args[:2]),
+                spec.span: Image(context, builder, broad, *args[:2]),
+            }
             _, row_step, column_step = (builder.extract_value(args[4], k) for k in range(3))
             starts, sizes = _pair(builder, args[2]), _pair(builder, args[3])
-            down, across = image.along(row_step, met[0]), image.along(column_step, met[1])
-            inside = [image.inside(starts[k], sizes[k], met[k]) for k in range(2)]
+            down, across = images[1].along(row_step, met[0]), images[1].along(column_step, met[1])
+            inside = [images[1].inside(starts[k], sizes[k], met[k]) for k in range(2)]
             for i in met[0]:
-                row = builder.add(image.first, down[i], flags=NO_OVERFLOW)
-                yield (
-                    i,
-                    {
-                        j: image.load(
-                            builder.add(row, across[j], flags=NO_OVERFLOW), builder.and_(inside[0][i], inside[1][j])
-                        )
-                        for j in met[1]
-                    },
-                )
+                row = builder.add(images[1].first, down[i], flags=NO_OVERFLOW)
+                found: dict[int, Any] = {}
+                for some in accesses(met[1], lead):
+                    there = builder.add(row, across[some[0]], flags=NO_OVERFLOW)
+                    is_in = builder.and_(inside[0][i], inside[1][some[0]])
+                    numbers = images[len(some)].load(there, is_in)
+                    found |= {j: numbers[n * width : (n + 1) * width] for n, j in enumerate(some)}
+                yield i, found
 
         def base(context: Any, builder: Any, cells: tuple[Any, Any], lane: Any, each: int) -> Any:
             """Return a pointer to a thread's first number in shared memory, given the cells' type and value."""
@@ -346,7 +374,7 @@ else:
 
         def around(context: Any, builder: Any, args: Any) -> tuple[Image, list[Any], list[Any]]:
             """Return (the image, byte offsets of a tile's rows and columns, which are inside); `args` as in `loads`."""
-            image = Image(context, builder, operand, *args[:2])
+            image = Image(context, builder, broad, *args[:2])
             starts, sizes = _pair(builder, args[2]), _pair(builder, args[3])
             steps = [builder.extract_value(args[4], 1 + k) for k in range(2)]
             numbers = [range(n) for n in tile]
@@ -391,20 +419,22 @@ else:
 
                 def finish(p: int) -> None:
                     """Store the results of a row of positions."""
-                    for q in range(tile[1]):
-                        own, is_in = [sums.pop((p, q))], builder.and_(inside[0][p], inside[1][q])
+                    for q in range(0, tile[1], spec.span):
+                        own = [[total for n in range(spec.span) for total in sums.pop((p, q + n))]]
+                        is_in = builder.and_(inside[0][p], inside[1][q])
                         where = builder.add(builder.add(target.first, moves[0][p]), moves[1][q])
                         if source is not None:
                             there = builder.add(builder.add(source[0].first, moves[0][p]), moves[1][q])
                             own.append(source[0].load(there, is_in, False))
-                        own += [bias] * spec.biased
+                        own += [bias * spec.span] * spec.biased
                         found = [function(builder, [*each, *scalars]) for each in zip(*own, strict=True)]
                         target.store(where, is_in, real, [builder.extract_value(each, 0) for each in found])
 
                 for p in range(tile[0]):
                     if p not in last_rows:  # no tap uses it
                         finish(p)
-                for i, found in loads(context, builder, (x, there, args[3], args[5], args[7]), (rows, columns)):
+                x_rows = loads(context, builder, (x, there, args[3], args[5], args[7]), (rows, columns), spec.lead)
+                for i, found in x_rows:
                     weight.forget()
                     for (p, r), (j, meeting) in ((pr, each) for pr in rows[i] for each in columns.items()):
                         for q, s in meeting:
@@ -434,9 +464,10 @@ else:
                 (x, y), (there, at) = (_pair(builder, args[k]) for k in (1, 2))
                 found = [builder.extract_value(args[0], k) for k in range(len(taps))]
                 # Load a row of dy when the first row of x uses it.
-                own = loads(context, builder, (y, at, args[4], args[6], args[8]), (range(tile[0]), range(tile[1])))
+                own = loads(context, builder, (y, at, args[4], args[6], args[8]), (range(tile[0]), range(tile[1])), 0)
                 slopes: dict[int, dict[int, Any]] = {}
-                for i, row in loads(context, builder, (x, there, args[3], args[5], args[7]), (rows, columns)):
+                x_rows = loads(context, builder, (x, there, args[3], args[5], args[7]), (rows, columns), spec.lead)
+                for i, row in x_rows:
                     for p, r in rows[i]:
                         while p not in slopes:
                             slopes |= (next(own),)
