@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("poison")
 #: Elements before and after the rows in memory; those of a row's start differ from row to row unless the sum is even.
 MARGINS = {"alone": (0, 0), "one before": (1, 0), "apart": (3, 2), "whole accesses apart": (1, 15)}
 #: Where a row is kept -> the constants and limits that lead there.
-FORMS: dict[str, dict[str, int]] = {"shared": {}, "half": {}, "clusters": {"_CLUSTER_BYTES": 4096}}
+FORMS: dict[str, dict[str, int]] = {"shared": {}, "half": {"_IDLE_BLOCKS": 0}, "clusters": {"_CLUSTER_BYTES": 4096}}
 
 
 @pytest.fixture
