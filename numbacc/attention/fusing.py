@@ -178,7 +178,7 @@ class Fused:
 
     @property
     def _runs_once(self) -> bool:
-        """Whether the graph surely runs once, and so on arrays from their start: slices start elsewhere."""
+        """Whether the graph runs once, on whole arrays. Slices may start at addresses that are not aligned."""
         return not (self.is_backward and self.is_direct)
 
     def _bias(self, name: str, is_output: bool) -> None:

@@ -16,7 +16,7 @@ from numbacc.runtime.launch_order import Limits
 
 pytestmark = pytest.mark.usefixtures("poison")
 
-#: Elements before and after the rows in memory; those of a row's start differ from row to row unless the sum is even.
+#: Elements in memory before and after each row.
 MARGINS = {"alone": (0, 0), "one before": (1, 0), "apart": (3, 2), "whole accesses apart": (1, 15)}
 #: Where a row is kept -> the constants and limits that lead there.
 FORMS: dict[str, dict[str, int]] = {"shared": {}, "half": {"_IDLE_BLOCKS": 0}, "clusters": {"_CLUSTER_BYTES": 4096}}
@@ -117,7 +117,7 @@ def test_rows_of_several_axes(keep, order):
 
 
 def test_rows_that_start_at_different_elements(keep):
-    """The result starts elsewhere in its accesses: narrow ones, and the same result."""
+    """The result is aligned in another way than x, so accesses are narrow."""
     place = keep("shared")
     dtype = DTYPES[3]
     columns = columns_of(place, dtype, 4099)
