@@ -111,7 +111,7 @@ def few_queries() -> Iterator[Few]:
 
 
 #: Batch, heads, length and elements of T5's attention, whose bias is the same for all sequences.
-_BIASED = ((16, 8, 512, 64), (8, 12, 512, 64), (8, 12, 500, 64))
+_BIASED = ((16, 8, 512, 64), (8, 12, 500, 64))
 
 
 def run(report: Report, *, quick: bool = False) -> None:
@@ -265,6 +265,17 @@ def _measure(report: Report, torch: Any, shape: Shape, backward: bool, repeats: 
         _add(report, name, shape.tflops(times["ours"], backward), times, peer, bound, error, right)
 
 
+def _replayed(torch: Any, call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call in a CUDA graph: the choice of torch's backend takes the host longer than the GPU works."""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream), torch.no_grad():
+        call()
+        stream.synchronize()
+        with torch.cuda.graph(graph, stream=stream):
+            call()
+    return graph.replay  # type: ignore[no-any-return]
+
+
 def _by(torch: Any, backend: str, *arrays: Any, **options: Any) -> Callable[[], Any]:
     """torch's attention function with one of its backends."""
     function, choice = torch.nn.functional.scaled_dot_product_attention, getattr(torch.nn.attention.SDPBackend, backend)
@@ -291,7 +302,7 @@ def _few(report: Report, torch: Any, few: Few, repeats: int) -> None:
     exact = (few.width**-0.5 * row @ keys.T).softmax(-1) @ values
     error = float((torch.from_dlpack(out)[-1, -1].double() - exact).norm() / exact.norm())
     for backend in ("FLASH_ATTENTION", "CUDNN_ATTENTION"):
-        works[backend] = _by(torch, backend, *tensors, enable_gqa=group > 1)
+        works[backend] = _replayed(torch, _by(torch, backend, *tensors, enable_gqa=group > 1))
     times = gpu_ms(works, repeats=repeats)
     tflops = 4e-9 * few.batch * few.heads * few.queries * few.keys * few.width / times["ours"]
     for peer, backend in (("torch flash", "FLASH_ATTENTION"), ("torch cuDNN", "CUDNN_ATTENTION")):

@@ -35,7 +35,7 @@ _TESTED, _CAPABILITY = 91900, (9, 0)
 #: Queries of a head that one multiprocessor processes.
 _TILE = 128
 #: The length of a part is a multiple of _MULTIPLE keys and at least _SHORTEST; shorter parts cost more than they save.
-_MULTIPLE, _SHORTEST = 64, 512
+_MULTIPLE, _SHORTEST = 64, 256
 #: Parts of other lengths take so many times as long for each key, because kernels mask their last tile.
 _RAGGED = 1.12
 #: Keys are split where the estimated time falls to this fraction or less.

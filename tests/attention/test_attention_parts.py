@@ -158,12 +158,13 @@ def test_which_calls_cut_keys():
     odd = ((1, 32, 64, 128), (1, 8, 5000, 128))
     assert cut_of(problem(*odd), 132) == Cut(4, 1250, 0)
     assert cut_of(problem(*odd, bias_shape=(1, 32, 64, 5000)), 132) == Cut(4, 1216, 136)
+    assert cut_of(problem((1, 8, 128, 128), (1, 8, 1024, 128)), 132) == Cut(4, 256, 0)
     # Keys that heads share are read once.
     assert cut_of(problem((1, 32, 128, 128), (1, 8, 4096, 128)), 132) == Cut(4, 1024, 0)
     for q, k, options in (
         ((1, 64, 256, 128), (1, 64, 16384, 128), {}),  # multiprocessors are busy
         ((1, 64, 128, 128), (1, 64, 16384, 128), {}),  # memory is
-        ((1, 8, 128, 128), (1, 8, 1024, 128), {}),  # few keys
+        ((1, 8, 128, 128), (1, 8, 512, 128), {}),  # few keys
         ((32, 8, 128, 128), (32, 8, 16384, 128), {}),  # a launch for each sequence
         ((1, 8, 1, 128), long, {}),
         ((1, 8, 128, 128), long, {"mask": "causal"}),
