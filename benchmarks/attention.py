@@ -66,6 +66,7 @@ def shapes() -> Iterator[Shape]:
     yield Shape(4, 32, 32, 4096, 128, True)
     yield Shape(4, 32, 32, 4096, 128, True, layout="BSHD")
     yield Shape(2, 32, 8, 8192, 128, True)
+    yield Shape(1, 32, 8, 2048, 128, True)
     yield Shape(16, 16, 16, 1024, 64, False)
     yield Shape(1, 64, 8, 16384, 128, True)
     yield Shape(1, 64, 8, 16384, 128, False)
@@ -79,6 +80,40 @@ def narrow_shapes() -> Iterator[Shape]:
     yield Shape(1, 64, 8, 16384, 128, True)
 
 
+class Few(NamedTuple):
+    """Few queries on many keys, in bfloat16 without a mask, which torch's flash kernels split."""
+
+    batch: int
+    heads: int
+    heads_kv: int
+    queries: int
+    keys: int
+    width: int
+
+    @property
+    def name(self) -> str:
+        heads = f"{self.heads}({self.heads_kv})" if self.heads != self.heads_kv else f"{self.heads}"
+        return f"forward {self.batch}x{heads}, {self.queries} queries on {self.keys} keys, x{self.width}"
+
+
+def few_queries() -> Iterator[Few]:
+    """Those that leave most multiprocessors idle unless keys are split."""
+    yield Few(1, 8, 8, 128, 16384, 128)
+    yield Few(1, 32, 32, 128, 16384, 128)
+    yield Few(1, 32, 8, 128, 16384, 128)
+    yield Few(1, 8, 8, 128, 16383, 128)
+    yield Few(1, 8, 8, 128, 4096, 128)
+    yield Few(1, 32, 8, 128, 4096, 128)
+    yield Few(2, 4, 4, 128, 8192, 64)
+    yield Few(4, 8, 8, 128, 16384, 128)
+    yield Few(1, 8, 8, 2, 16384, 128)
+    yield Few(1, 16, 16, 200, 16384, 256)
+
+
+#: Batch, heads, length and elements of T5's attention, whose bias is the same for all sequences.
+_BIASED = ((16, 8, 512, 64), (8, 12, 500, 64))
+
+
 def run(report: Report, *, quick: bool = False) -> None:
     """All figures of attention."""
     torch = peers.import_torch()
@@ -88,6 +123,10 @@ def run(report: Report, *, quick: bool = False) -> None:
     for shape in shapes():
         for backward in (False, True):
             _measure(report, torch, shape, backward, repeats)
+    for few in few_queries():
+        _few(report, torch, few, repeats)
+    for lengths in _BIASED:
+        _biased(report, torch, lengths, repeats)
     for shape in narrow_shapes():
         _narrow(report, torch, shape, repeats)
     _decoding(report, torch, repeats)
@@ -224,6 +263,95 @@ def _measure(report: Report, torch: Any, shape: Shape, backward: bool, repeats: 
     times = gpu_ms(works, repeats=repeats)
     for peer, bound in bounds.items():
         _add(report, name, shape.tflops(times["ours"], backward), times, peer, bound, error, right)
+
+
+def _replayed(torch: Any, call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call in a CUDA graph: the choice of torch's backend takes the host longer than the GPU works."""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream), torch.no_grad():
+        call()
+        stream.synchronize()
+        with torch.cuda.graph(graph, stream=stream):
+            call()
+    return graph.replay  # type: ignore[no-any-return]
+
+
+def _by(torch: Any, backend: str, *arrays: Any, **options: Any) -> Callable[[], Any]:
+    """torch's attention function with one of its backends."""
+    function, choice = torch.nn.functional.scaled_dot_product_attention, getattr(torch.nn.attention.SDPBackend, backend)
+
+    def call() -> Any:
+        with torch.nn.attention.sdpa_kernel(choice):
+            return function(*arrays, **options)
+
+    return call
+
+
+def _few(report: Report, torch: Any, few: Few, repeats: int) -> None:
+    """Few queries on many keys, over torch's flash and cuDNN backends."""
+    if not report.wants(few.name):
+        return
+    rng, group = np.random.default_rng(7), few.heads // few.heads_kv
+    q = drawn(rng, (few.batch, few.heads, few.queries, few.width))
+    k, v = (drawn(rng, (few.batch, few.heads_kv, few.keys, few.width)) for _ in range(2))
+    out = numbacc.empty(q.shape, q.dtype)
+    tensors = [torch.from_dlpack(each) for each in (q, k, v)]
+    works: dict[str, Callable[[], Any]] = {"ours": partial(attention.forward, q, k, v, out=out)}
+    works["ours"]()
+    row, keys, values = tensors[0][-1, -1].double(), *(each[-1, -1].double() for each in tensors[1:])
+    exact = (few.width**-0.5 * row @ keys.T).softmax(-1) @ values
+    error = float((torch.from_dlpack(out)[-1, -1].double() - exact).norm() / exact.norm())
+    for backend in ("FLASH_ATTENTION", "CUDNN_ATTENTION"):
+        works[backend] = _replayed(torch, _by(torch, backend, *tensors, enable_gqa=group > 1))
+    times = gpu_ms(works, repeats=repeats)
+    tflops = 4e-9 * few.batch * few.heads * few.queries * few.keys * few.width / times["ours"]
+    for peer, backend in (("torch flash", "FLASH_ATTENTION"), ("torch cuDNN", "CUDNN_ATTENTION")):
+        _add(report, few.name, tflops, {**times, peer: times[backend]}, peer, 1.0, error, error <= 1e-2)
+
+
+def _biased(report: Report, torch: Any, lengths: tuple[int, int, int, int], repeats: int) -> None:
+    """T5's attention in both directions, over torch's cuDNN backend, the fastest that reads a bias."""
+    batch, heads, length, width = lengths
+    label = f"{batch}x{heads}x{length}x{width} with a bias"
+    names = {False: f"forward {label}", True: f"backward {label}"}
+    if not report.wants(*names.values()):
+        return
+    rng = np.random.default_rng(7)
+    q, k, v, do = (drawn(rng, lengths) for _ in range(4))
+    bias = drawn(rng, (1, heads, length, length))
+    # T5 does not scale; random scores then are as large as 40.
+    options: dict[str, Any] = {"bias": bias, "scale": width**-0.5}
+    forward: Callable[..., Any] = partial(attention.forward, return_stats=True, **options)
+    o, stats = forward(q, k, v)
+    grads = attention.backward(do, q, k, v, o, stats, **options)
+    tensors = [torch.from_dlpack(each) for each in (q, k, v)]
+    given = {"attn_mask": torch.from_dlpack(bias), "scale": options["scale"]}
+    exact_arrays = [each[:1].double().requires_grad_() for each in tensors]
+    exact = ((options["scale"] * exact_arrays[0] @ exact_arrays[1].mT + given["attn_mask"].double()).softmax(-1)) @ (
+        exact_arrays[2]
+    )
+    exact.backward(torch.from_dlpack(do)[:1].double())
+    kept = [each.clone().requires_grad_() for each in tensors]
+    result, dy = _by(torch, "CUDNN_ATTENTION", *kept, **given)(), torch.from_dlpack(do)
+    arrays = (do, q, k, v, o, stats)
+    works: dict[bool, dict[str, Callable[[], Any]]] = {
+        False: {
+            "ours": partial(forward, q, k, v, out=(o, stats)),
+            # With gradients recorded, torch keeps statistics, too.
+            "torch cuDNN": _by(torch, "CUDNN_ATTENTION", *kept, **given),
+        },
+        True: {
+            "ours": partial(attention.backward, *arrays, out=grads, **options),
+            "torch cuDNN": lambda: torch.autograd.grad(result, kept, dy, retain_graph=True),
+        },
+    }
+    found = {False: (o, exact.detach()), True: (grads[0], exact_arrays[0].grad)}
+    for backward, own in works.items():
+        got, wanted = found[backward]
+        error = float((torch.from_dlpack(got)[:1].double() - wanted).norm() / wanted.norm())
+        times = gpu_ms(own, repeats=repeats)
+        tflops = 4e-9 * batch * heads * length**2 * width * (2.5 if backward else 1) / times["ours"]
+        _add(report, names[backward], tflops, times, "torch cuDNN", 1.05, error, error <= 1e-2)
 
 
 def _add(

@@ -21,6 +21,8 @@ _COLUMNS = (128, 1024, 4096, 16384, 131072)
 _CLASSES = (4096, 131072)
 #: Columns of rows so few that several blocks share one.
 _LONG = (2**23, 2**25)
+#: Rows that start anywhere, as long as GPT-2's vocabulary.
+_UNALIGNED = (4096, 50257)
 #: Part of copy bandwidth that is promised.
 _BOUND = 0.90
 #: So many results are looked at.
@@ -52,6 +54,12 @@ def run(report: Report, *, quick: bool = False) -> None:
         for label, columns in losses.items():
             if report.wants(label):
                 _cross_entropy(report, label, whole.reshape(_SIZE // columns, columns), torch, quick)
+    for name in ("softmax", "log_softmax"):
+        for dtype in ("bfloat16", "float32"):
+            label = f"{name} {dtype}, {_UNALIGNED[0]} x {_UNALIGNED[1]}"
+            if report.wants(label):
+                x = Generator("philox", seed=7).normal(size=_UNALIGNED, dtype=dtype)
+                _map(report, label, name, x, torch, quick)
 
 
 def _columns() -> tuple[int, ...]:

@@ -176,6 +176,11 @@ class Fused:
         stage.add(stage.mapped(raised, source, made), source, made)
         self._take("stats", made, dense_form("float32", *shape, 1))
 
+    @property
+    def _runs_once(self) -> bool:
+        """Whether the graph runs once, on whole arrays. Slices may start at addresses that are not aligned."""
+        return not (self.is_backward and self.is_direct)
+
     def _bias(self, name: str, is_output: bool) -> None:
         stage, array = self.stage, self.stage.arrays[name]
         if biases.are_misread(array, self.problem.geometry, self.is_backward, is_output):
@@ -187,7 +192,10 @@ class Fused:
         # cuDNN requires a gradient without padding between rows, even if the rows are then not aligned. 9.19 also reads
         # a bias of one query and one key as if it had no padding.
         is_gapless = is_output or array.lies.shape[2:] == (1, 1)
-        if not (stage.is_aligned(array) and (is_dense if is_gapless else _fits)(array.lies)):
+        is_read = self._runs_once and array.lies.itemsize == 2 and versions.reads_unaligned_biases(stage.device)
+        multiple = array.lies.itemsize if is_read else ALIGNED
+        fits = is_dense(array.lies) if is_gapless else _fits(array.lies, multiple)
+        if not (stage.is_aligned(array) and fits):
             pitch = 1 if is_gapless else ALIGNED
             array = stage.returned(name, pitch=pitch) if is_output else stage.copied(name, pitch=pitch)
         self._take(name, array, _form(array.lies))
@@ -330,11 +338,11 @@ class Fused:
         stage.kernel("mend", inputs, outputs, steps, numbers, *stage.flat(size), compute="float32")
 
 
-def _fits(lies: Layout) -> bool:
-    """Return whether cuDNN can read an array in place: contiguous vectors, each at a multiple of 16 bytes."""
+def _fits(lies: Layout, multiple: int = ALIGNED) -> bool:
+    """Return whether cuDNN can read an array in place: contiguous vectors, each at a multiple of so many bytes."""
     (*shape, last), (*strides, unit) = lies.shape, lies.strides
     steps = [step for n, step in zip(shape, strides, strict=True) if n > 1]
-    return (last == 1 or unit == lies.itemsize) and all(step > 0 and step % ALIGNED == 0 for step in steps)
+    return (last == 1 or unit == lies.itemsize) and all(step > 0 and step % multiple == 0 for step in steps)
 
 
 def _form(lies: Layout) -> Form:

@@ -21,23 +21,27 @@ import numpy as np
 from ..base.attention_band import Band
 from ..base.dispatch import graph_library, launcher_class, runtime
 from ..base.layout import round_up
+from ..kernels.attention.spec import JOINED
 from ..libraries.cudnn_graph import ALIGNED, CudnnGraph, Wants, packed
 from ..runtime.steps import Step, Steps
 from .fused import Drawn, Form, Sketch, forward
 from .fusing import Fused
+from .geometry import ordered
 from .problem import AttentionProblem
-from .staging import steps_of
+from .staging import Array, steps_of
 
 #: The first cuDNN version, and the compute capability, whose kernels passed tests with queries that a batch shares.
 _TESTED, _CAPABILITY = 91900, (9, 0)
 #: Queries of a head that one multiprocessor processes.
 _TILE = 128
 #: The length of a part is a multiple of _MULTIPLE keys and at least _SHORTEST; shorter parts cost more than they save.
-_MULTIPLE, _SHORTEST = 64, 1024
+_MULTIPLE, _SHORTEST = 64, 256
+#: Parts of other lengths take so many times as long for each key, because kernels mask their last tile.
+_RAGGED = 1.12
 #: Keys are split where the estimated time falls to this fraction or less.
-_WORTH = 0.7
-#: Keys that a multiprocessor processes in the time of a launch.
-_LAUNCH = 512
+_WORTH = 0.8
+#: Keys that a multiprocessor processes in the time of a launch, and of the launch for the keys that remain.
+_LAUNCH, _REST = 384, 768
 
 
 class Cut(NamedTuple):
@@ -47,11 +51,13 @@ class Cut(NamedTuple):
         full: number of parts of equal length.
         keys: keys in each of them.
         rest: keys that remain.
+        together: whether cuDNN processes all sequences at once, as heads of one sequence.
     """
 
     full: int
     keys: int
     rest: int
+    together: bool = False
 
     @property
     def parts(self) -> int:
@@ -77,17 +83,43 @@ def cut_of(problem: AttentionProblem, multiprocessors: int) -> Cut | None:
     ):
         return None
     hidden = found.queries if is_causal else 0
+    together = found.batch > 1 and all(_is_one_sequence(problem, name) for name in ("q", "k", "v", "bias"))
+    launches, sequences = (1, found.batch) if together else (found.batch, 1)
     tiles = found.heads * -(-found.queries // _TILE)
-    count = min(multiprocessors // tiles, (found.keys - hidden) // _SHORTEST)
-    if count < 2:
-        return None
-    length = (found.keys - hidden) // count // _MULTIPLE * _MULTIPLE
-    cut = Cut(count, length, found.keys - count * length)
-    # Half of the multiprocessors saturate memory bandwidth, so more of them save no time.
-    walked = max(cut.keys, 2 * found.keys * tiles // multiprocessors)
-    before = -(-found.batch * tiles // multiprocessors) * found.keys
-    after = found.batch * (walked + _LAUNCH) + bool(cut.rest) * (cut.rest + _LAUNCH) + _LAUNCH
-    return cut if after <= _WORTH * before else None
+    before = -(-found.batch * tiles // multiprocessors) * found.keys + _LAUNCH
+    # Heads that share keys read them from memory once.
+    read = sequences * found.heads_kv
+    multiple = ALIGNED // problem.dtype.itemsize if "bias" in problem.inputs else 1
+    best, least = None, _WORTH * before
+    for count in range(2, min(multiprocessors // (sequences * tiles), (found.keys - hidden) // _SHORTEST) + 1):
+        length = (found.keys - hidden) // count // _MULTIPLE * _MULTIPLE
+        cuts = [Cut(count, length, found.keys - count * length, together)]
+        if not hidden and cuts[0].rest and found.keys % (count * multiple) == 0:
+            cuts.append(Cut(count, found.keys // count, 0, together))
+        for cut in cuts:
+            # Half of the multiprocessors saturate memory bandwidth, so more of them save no time.
+            walked = max(cut.keys * (_RAGGED if cut.keys % _MULTIPLE else 1), 2 * found.keys * read // multiprocessors)
+            after = launches * (walked + _LAUNCH) + bool(cut.rest) * (cut.rest + _REST) + _LAUNCH
+            if after <= least:
+                best, least = cut, after
+    return best
+
+
+def _is_one_sequence(problem: AttentionProblem, name: str) -> bool:
+    """Return whether an array's heads of all sequences are like the heads of one sequence."""
+    if name not in problem.inputs:
+        return True
+    lies, found = problem.inputs[name], problem.geometry
+    if name == "bias":
+        shape, strides = ((*(least,) * (4 - lies.ndim), *each) for least, each in ((1, lies.shape), (0, lies.strides)))
+        if shape[:2] == (1, 1):
+            return True
+        if shape[:2] != (found.batch, found.heads):
+            return False
+    else:
+        own = ordered(lies, problem.options.layout)
+        shape, strides = own.shape, own.strides
+    return shape[1] == 1 or strides[0] == shape[1] * strides[1]
 
 
 def cut_on(problem: AttentionProblem, device: int) -> Cut | None:
@@ -113,24 +145,41 @@ class Split(Fused):
 
     def __init__(self, problem: AttentionProblem, key: Sequence[int], cut: Cut):
         self._cut = cut
+        found = problem.geometry
+        #: Sequences and heads as cuDNN sees them.
+        self._sequences, self._heads = (1, found.batch * found.heads) if cut.together else (found.batch, found.heads)
         super().__init__(problem, key)
+
+    @property
+    def _runs_once(self) -> bool:
+        """Whether there is one run. The rest of the keys starts at a multiple of 16 bytes, too."""
+        return self._sequences == 1
 
     def _outputs_forward(self) -> None:
         stage, found = self.stage, self.problem.geometry
-        width, column = self._widths[1], (found.heads, found.queries, 1)
+        width, column = self._widths[1], (self._heads, found.queries, 1)
         #: Elements of a part's output, and of its statistics; each part starts at a multiple of 16 bytes.
         self._sizes = {"out": int(np.prod(column)) * width, "stats": round_up(int(np.prod(column)), ALIGNED // 4)}
         for name, kind, each in (("out", self.problem.dtype, width), ("stats", np.dtype(np.float32), 1)):
-            made = stage.part(f"{name}_parts", (found.batch, self._cut.parts, self._sizes[name]), kind)
+            made = stage.part(f"{name}_parts", (self._sequences, self._cut.parts, self._sizes[name]), kind)
             shape = (*column[:2], each)
             self._take(name, made, Form(kind.name, (1, *shape), (self._sizes[name], *packed(shape))))
+
+    def _in_one(self, name: str) -> Form:
+        """Return an array's form, with the heads of all sequences in one if they are processed together."""
+        own = self._forms[name]
+        (batch, heads, *lengths), (apart, between, *steps) = own.shape, own.strides
+        if batch == 1 or not self._cut.together:
+            return own
+        step = apart if heads == 1 else between
+        return own._replace(shape=(1, batch * heads, *lengths), strides=(batch * heads * step, step, *steps))
 
     def _seen(self, name: str, is_rest: bool) -> tuple[Form, int, int]:
         """Return an array in the graph of the parts, or of the rest, with its offset and the step between sequences.
 
         The offset and the step are in elements.
         """
-        cut, own, batch = self._cut, self._forms[name], self.problem.geometry.batch
+        cut, own, batch = self._cut, self._in_one(name), self._sequences
         (first, *lengths), (step, *steps) = own.shape, own.strides
         if name in self._sizes:
             size = self._sizes[name]
@@ -154,8 +203,8 @@ class Split(Fused):
         forms = {name: self._seen(name, is_rest) for name in self._arrays}
         sketch = Sketch(
             scores=(
-                found.batch if is_rest else cut.full,
-                found.heads,
+                self._sequences if is_rest else cut.full,
+                self._heads,
                 found.queries,
                 cut.rest if is_rest else cut.keys,
             ),
@@ -167,7 +216,7 @@ class Split(Fused):
         sizes = [self._arrays[name].lies.itemsize for name in forms]
         runs = [
             tuple([(start + b * step) * size for (_, start, step), size in zip(forms.values(), sizes, strict=True)])
-            for b in range(1 if is_rest else found.batch)
+            for b in range(1 if is_rest else self._sequences)
         ]
         return forward(sketch), runs
 
@@ -178,20 +227,33 @@ class Split(Fused):
     def join(self) -> None:
         """Add the step that joins the parts into the results."""
         stage, found, sizes = self.stage, self.problem.geometry, self._sizes
-        outputs = {name: stage.arrays[name] for name in self.problem.outputs}
-        steps: dict[str, Sequence[int]] = {name: (*steps_of(array), 0)[:4] for name, array in outputs.items()}
+        arrays = {name: stage.arrays[name] for name in self.problem.outputs}
+        steps: dict[str, Sequence[int]] = {name: (*steps_of(array), 0)[:4] for name, array in arrays.items()}
         for name, seen in (("parts", "out"), ("levels", "stats")):
-            steps[name] = (self._cut.parts * sizes[seen], *self._forms[seen].strides[1:3], 1)
-        size = int(np.prod(found.stats_shape)) * found.value_width
+            head, row, _ = self._forms[seen].strides[1:]
+            between = found.heads * head if self._cut.together else self._cut.parts * sizes[seen]
+            steps[name] = (between, head, row, 1)
+        runs = -(-found.value_width // JOINED)
+        size = int(np.prod(found.stats_shape)) * runs
+        if self._stores_vectors(arrays["out"]):
+            arrays = {"vectors": arrays["out"], **{name: each for name, each in arrays.items() if name != "out"}}
+            steps["vectors"] = steps["out"]
         stage.kernel(
             "join",
             {"parts": self._arrays["out"], "levels": self._arrays["stats"]},
-            outputs,
+            arrays,
             steps,
-            (*found.stats_shape, found.value_width, self._cut.parts, sizes["out"], sizes["stats"], size),
+            (*found.stats_shape, runs, self._cut.parts, sizes["out"], sizes["stats"], found.value_width, size),
             *stage.flat(size),
             compute="float32",
         )
+
+    def _stores_vectors(self, out: Array) -> bool:
+        """Return whether the output consists of whole, contiguous, aligned runs."""
+        lies, nbytes = out.lies, JOINED * self.problem.dtype.itemsize
+        *steps, unit = lies.strides
+        is_whole = lies.shape[3] % JOINED == 0 and unit == lies.itemsize
+        return is_whole and self.stage.is_aligned(out) and not any(step % nbytes for step in steps)
 
 
 def executable(

@@ -119,7 +119,8 @@ class Stage:
 
     def copy(self, source: Array, target: Array, sign: int = 1) -> None:
         """Copy an array, or its negative, to one of the same shape, or to the start of a larger one."""
-        self.add(_copying(source.lies, cropped(target.lies, source.lies.shape), sign), source, target)
+        part = cropped(target.lies, source.lies.shape)
+        self.add(self._copying(source.lies, part, sign, source, target), source, target)
 
     def plain(self, name: str, shape: Sequence[int]) -> Array:
         """Return an input as a contiguous, aligned array: the input itself, or a copy."""
@@ -158,8 +159,15 @@ class Stage:
         if not sign:
             self.behind.append(Step(ZeroBytes(made.lies.high, self.device), (made.number,)))
         part = cropped(made.lies, own.lies.shape)
-        self.behind.append(Step(_copying(part, own.lies, sign), (made.number, own.number)))
+        self.behind.append(Step(self._copying(part, own.lies, sign, made, own), (made.number, own.number)))
         return made
+
+    def _copying(self, source: Layout, target: Layout, sign: int, *arrays: Array) -> MapExecutable:
+        """Return the executable that copies an array, or its negative; the layouts start where the arrays do."""
+        if sign < 0:
+            return mapped(negated, (source,), target, ("source", "target"))
+        start = gcd(*(self.address(array.number) for array in arrays))
+        return copy.executable(*(_in_words((source, target), start) or (source, target)))
 
     def zero(self, array: Array) -> None:
         """Fill an array with zeros; it may have padding only at the ends of rows."""
@@ -312,11 +320,31 @@ class Unchecked:
         self.inner.check(status)
 
 
-def _copying(source: Layout, target: Layout, sign: int) -> MapExecutable:
-    """Return the executable that copies an array, or its negative."""
-    if sign < 0:
-        return mapped(negated, (source,), target, ("source", "target"))
-    return copy.executable(source, target)
+def _in_words(arrays: Sequence[Layout], start: int) -> list[Layout] | None:
+    """Return arrays of the same shape with larger elements, the largest that their rows consist of, or None.
+
+    Kernels copy rows that are aligned to 16 bytes in full accesses, but short ones that are not element by element.
+
+    Args:
+        arrays: their layouts.
+        start: a number of bytes that divides all their addresses; 0 for any number.
+    """
+    *outer, last = arrays[0].shape
+    itemsize, rows = arrays[0].itemsize, [step for each in arrays for step in _steps_between(each)]
+    size = gcd(8, start, last * itemsize, *rows)
+    if (
+        size <= itemsize
+        or gcd(ALIGNED, start, *rows) == ALIGNED
+        or any(each.strides[-1] != itemsize for each in arrays)
+    ):
+        return None
+    word, shape = np.dtype(f"uint{8 * size}"), (*outer, last * itemsize // size)
+    return [layout(shape, (*each.strides[:-1], size), word, each.device) for each in arrays]
+
+
+def _steps_between(array: Layout) -> list[int]:
+    """Return an array's strides along all axes but the last, except axes of length 1."""
+    return [step for n, step in zip(array.shape[:-1], array.strides[:-1], strict=True) if n > 1]
 
 
 def cropped(array: Layout, shape: Sequence[int]) -> Layout:

@@ -6,7 +6,7 @@ and newer. Faults that also depend on the GPU are in `libraries.cudnn_rules`.
 
 from __future__ import annotations
 
-from ..base.dispatch import graph_library
+from ..base.dispatch import graph_library, has_gpu, runtime
 from ..errors import UnsupportedError
 from ..libraries.cudnn_rules import RefusedVersions, dotted, refused
 from .problem import AttentionProblem
@@ -128,6 +128,14 @@ def check(problem: AttentionProblem) -> None:
             f"attention with {found.text} is disabled with cuDNN {dotted(version)}, as in NVIDIA's own cudnn-frontend; "
             f"{dotted(found.mended)} and newer run it"
         )
+
+
+def reads_unaligned_biases(device: int) -> bool:
+    """Return whether kernels read a 16-bit bias correctly whose rows do not start at multiples of 16 bytes.
+
+    On an H100, results of 9.19 had the same bits as with a bias whose rows are padded.
+    """
+    return graph_library().version() >= 91900 and has_gpu() and runtime().capability(device) == (9, 0)
 
 
 def needs_zeros(problem: AttentionProblem) -> bool:

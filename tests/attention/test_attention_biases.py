@@ -13,6 +13,7 @@ from skips import skip
 
 import numbacc
 from numbacc import attention
+from numbacc.attention import versions
 from numbacc.errors import DTypeError, OptionError
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -68,6 +69,23 @@ def test_gradients_of_any_number_of_keys(place, dtype, batch, heads, keys, dropo
     queries = 5 if place.is_slow else 67
     shape, sizes = (batch, heads, queries, keys), {"queries": queries, "keys": keys, "width": 32, "value_width": 32}
     Call(place, small(dtype=dtype, bias=shape, batch=2, heads=2, dropout=dropout, **sizes)).check()
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 64, 71), (1, 2, 64, 250), (1, 1, 64, 76)], ids=str)
+def test_biases_whose_rows_are_not_aligned_are_not_copied(device_place, shape):
+    """Where that was tried, also in both directions; other GPUs get a copy whose rows are padded."""
+    sizes = {"queries": shape[2], "keys": shape[3], "width": 32, "value_width": 32}
+    call = Call(device_place, small(dtype=HALF, bias=shape, **sizes), bias_grad=False)
+    call.check()
+    names = ("q", "k", "v")
+    bytes_of = [
+        attention.forward.plan(*call.views(*names), **call.keywords | more).info.workspace_bytes
+        for more in (
+            {},
+            {"bias": device_place.put(np.zeros((*shape[:3], shape[3] // 8 * 8 + 8), HALF))[..., : shape[3]]},
+        )
+    ]
+    assert not versions.reads_unaligned_biases(0) or bytes_of[0] == bytes_of[1]
 
 
 def test_a_bias_that_is_copied_keeps_to_the_limit(device_place):

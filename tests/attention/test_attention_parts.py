@@ -28,25 +28,30 @@ def cut(monkeypatch, device_place):
 
 
 def few(**more):
-    """Attention of 3 queries to 200 keys: 3 parts of 64 keys, and a rest of 8."""
-    return small(**{"queries": 3, "keys": 200, "dtype": HALF, **more})
+    """Attention of 3 queries to 203 keys: 3 parts of 64 keys, and a rest of 11."""
+    return small(**{"queries": 3, "keys": 203, "dtype": HALF, **more})
 
 
 CASES = {
     "plain": {},
     "bfloat16": {"dtype": BFLOAT16},
     "no rest": {"keys": 192},
+    "parts of odd lengths": {"keys": 201},
+    "parts of any length, with a bias": {"keys": 208, "bias": (2, 2, 3, 208)},
     "one sequence, a head": {"batch": 1, "heads": 1},
     "shared heads": {"groups": 2, "heads": 1},
     "wide values": {"value_width": 24, "width": 16},
     "odd widths": {"value_width": 5, "width": 7},
-    "bias": {"bias": (2, 2, 3, 200)},
-    "bias of a sequence": {"bias": (1, 1, 3, 200)},
-    "bias of keys": {"bias": (2, 1, 1, 200)},
+    "bias": {"bias": (2, 2, 3, 203)},
+    "bias of a sequence": {"bias": (1, 1, 3, 203)},
+    "bias of keys": {"bias": (2, 1, 1, 203)},
     "bias of queries": {"bias": (1, 2, 3, 1)},
     "causal": {"mask": "causal_bottom_right"},
     "causal, a rest of more": {"mask": "causal_bottom_right", "queries": 70, "keys": 264},
-    "causal, with a bias": {"mask": "causal_bottom_right", "bias": (2, 2, 3, 200)},
+    "causal, with a bias": {"mask": "causal_bottom_right", "bias": (2, 2, 3, 203)},
+    "more parts than are read at once": {"keys": 523},
+    "bias of heads": {"bias": (1, 2, 3, 203)},
+    "one head of keys": {"groups": 4, "heads": 1},
     "a scale below 0": {"scale": -0.5},
     "a scale of 0": {"scale": 0.0},
 }
@@ -68,13 +73,27 @@ def test_results_anywhere(cut):
     Call(cut, few(), layouts={name: {"margins": ((0, 0), (0, 0), (0, 0), (1, 0))} for name in ("q", "k", "v")}).check()
 
 
-@pytest.mark.parametrize("hidden", [(0, 64), (64, 192), (192, 200), (3, 200), (0, 200)], ids=str)
+@pytest.mark.parametrize("hidden", [(0, 64), (64, 192), (192, 203), (3, 203), (0, 203)], ids=str)
 def test_parts_without_a_key(cut, hidden):
     """A bias of -inf hides whole parts, or all keys of a row."""
-    case = few(bias=(2, 2, 3, 200))
+    case = few(bias=(2, 2, 3, 203))
     values = inputs(case)
     values.bias[:, :, 1, slice(*hidden)] = -np.inf
     Call(cut, case, values=values, bias_grad=False).check()
+
+
+def test_not_a_number(cut):
+    """A NaN in a part reaches the queries that see it."""
+    case = few()
+    values = inputs(case)
+    values.q[0, 0, 1] = np.nan
+    values.v[1, :, 70, 3] = np.nan
+    o, stats = attention.forward(*(cut.put(getattr(values, name)) for name in ("q", "k", "v")), return_stats=True)
+    o, stats = cut.get(o), cut.get(stats)
+    wanted = np.zeros(o.shape, bool)
+    wanted[0, 0, 1], wanted[1, ..., 3] = True, True
+    np.testing.assert_array_equal(np.isnan(o), wanted)
+    assert np.isnan(stats[0, 0, 1]) and np.isnan(stats).sum() == 1
 
 
 def test_very_different_parts(cut):
@@ -99,10 +118,10 @@ def test_prepare_plans_the_parts(cut, monkeypatch):
     library, seen = graph_library(), []
     choose = library.choose
     monkeypatch.setattr(library, "choose", lambda graph, *more: seen.append(graph) or choose(graph, *more))
-    attention.prepare(attention.forward.request((1, 2, 3, 16), (1, 2, 200, 16), dtype="float16"))
+    attention.prepare(attention.forward.request((1, 2, 3, 16), (1, 2, 203, 16), dtype="float16"))
     prepared = seen[:]
     seen.clear()
-    q, k = (cut.put(np.zeros((1, 2, n, 16), HALF)) for n in (3, 200))
+    q, k = (cut.put(np.zeros((1, 2, n, 16), HALF)) for n in (3, 203))
     attention.forward(q, k, k)
     assert len(seen) == 2 and set(seen) == set(prepared)
 
@@ -129,10 +148,23 @@ def test_which_calls_cut_keys():
     assert cut_of(problem((1, 8, 128, 128), (1, 2, 16383, 128)), 132) == Cut(15, 1088, 63)
     found = cut_of(problem((1, 8, 128, 128), long, mask="causal_bottom_right"), 132)
     assert found.rest >= 128 and found.full * found.keys + found.rest == 16384
+    # Sequences whose heads are evenly apart in memory are heads of one.
+    two = ((2, 4, 128, 64), (2, 4, 8192, 64))
+    assert cut_of(problem(*two), 132) == Cut(16, 512, 0, together=True)
+    assert not cut_of(problem(*((n, s, h, d) for n, h, s, d in two), layout="BSHD"), 132).together
+    assert cut_of(problem(*two, bias_shape=(2, 4, 128, 8192)), 132).together
+    assert not cut_of(problem(*two, bias_shape=(1, 4, 128, 8192)), 132).together
+    # Parts of any length, if no keys remain; a bias starts at multiples of 16 bytes.
+    odd = ((1, 32, 64, 128), (1, 8, 5000, 128))
+    assert cut_of(problem(*odd), 132) == Cut(4, 1250, 0)
+    assert cut_of(problem(*odd, bias_shape=(1, 32, 64, 5000)), 132) == Cut(4, 1216, 136)
+    assert cut_of(problem((1, 8, 128, 128), (1, 8, 1024, 128)), 132) == Cut(4, 256, 0)
+    # Keys that heads share are read once.
+    assert cut_of(problem((1, 32, 128, 128), (1, 8, 4096, 128)), 132) == Cut(4, 1024, 0)
     for q, k, options in (
         ((1, 64, 256, 128), (1, 64, 16384, 128), {}),  # multiprocessors are busy
         ((1, 64, 128, 128), (1, 64, 16384, 128), {}),  # memory is
-        ((1, 8, 128, 128), (1, 8, 1024, 128), {}),  # few keys
+        ((1, 8, 128, 128), (1, 8, 512, 128), {}),  # few keys
         ((32, 8, 128, 128), (32, 8, 16384, 128), {}),  # a launch for each sequence
         ((1, 8, 1, 128), long, {}),
         ((1, 8, 128, 128), long, {"mask": "causal"}),

@@ -38,7 +38,11 @@ def spec(algorithm, dtype="float32", lengths=True, extras=True, dropout=True):
             [("level", "float32"), *[each for each in more if each[0].startswith("lengths")], *starts],
             [("out", dtype), ("stats", "float32")],
         ),
-        "join": ([("parts", dtype), ("levels", real)], [("out", dtype), ("stats", real)]),
+        "join": (
+            [("parts", dtype), ("levels", real)],
+            # With all extras, results are written in whole accesses.
+            [("vectors" if extras else "out", dtype), *([("stats", real)] if lengths else [])],
+        ),
     }[algorithm]
     scalars = ("uint64", "uint64", "uint64", real) if dropout and algorithm in _DROPPING else ()
     return AttentionSpec(algorithm, tuple(inputs), tuple(outputs), real, scalars)
@@ -50,10 +54,22 @@ def test_they_compile_to_their_own_precision(algorithm, dtype):
     for some in ((True, True, True), (False, False, False)):
         found = ptx.compiled(spec(algorithm, dtype, *some))
         assert dtype == "float64" or ".f64" not in found.text
-        assert {access.nbytes for access in found.accesses if access.space == "global"} <= {1, 2, 4, 8}
+        widths = {access.nbytes for access in found.accesses if access.space == "global"}
+        assert widths <= {1, 2, 4, 8} or algorithm == "join"
 
 
-@pytest.mark.parametrize("algorithm", ["softmax", "weights", "slopes"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_parts_are_joined_in_full_accesses(dtype):
+    """Each thread requests four parts before it waits for one."""
+    for extras in (False, True):
+        found = ptx.compiled(spec("join", dtype, extras=extras))
+        loads = [access.nbytes for access in found.accesses if access[:2] == ("ld", "global")]
+        assert sorted(loads) == [4] * 4 + [16] * 4
+        stores = [access.nbytes for access in found.accesses if access[:2] == ("st", "global")]
+        assert sorted(stores) == ([4, 16] if extras else [2] * 8 + [4])
+
+
+@pytest.mark.parametrize("algorithm", ["softmax", "weights", "slopes", "join"])
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)])
 def test_nothing_is_spilled(algorithm, capability):
     _, spilled = ptx.compiled(spec(algorithm), capability).usage(capability)

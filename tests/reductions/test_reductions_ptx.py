@@ -283,12 +283,34 @@ def test_a_weight_of_another_width_narrows_nothing():
         assert order.kernel.width == 8
 
 
-def test_arrays_that_are_not_aligned_are_taken_element_by_element():
-    (order,) = orders_of(norms.planned("softmax", rows_of("softmax", "float32")), (4, 4))
+def test_arrays_that_are_not_aligned_alike_are_read_element_by_element():
+    (order,) = orders_of(norms.planned("softmax", rows_of("softmax", "float32")), (4, 8))
     assert order.kernel.width == 1
     strided = layout((64, 4096), (8 * 4096, 8), np.dtype(np.float32), 0)
     (order,) = orders_of(norms.planned("softmax", (strided,)))
     assert order.kernel.width == 1
+
+
+@pytest.mark.parametrize("dtype, columns", [("bfloat16", 50257), ("float16", 50258), ("float32", 4099)])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmax_backward"])
+@pytest.mark.sampled(3)
+def test_unaligned_rows_in_full_accesses(name, dtype, columns):
+    """Their elements before and after aligned accesses are the only ones that are read and written one by one."""
+    (order,) = orders_of(norms.planned(name, rows_of(name, dtype, columns)))
+    kernel = order.kernel
+    assert kernel.is_unaligned and kernel.width * TABLE[dtype].itemsize == 16
+    found = check(kernel)
+    assert widest(found) == widest(found, "st") == 16
+    single = [each for each in found.accesses if each.space == "global" and each.nbytes == TABLE[dtype].itemsize]
+    assert len(single) == len(kernel.reads) + len(kernel.writes)
+    assert "cp.async.cg.shared.global" in found.source
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
+@pytest.mark.sampled(1)
+def test_unaligned_rows_everywhere(capability):
+    (order,) = orders_of(norms.planned("softmax", rows_of("softmax", "float16", 50257)))
+    check(order.kernel, capability, spilled=64)
 
 
 # ---------------------------------------------------------------- of one's own

@@ -16,6 +16,7 @@ from ...base.dtypes import TABLE
 from ..primitives.operands import operands
 from ..specs import Kernel
 from .parts import LOWEST, Parts, first_seen, larger, lengths_of, stats_storer
+from .spec import JOINED
 
 _ZERO = np.int64(0)
 
@@ -137,35 +138,83 @@ def mend(parts: Parts) -> Kernel:
     return kernel
 
 
+#: Parts that a thread of `join` requests at once.
+_AHEAD = 4
+
+
+@cuda.jit(device=True)
+def _blend(total, first, second, third, fourth, scale, one, two, three, four):
+    return (total * scale + (one * first + two * second) + (three * third + four * fourth),)
+
+
+@cuda.jit(device=True)
+def _shared(value, share, is_empty):
+    # The parts of a row without a key are averages of all values, which may be infinite.
+    return (share if is_empty else value * share,)
+
+
 def join(parts: Parts) -> Kernel:
-    """Return the kernel that joins attention to parts of the keys, with a thread for each element of the output.
+    """Return the kernel that joins attention to parts of the keys, with a thread for JOINED elements of the output.
 
     Inputs: "parts", the outputs of `count` parts, and "levels", their statistics, which are `step` and `level_step`
-    elements apart. A part's strides are along (batch, heads, queries), then 1. Outputs: "out", and "stats" if
-    requested.
-    """
-    real, load, level = parts.real, parts.load["parts"], parts.load["levels"]
-    store, put_stats = parts.store["out"], stats_storer(parts)
-    zero, lowest, minus_infinity = real(0), real(LOWEST), real(-np.inf)
-    unravel = operands((TABLE["int64"],), 1, 1, "int64").unravel
+    elements apart. A part's strides are along (batch, heads, queries), then 1, and its rows are aligned to 16 bytes and
+    at least as long as whole runs of JOINED elements. The last axis of `shape` counts these runs; `size` is the number
+    of all. Outputs: "out", or "vectors" if its runs are contiguous, aligned and whole, with rows of `columns` elements;
+    and "stats" if requested.
 
-    def kernel(ins, outs, in_steps, out_steps, shape, count, step, level_step, size, words):
+    A thread requests _AHEAD parts at once, because it waits as long for one. It scales its sums whenever it finds a
+    larger level.
+    """
+    real, level, put_stats = parts.real, parts.load["levels"], stats_storer(parts)
+    own = operands((TABLE[dict(parts.spec.inputs)["parts"]],), JOINED, JOINED, parts.spec.compute)
+    name = "vectors" if "vectors" in parts.store else "out"
+    target = operands((TABLE[dict(parts.spec.outputs)[name]],), JOINED, JOINED, parts.spec.compute)
+    load, offsets, map_lanes, unravel = own.load_lanes, own.offsets, own.map_lanes, target.unravel
+    store_all, store_some = target.store_lanes, target.store_some
+    zero, lowest, least, minus_infinity = real(0), real(LOWEST), real(np.finfo(real).min), real(-np.inf)
+    zeros = (zero,) * JOINED
+
+    def asked(ins, in_steps, row, column, part, count, step, level_step):
+        """Return a part's level, -inf after the last part, and its elements."""
+        there = min(part, count - 1)
+        found = level(ins, row + (there * level_step,), in_steps)
+        values = load(ins[:1], offsets(row + (column + there * step,), in_steps[:1]), 0)[0]
+        return found if part < count else minus_infinity, values
+
+    def put_vectors(outs, place, out_steps, values, columns):
+        store_all(outs[:1], offsets(place, out_steps[:1]), 0, (values,))
+
+    def put_some(outs, place, out_steps, values, columns):
+        count = min(JOINED, columns - place[3])
+        store_some(outs[:1], offsets(place, out_steps[:1]), out_steps[0][3], (values,), count)
+
+    ask = cuda.jit(device=True)(asked)
+    put = cuda.jit(device=True)(put_vectors if name == "vectors" else put_some)
+
+    def kernel(ins, outs, in_steps, out_steps, shape, count, step, level_step, columns, size, words):
         index = np.int64(cuda.blockIdx.x) * cuda.blockDim.x + cuda.threadIdx.x
         if index < size:
             place = unravel(index, shape)
-            row, top = place[:3], minus_infinity
-            for part in range(count):
-                top = larger(level(ins, row + (part * level_step,), in_steps), top)
+            row, column = place[:3], place[3] * JOINED
+            # A finite start: the difference to a level of -inf is not NaN.
+            top, total, values = least, zero, zeros
+            for part in range(0, count, _AHEAD):
+                one, first = ask(ins, in_steps, row, column, part, count, step, level_step)
+                two, second = ask(ins, in_steps, row, column, part + 1, count, step, level_step)
+                three, third = ask(ins, in_steps, row, column, part + 2, count, step, level_step)
+                four, fourth = ask(ins, in_steps, row, column, part + 3, count, step, level_step)
+                before, top = top, larger(larger(larger(one, two), larger(three, four)), top)
+                scale = real(math.exp(before - top))
+                one, two = real(math.exp(one - top)), real(math.exp(two - top))
+                three, four = real(math.exp(three - top)), real(math.exp(four - top))
+                total = total * scale + (one + two) + (three + four)
+                given = (scale, one, two, three, four)
+                values = map_lanes(_blend, (values, first, second, third, fourth), given)[0]
             is_empty = top < lowest
-            total = value = zero
-            if not is_empty:
-                for part in range(count):
-                    weight = real(math.exp(level(ins, row + (part * level_step,), in_steps) - top))
-                    total += weight
-                    value += weight * load(ins, row + (place[3] + part * step,), in_steps)
-                value /= total
-            store(outs, place, out_steps, value)
-            if place[3] == 0:
+            share = zero if is_empty else real(1) / total
+            values = map_lanes(_shared, (values,), (share, is_empty))[0]
+            put(outs, row + (column,), out_steps, values, columns)
+            if column == 0:
                 put_stats(outs, row + (0,), out_steps, minus_infinity if is_empty else top + real(math.log(total)))
 
     return kernel

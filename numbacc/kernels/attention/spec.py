@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from ...runtime.launch_order import Spec
 
+#: Adjacent elements of the output that a thread of `join` processes: 16 bytes of 16-bit floats.
+JOINED = 8
+
 
 class _AttentionFields(NamedTuple):
     algorithm: str

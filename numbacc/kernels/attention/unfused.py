@@ -173,7 +173,7 @@ def slopes(parts: Parts) -> Kernel:
 _MAKERS = {f.__name__: f for f in (softmax, weights, kept, slopes, sums, mend, join, pack, unpack, unpage)}
 #: In addition to the arrays and their strides: the number of 4-tuples, and of integers after them.
 _MORE = {"softmax": (1, 6), "weights": (1, 6), "kept": (1, 6), "slopes": (1, 7), "sums": (2, 1), "mend": (1, 5)}
-_MORE |= {"join": (1, 4), "pack": (1, 1), "unpack": (1, 1), "unpage": (1, 2)}
+_MORE |= {"join": (1, 5), "pack": (1, 1), "unpack": (1, 1), "unpage": (1, 2)}
 
 
 def make(spec: AttentionSpec) -> Kernel:

@@ -132,6 +132,7 @@ class Rows(NamedTuple):
         is_across: whether adjacent elements in memory belong to different rows.
         is_reduction: whether only reduced values are written: long rows are read once and not kept.
         sums: the most sums of a stage.
+        is_unaligned: as in `RowSpec`.
     """
 
     rows: int
@@ -144,6 +145,7 @@ class Rows(NamedTuple):
     is_across: bool
     is_reduction: bool = False
     sums: int = 1
+    is_unaligned: bool = False
 
 
 def are_few(given: Rows, limits: Limits) -> bool:
@@ -165,7 +167,7 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
         runs //= 2
     runs = _whole_runs(accesses, runs)
     group = _group(accesses, runs)
-    if group <= _REGISTER_THREADS and not given.is_double:
+    if group <= _REGISTER_THREADS and not given.is_double and not given.is_unaligned:
         return RowLaunch("registers", runs, _block(group, rows))
     if given.is_reduction:
         return RowLaunch("shared", most, _block(min(_group(accesses, 4), _THREADS), rows), held=0)
@@ -390,7 +392,11 @@ class RowExecutable(TaskOperation):
         if are_few(rows, limits) and not self.task.stats:
             return self._few.executable(key, self.close, partial(self._fits, key))
         walk = None if self.task.stats else launch_walk(rows, self._weight_bytes, limits)
-        order = self._walk(key, rows, walk) if walk else self._order(key, rows, launch_rows(rows, limits))
+        if walk:
+            order = self._walk(key, rows, walk)
+        else:
+            rows = self._in_full_accesses(key, rows, limits)
+            order = self._order(key, rows, launch_rows(rows, limits))
         kernel = kernel_of(order)
         if self.task.total is None:
             return kernel
@@ -444,6 +450,7 @@ class RowExecutable(TaskOperation):
             warps=next(n for n in ROW_WARPS if n * WARP >= launch.block[0]),
             whole=launch.form == "registers" and launch.block[0] * launch.runs * given.width == given.columns,
             total=task.total,
+            is_unaligned=given.is_unaligned,
         )
         has_total, words = task.total is not None, (len(task.inputs) + len(task.outputs), 0)
         grid = -(-rows // launch.block[0 if given.is_across else 1]) * launch.blocks
@@ -487,17 +494,43 @@ class RowExecutable(TaskOperation):
 
     def _width(self, alignments: Sequence[int]) -> int:
         """Return how many elements an access has, so that all accesses are complete and aligned."""
-        task, width = self.task, gcd(VECTOR_BYTES // self._sizes[0], self._columns)
-        operands = list(zip(self._sizes, self._inner, self._outer.strides, alignments, strict=True))
-        # Arrays with one element per row are read or written element by element.
-        whole_rows = operands[: len(task.reads) - task.indexed] + operands[len(task.reads) : len(operands) - task.stats]
-        for size, inner, outer, start in whole_rows:
+        width = gcd(VECTOR_BYTES // self._sizes[0], self._columns)
+        for size, inner, outer, start in self._whole_rows(alignments):
             if inner != 1:
                 return 1
             whole = gcd(VECTOR_BYTES, start, *(size * n for n in outer))
             # An access wider than 16 bytes is split into several.
             width = width if whole == VECTOR_BYTES else gcd(width, max(whole // size, 1))
         return width
+
+    def _whole_rows(self, alignments: Sequence[int]) -> Sequence[tuple[int, int, Sequence[int], int]]:
+        """Return (element size, stride along rows, other strides, alignment) of each operand with whole rows.
+
+        Arrays with one element per row are left out: they are read or written element by element.
+        """
+        task, operands = self.task, list(zip(self._sizes, self._inner, self._outer.strides, alignments, strict=True))
+        return operands[: len(task.reads) - task.indexed] + operands[len(task.reads) : len(operands) - task.stats]
+
+    def _in_full_accesses(self, key: tuple[int, ...], given: Rows, limits: Limits) -> Rows:
+        """Return the rows with accesses of full width that are aligned even if rows are not.
+
+        This needs rows in shared memory, and operands whose rows all start at the same element of an access. If that is
+        not so, return the rows as they are.
+        """
+        width = VECTOR_BYTES // self._sizes[0]
+        if given.width >= width or given.is_double:
+            return given
+        starts = {
+            (size, inner, start, *(step % width for step in outer))
+            for size, inner, outer, start in self._whole_rows(self.task.alignments(key))
+        }
+        if len(starts) > 1 or next(iter(starts))[1] != 1 or launch_rows(given, limits).form != "shared":
+            return given
+        wide = given._replace(width=width, nbytes=VECTOR_BYTES, is_unaligned=True)
+        launch = launch_rows(wide, limits)
+        # Each element outside of the accesses needs a thread. Threads without a row have higher numbers than these.
+        has_threads = min(launch.block[0] * launch.blocks, given.columns // width) > 2 * (width - 1)
+        return wide if has_threads else given
 
     # ------------------------------------------------------------ overlap
 

@@ -305,20 +305,80 @@ def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
     return cuda.jit(device=True)(write_all)
 
 
+def _edges(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
+    """Return the device functions for elements of a row outside of its aligned accesses: of `RowSpec.is_unaligned`.
+
+    Each of the row's first threads processes one of them. It keeps the element in registers.
+
+    Returns:
+        a namespace of
+        ``place(ins, here, item, line, steps)``: (the row's first element in an aligned access, the end of all of them,
+        this thread's element outside of them, whether it has one);
+        ``load(ins, here, edge, line, steps)``: that element of each input;
+        ``joining(stage)``: the device function (parts, values, is_edge, given) -> the partial results with the element;
+        ``store(outs, here, edge, line, steps, values, is_edge, given)``: write the result of the element.
+    """
+    integer, width, itemsize = integer_of(spec), spec.width, TABLE[spec.reads[0]].itemsize
+    if not spec.is_unaligned:
+
+        def whole(ins, here, item, line, steps):
+            return integer(0), line[0], integer(0), False
+
+        return SimpleNamespace(
+            place=cuda.jit(device=True)(whole), load=none, joining=lambda stage: _same_parts, store=_nothing
+        )
+    lanes, spread, offsets = _runs_of(spec._replace(width=1), 1), spreading(io.offsets, io.unravel, 1), io.offsets
+    function = specialize(spec.formula.function, spec.compute, spec.narrow)
+    load_one, store_one, map_lanes = lanes.load, lanes.store, io.map_lanes
+
+    def place(ins, here, item, line, steps):
+        start = np.int64(ins[0]) // itemsize + offsets(here + (0,), steps)[0]
+        head = integer(-start & (width - 1))
+        accessed = integer((line[0] - head) & -width)
+        # Threads without a row have items, and so numbers, after the last element of a row.
+        number = integer(item // width)
+        is_edge = number < line[0] - accessed
+        edge = integer(number if number < head else number + accessed)
+        return head, integer(head + accessed), edge if is_edge else integer(0), is_edge
+
+    def load(ins, here, edge, line, steps):
+        return load_one(ins, spread(here, edge, 0, line, steps), 0, 0, 0)
+
+    def joining(stage: SimpleNamespace) -> Any:
+        parts_of, join, merge = _parts_of(stage, 1), stage.join, stage.merge
+
+        def with_edge(parts, values, is_edge, given):
+            if is_edge:
+                parts = join(merge, parts, parts_of(values, given))
+            return parts
+
+        return cuda.jit(device=True)(with_edge)
+
+    def store(outs, here, edge, line, steps, values, is_edge, given):
+        store_one(outs, spread(here, edge, 0, line, steps), map_lanes(function, values, given), (is_edge,))
+
+    place, load, store = (cuda.jit(device=True)(each) for each in (place, load, store))
+    return SimpleNamespace(place=place, load=load, joining=joining, store=store)
+
+
 def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     """Return the counterpart of `_in_registers` for rows with `held` accesses per thread in shared memory."""
+    edges = _edges(spec, io)
+    place, load_edge, store_edge = edges.place, edges.load, edges.store
 
     def make(number: int) -> Any:
         stage = stage_of(spec, number)
         gather = _gathering(spec, io, stage, "load", spec.runs)
         gather_kept = _gathering(spec, io, stage, "again", spec.runs)
         start, finish, done, settle = stage.start(1), stage.finish, stage.done, settling_of(spec, stage, number)
+        with_edge = edges.joining(stage)
 
         def reduce(row, at, more, given):
-            ins, here, item, step, end, line, steps, tile, threads = row
+            ins, here, item, step, end, whole, line, steps, tile, threads, edge, is_edge = row
             cells, base, thread, rank, group, apart, blocks = at
             found, item, _ = gather_kept(start(), ins, here, item, step, end, line, steps, tile, thread, threads, given)
-            found, _, _ = gather(found, ins, here, item, step, line[0], line, steps, tile, thread, threads, given)
+            found, _, _ = gather(found, ins, here, item, step, whole, line, steps, tile, thread, threads, given)
+            found = with_edge(found, edge, is_edge, given)
             found = settle(found, cells, base, thread, rank, group, apart, blocks)
             return finish(done, found, line[0], more)
 
@@ -329,20 +389,25 @@ def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     bring, arrived, integer = _bringing(spec, io, _BRING_RUNS), _runs_of(spec, 1).arrived, integer_of(spec)
 
     def stream(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
-        return reduce_all((ins, here, item, step, item, line, steps, tile, at[2]), at, more)
+        head, whole, outside, is_edge = place(ins, here, item, line, steps)
+        item, edge = integer(item + head), load_edge(ins, here, outside, line, steps)
+        return reduce_all((ins, here, item, step, item, whole, line, steps, tile, at[2], edge, is_edge), at, more)
 
     if spec.is_reduction:
         return cuda.jit(device=True)(stream)
 
     def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
         threads, thread = np.int32(cuda.blockDim.x * cuda.blockDim.y), at[2]
-        end = integer(min(held * step, line[0]))
+        head, whole, outside, is_edge = place(ins, here, item, line, steps)
+        item, end = integer(item + head), integer(min(head + held * step, whole))
         bring(ins, here, item, step, end, line, steps, tile, thread, threads)
+        edge = load_edge(ins, here, outside, line, steps)
         arrived()
-        results = reduce_all((ins, here, item, step, end, line, steps, tile, threads), at, more)
+        results = reduce_all((ins, here, item, step, end, whole, line, steps, tile, threads, edge, is_edge), at, more)
         given = results + more
         item, _ = write_kept(ins, outs, here, item, step, end, line, steps, out_steps, tile, thread, threads, given)
-        write(ins, outs, here, item, step, line[0], line, steps, out_steps, tile, thread, threads, given)
+        write(ins, outs, here, item, step, whole, line, steps, out_steps, tile, thread, threads, given)
+        store_edge(outs, here, outside, line, out_steps, edge, is_edge, given)
         return results
 
     return cuda.jit(device=True)(run)
@@ -452,6 +517,12 @@ def _never():
 @cuda.jit(device=True)
 def _nothing(*ignored):
     pass
+
+
+@cuda.jit(device=True)
+def _same_parts(parts, values, is_edge, given):
+    """Return partial results as they are: no element is added."""
+    return parts
 
 
 @cuda.jit(device=True)

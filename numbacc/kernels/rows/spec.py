@@ -14,8 +14,9 @@ from ..specs import HEAD_BYTES, ROW_BOUNDS, words_told
 ACROSS_THREADS = 256
 #: The numbers of warps that can process a row together; the last is the largest block.
 ROW_WARPS = (8, 16, ROW_BOUNDS[0] // WARP)
-#: Threads per multiprocessor, with 40 registers each, in blocks that keep rows in shared memory.
-SHARED_THREADS = 1536
+#: Threads per multiprocessor, with 40 registers each, in blocks that keep rows in shared memory; and with 48 registers
+#: each, if rows are not aligned. With 40, softmax of bfloat16 spilled 28 bytes per thread.
+SHARED_THREADS, UNALIGNED_THREADS = 1536, 1280
 
 
 class _RowFields(NamedTuple):
@@ -37,6 +38,7 @@ class _RowFields(NamedTuple):
     picks: str | None = None
     sides: int = 1
     total: ReductionFormula | None = None
+    is_unaligned: bool = False
 
 
 class RowSpec(_RowFields, Spec):
@@ -61,6 +63,8 @@ class RowSpec(_RowFields, Spec):
         sides: number of groups of a block that each share a row with groups of other blocks, row after row.
         total: the reduction of the first output over all rows, a function of that output, the index and the scalars;
             None if that output has one element per row. After the outputs then come words of `decoupled_look_back`.
+        is_unaligned: True if accesses are aligned but rows are not, nor are they a multiple of accesses long. The
+            elements before the first access of a row and after the last are processed one by one.
     """
 
     __slots__ = ()
@@ -89,7 +93,8 @@ class RowSpec(_RowFields, Spec):
 
     def described(self, launch: str) -> str:
         """Return the kernel's description, including the form and the access width."""
-        return f"row_maps, {self.form}, {8 * self.access_bytes}-bit accesses, {launch}"
+        accesses = f"{8 * self.access_bytes}-bit accesses" + " to unaligned rows" * self.is_unaligned
+        return f"row_maps, {self.form}, {accesses}, {launch}"
 
     @property
     def access_bytes(self) -> int:
@@ -101,7 +106,8 @@ class RowSpec(_RowFields, Spec):
         """The most threads of a block, and how many such blocks fit on a multiprocessor."""
         if self.form != "shared" or self.is_reduction or self.compute == "float64":
             return ROW_BOUNDS
-        return WARP * self.warps, max(SHARED_THREADS // (WARP * self.warps), 1)
+        resident = UNALIGNED_THREADS if self.is_unaligned else SHARED_THREADS
+        return WARP * self.warps, max(resident // (WARP * self.warps), 1)
 
     @property
     def is_dynamic(self) -> bool:
