@@ -68,6 +68,7 @@ def report(place, monkeypatch):
     monkeypatch.setattr(rows, "_COLUMNS", (side,))
     monkeypatch.setattr(rows, "_CLASSES", (side,))
     monkeypatch.setattr(rows, "_LONG", (side**2,))
+    monkeypatch.setattr(rows, "_UNALIGNED", (side, side + 1))
     monkeypatch.setattr(row_gradients, "_SIZE", side**2)
     monkeypatch.setattr(row_gradients, "_COLUMNS", (side,))
     for name, value in _SMALL_BLOCKS.items():

@@ -155,10 +155,11 @@ def test_losses_of_unaligned_logits(keep):
     dtype = DTYPES[3]
     columns = columns_of(place, dtype, 4096) // 16 * 16
     rng = np.random.default_rng(1)
-    values, target = rng.standard_normal((600, columns)).astype(dtype), rng.integers(0, columns, 600)
+    rows = 40 if place.is_slow else 600
+    values, target = rng.standard_normal((rows, columns)).astype(dtype), rng.integers(0, columns, rows)
     x = place.operand(values, margins=((0, 0), (1, 7)))
     got = place.get(elementwise.cross_entropy(x.view, place.put(target), reduction="none"))
-    wanted = -forward("log_softmax", [values.astype(float)])[np.arange(600), target]
+    wanted = -forward("log_softmax", [values.astype(float)])[np.arange(rows), target]
     np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 

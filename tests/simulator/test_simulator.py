@@ -24,7 +24,8 @@ GROUPS = [
     "test_attention_float8.py test_attention_biases.py test_attention_fused.py test_attention_versions.py "
     "test_attention_slices.py test_attention_parts.py",
     "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
-    "test_conv_depthwise.py test_conv_turned.py test_conv_windows.py test_conv_depth.py test_conv_few_channels.py",
+    "test_conv_depthwise.py test_conv_turned.py test_conv_windows.py test_conv_depth.py test_conv_few_channels.py "
+    "test_conv_copies.py test_conv_interleaved.py",
     "test_positions.py test_blocks.py test_losses.py test_row_precision.py test_ahead.py test_optimizers.py "
     "test_optimizer_calls.py",
     "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py "
@@ -40,11 +41,12 @@ GROUPS = [
     "test_operands.py",
     "test_family_order.py test_scans.py test_scans_calls.py test_scans_chained.py",
     "test_index_gradients.py test_row_gradients.py test_clusters.py test_long_rows.py test_reduction_gradients.py "
-    "test_maps.py",
+    "test_maps.py test_unaligned_rows.py",
     "test_gated.py test_gated_errors.py test_gated_register.py test_record.py test_derive.py test_epilogue_kernels.py "
     "test_saved.py",
     "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py "
-    "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py",
+    "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py "
+    "test_linear_cross_entropy.py",
     "simulated_arrays.py simulated_launches.py test_captured_alignment.py test_tracing.py test_tracing_kernels.py "
     "test_puzzles.py test_debugger.py test_compile_errors.py test_compiled_launches.py test_compiled_names.py",
     "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py "
