@@ -462,7 +462,10 @@ class Operator:
         title = f"Numbacc{name.title().replace('_', '')}"
         function: Any = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(members))
         # `Function.apply` itself looks for functorch, which `__call__` has done: that takes a tenth of a recorded call.
-        self._recorded = super(torch.autograd.Function, function).apply  # type: ignore[misc]
+        # Where the documentation is built without torch, a stand-in replaces its classes.
+        base: Any = torch.autograd.Function
+        owner: Any = super(base, function) if isinstance(base, type) else function
+        self._recorded = getattr(owner, "apply", None)
         torch.library.register_autograd(self.op.name(), run, setup_context=keep_passed_on, lib=LIBRARY)
 
 
