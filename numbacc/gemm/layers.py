@@ -104,7 +104,8 @@ def linear(
     made = (*shape[:-1], operands.layout_of(w).shape[1])
     given = None if out is None else _rows_of(out, "out", handle, made)[0]
     other = None if residual is None else _like_rows(residual, "residual", rows, made, handle)
-    rows, given, other = _flattened(rows, given, other)
+    if len(shape) != 2:
+        rows, given, other = _flattened(rows, given, other)
     words = [activation, "aux" if activation else None, None if bias is None else "bias"]
     kind = "_".join(word for word in words if word) or "none"
     options: dict[str, Any] = {"epilogue": kind, "out": given, "tune": tune, "stream": stream}
@@ -374,9 +375,9 @@ def _like_rows(array: Any, name: str, x: Any, shape: tuple[int, ...], handle: in
 
 def as_matrix(array: Any) -> Any:
     """Return an array (..., features) as a matrix without a copy; None if its rows are not evenly spaced."""
-    own = operands.layout_of(array).shape
-    if len(own) == 2:
+    if array.ndim == 2:
         return array
+    own = operands.layout_of(array).shape
     matrix = (prod(own[:-1]), own[-1])
     try:
         # A device array's reshape never copies.
@@ -397,6 +398,8 @@ def _flattened(*arrays: Any) -> list[Any]:
 
 def dense_rows(array: Any, handle: int) -> Any:
     """Return an array (..., features) as a matrix: a copy, if its rows are not evenly spaced."""
+    if array.ndim == 2:
+        return array
     seen = as_matrix(array)
     if seen is not None:
         return seen
@@ -490,17 +493,20 @@ class _Gradients:
         tune: bool,
         handle: int,
     ):
-        self._shapes = dict(zip(names, shapes, strict=True))
-        self._tune, self._handle = tune, handle
+        self._shape, self._tune, self._handle = shapes[0], tune, handle
+        self._given: dict[str, tuple[Any, Any]] = {}
+        self._adds: set[str] = set()
+        if out is None and accumulate is False:
+            return
         self._adds = {name for name, each in zip(names, sums_of(accumulate, count), strict=False) if each}
-        self._given = given_gradients(self._shapes, out, count, x, kept, handle)
+        self._given = given_gradients(dict(zip(names, shapes, strict=True)), out, count, x, kept, handle)
 
     def of_rows(self, name: str, dz: Any, w: Any, renamed: dict[str, str]) -> Any:
         """Return dz w, the gradient of rows with this name. In errors, matmul's arguments are renamed."""
-        shape = self._shapes[name]
+        shape = self._shape
         each, array = self._given.get(name, (None, None))
+        given: Any = None
         if array is None:
-            given = None
             dz = dense_rows(dz, self._handle)
         else:
             given = as_matrix(array)
@@ -522,6 +528,8 @@ class _Gradients:
         try:
             if not bias:
                 dw, dbias = self._product(name, x.T, dz, array), None
+            elif not self._given:
+                dw, dbias = self._product(name, x.T, dz, None, epilogue="bgradb")
             else:
                 adds = sums is not None and bias in self._adds
                 pair = (array, None if adds else sums)
@@ -533,9 +541,10 @@ class _Gradients:
         return dw if each is None else each, dbias if own is None else own
 
     def _product(self, name: str, a: Any, b: Any, out: Any, **options: Any) -> Any:
-        array = out[0] if isinstance(out, tuple) else out
-        if array is not None and name in self._adds:
-            options |= {"c": array, "beta": 1.0}
+        if name in self._adds:
+            array = out[0] if isinstance(out, tuple) else out
+            if array is not None:
+                options |= {"c": array, "beta": 1.0}
         return matmul(a, b, out=out, tune=self._tune, stream=self._handle, **options)
 
     def _dtype(self, name: str, bias: str) -> Any:
