@@ -398,14 +398,12 @@ def _flattened(*arrays: Any) -> list[Any]:
 
 def dense_rows(array: Any, handle: int) -> Any:
     """Return an array (..., features) as a matrix: a copy, if its rows are not evenly spaced."""
-    if array.ndim == 2:
-        return array
     seen = as_matrix(array)
     if seen is not None:
         return seen
     given = operands.layout_of(array)
     made = _row_major(given)
-    return map_plan(COPY.name, (given,), (made,)).run([array], None, None, handle).reshape((-1, given.shape[-1]))
+    return as_matrix(map_plan(COPY.name, (given,), (made,)).run([array], None, None, handle))
 
 
 def _row_major(given: Layout) -> Layout:

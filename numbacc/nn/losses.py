@@ -69,8 +69,8 @@ def linear_cross_entropy(
         accumulate: True adds the gradients to the arrays in `out`; or one bool for each gradient.
         chunk: the number of rows of a chunk. By default, its logits have at most 512 MiB, and if all logits have more
             than 64 MiB, at most half of them.
-        out: arrays for (dx, dw, dbias), of which each may be None. They have x's dtype; if that has 16 bits, dw and
-            dbias may also be float32.
+        out: arrays for (dx, dw, dbias). Each may be None. They have x's dtype; if that has 16 bits, dw and dbias may
+            also be float32.
 
     Returns:
         the loss, an array of rank 0 of float32 (float64 for float64), and the gradients (dx, dw, dbias). dw and dbias
@@ -104,7 +104,10 @@ def linear_cross_entropy(
     if places.dtype.kind not in "iu":
         raise DTypeError(f"target has dtype {places.dtype}; it must hold integers")
     options: dict[str, Any] = {"ignore_index": ignore_index, "label_smoothing": label_smoothing, "stream": handle}
-    rows, flat = dense_rows(x, handle), target.reshape((-1,))
+    # tokens[:, 1:] is a target whose elements are not evenly spaced.
+    rows, flat = dense_rows(x, handle), dense_rows(target[..., None], handle)[:, 0]
+    if getattr(dloss, "shape", ()):
+        dloss = _single(operands.as_array(dloss, "dloss", handle))
     wide = "float64" if own.dtype.name == "float64" else "float32"
     count, device = rows.shape[0], argument_of(own.device)
     losses = creation.empty((count,), wide, device=device, stream=handle)
@@ -134,6 +137,14 @@ def linear_cross_entropy(
         loss = elementwise.divide(loss, number, stream=handle)
     missing: Any = None
     return loss, LinearGradients(missing, missing, None) if results is None else results.finished()
+
+
+def _single(dloss: Any) -> Any:
+    """Return an array of one element as one of rank 0."""
+    own = operands.layout_of(dloss)
+    if own.size != 1:
+        raise ShapeError(f"dloss has shape {own.shape}; it must have one element")
+    return dloss.reshape(())
 
 
 def _chunk(chunk: Any, count: int, weight: Layout) -> int:

@@ -18,6 +18,13 @@ DTYPES = ("float32", "float64", "float16", "bfloat16")
 IN, CLASSES, IGNORED = 6, 11, -100
 #: How x may lie in memory.
 LAYOUTS = {"dense": {}, "rows uneven": {"margins": ((0, 0), (0, 1), (0, 0))}, "turned": {"order": (1, 0, 2)}}
+#: How a target may lie: also as tokens[:, 1:] does.
+TARGETS = {
+    "dense": {},
+    "a slice": {"margins": ((0, 0), (1, 0))},
+    "turned": {"order": (1, 0)},
+    "apart": {"steps": (1, 2)},
+}
 
 
 def by_hand(x, w, target, bias, reduction, smoothing, dloss):
@@ -90,6 +97,13 @@ def test_loss_and_gradients(place, dtype, has_bias, reduction, smoothing, dloss,
     assert none == (None, None, None)
 
 
+@pytest.mark.parametrize("layout", TARGETS)
+def test_targets_lie_anywhere(place, layout):
+    case = Case(place, "float32")
+    case.target = place.operand(place.get(case.target), **TARGETS[layout]).view
+    case.verify(*case.run(chunk=4))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_equal_to_the_separate_functions(place, dtype):
     """In one chunk to the last bit, but for the order of the losses' sum."""
@@ -144,9 +158,11 @@ def test_sums_over_chunks_are_not_rounded(place):
     np.testing.assert_allclose(place.get(gradients.dw), np.broadcast_to(wanted, (2, 3)), rtol=1e-5, atol=1e-3)
 
 
-def test_dloss_may_be_an_array(place):
-    case = Case(place, "float32", dloss=0.5)
-    case.options["dloss"] = place.put(np.array(0.5, np.float32))
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_dloss_may_be_an_array(place, shape, reduction):
+    case = Case(place, "float32", dloss=0.5, reduction=reduction)
+    case.options["dloss"] = place.put(np.full(shape, 0.5, np.float32))
     case.verify(*case.run(chunk=4))
 
 
@@ -167,6 +183,8 @@ def test_errors(place):
     refused(OptionError, "reduction", run=lambda: run(case.x, case.w, case.target, reduction="none"))
     for chunk in (0, -1, 2.0, "all", True):
         refused(OptionError, "chunk", run=lambda chunk=chunk: case.run(chunk=chunk))
+    two = place.put(np.ones(2, np.float32))
+    refused(ShapeError, "dloss has shape", run=lambda: nn.linear_cross_entropy(case.x, case.w, case.target, dloss=two))
     refused(OptionError, "gradients", run=lambda: case.run(gradients=1))
     refused(OptionError, "gradients=False", run=lambda: case.run(gradients=False, out=(None, None, None)))
     refused(OptionError, "3 entries", run=lambda: case.run(out=(None, None)))
