@@ -17,8 +17,8 @@ Outside, Numba is unchanged.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from functools import lru_cache
 from types import BuiltinFunctionType
@@ -58,6 +58,7 @@ from numba.cuda.target import CUDATargetContext, CUDATypingContext
 from numba.cuda.typing import templates
 
 from .function_identity import Numbers, signature_of
+from .replacing import settling, with_attributes
 
 __all__ = ["load_all", "short_cuts"]
 
@@ -72,7 +73,7 @@ def short_cuts(capability: tuple[int, int]) -> Iterator[None]:
     with global_compiler_lock:
         _load_registries()
         _functions.begin(capability)
-        with _with_attributes(
+        with with_attributes(
             (
                 (CUDACompiler, "define_pipelines", _define_pipelines),
                 (CUDADispatcher, "get_call_template", _get_call_template),
@@ -112,7 +113,7 @@ def _load_registries() -> None:
     unused = [(cuda, name, _NoFunctions) for name in _UNUSED if f"numba.cuda.{name}" not in sys.modules]
     # Skip refreshing: each of more than a hundred attributes would check for new functions.
     changes = (linalg, "ensure_blas", _do_nothing), (CUDATargetContext, "refresh", _do_nothing)
-    with _with_attributes([*changes, *unused]):
+    with with_attributes([*changes, *unused]):
         cuda_target.target_context.load_additional_registries()
         cuda_target.typing_context.refresh()
     _load_intrinsics(cuda_target.target_context)
@@ -247,19 +248,7 @@ def _short_pipeline() -> PassManager:
     return found
 
 
-_post_process = PostProcessor.run
-
-
-def _settle(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """Process a function as `PostProcessor.run` does, but compute variable lifetimes only when they are needed."""
-    function = processor.func_ir
-    if emit_dels or function.is_generator:
-        _post_process(processor, emit_dels, extend_lifetimes)
-        return
-    function.blocks = transforms.canonicalize_cfg(function.blocks)
-    function.variable_lifetime, function.generator_info = VariableLifetime(function.blocks), None
-
-
+_settle = settling(PostProcessor.run, transforms.canonicalize_cfg, VariableLifetime)
 _rewrite = CUDABytecodeInterpreter.post_process
 #: Rewrites of `with` and of dictionaries.
 _REWRITES = ("peep_hole_delete_with_exit", "peep_hole_fuse_dict_add_updates")
@@ -416,23 +405,3 @@ def _finalize(library: Any) -> None:
             if not function.is_declaration:
                 function.linkage = linkage
     library._finalized = True
-
-
-# ---------------------------------------------------------------- temporary attributes
-
-
-@contextmanager
-def _with_attributes(changes: Iterable[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Set attributes, given as (class or module, attribute, value), for a while; afterwards restore or delete them."""
-    with ExitStack() as undo:
-        for owner, name, value in changes:
-            undo.callback(_restore, owner, name, vars(owner).get(name))
-            setattr(owner, name, value)
-        yield
-
-
-def _restore(owner: Any, name: str, before: Any) -> None:
-    if before is None:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, before)

@@ -352,6 +352,7 @@ SMALL = {
     "cudnn": "a public name",
     "base.codes": "constants of compiled host code: they are part of its cache's key",
     "base.garbage": "the compilers for GPUs and for CPUs share it",
+    "base.replacing": "the compilers for GPUs and for CPUs share it",
     "base.ownership": "the base of all that owns memory or handles, on four floors",
     "conv.operand_copies": "what four ways to compute a convolution have in common",
     "kernels.attention.spec": "plans describe kernels without device code, which brings Numba",

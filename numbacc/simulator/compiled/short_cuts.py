@@ -16,7 +16,7 @@ Numba is unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,8 @@ from numba.core.types.functions import BaseFunction, _unlit_non_poison  # type: 
 from numba.core.typing.templates import _OverloadFunctionTemplate
 from numba.core.utils import order_by_target_specificity
 
+from ...base.replacing import settling, with_attributes
+
 __all__ = ["short_cuts"]
 
 #: Versions of Numba whose functions are replaced. With others, kernels are the same, but take longer to compile.
@@ -46,19 +48,17 @@ def short_cuts() -> Iterator[None]:
     if not numba.__version__.startswith(_KNOWN):
         yield
         return
-    with global_compiler_lock, ExitStack() as undo:
-        for owner, name, value in (
-            (CPUContext, "get_executable", _get_executable),
-            (CPUCodeLibrary, "add_linking_library", _add_linking_library),
-            (CPUCodeLibrary, "_optimize_functions", _optimize_functions),
-            (_OverloadFunctionTemplate, "_get_jit_decorator", _get_jit_decorator),
-            (BaseFunction, "get_call_type", _get_call_type),
-            (PostProcessor, "run", _settle),
-            (event, "start_event", _do_nothing),
-            (event, "end_event", _do_nothing),
-        ):
-            undo.callback(setattr, owner, name, vars(owner)[name])
-            setattr(owner, name, value)
+    changes = (
+        (CPUContext, "get_executable", _get_executable),
+        (CPUCodeLibrary, "add_linking_library", _add_linking_library),
+        (CPUCodeLibrary, "_optimize_functions", _optimize_functions),
+        (_OverloadFunctionTemplate, "_get_jit_decorator", _get_jit_decorator),
+        (BaseFunction, "get_call_type", _get_call_type),
+        (PostProcessor, "run", _settle),
+        (event, "start_event", _do_nothing),
+        (event, "end_event", _do_nothing),
+    )
+    with global_compiler_lock, with_attributes(changes):
         yield
 
 
@@ -107,19 +107,7 @@ def _get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
     return _call_type(function, context, args, kws)  # raises the error, unless the types have become more precise
 
 
-_post_process = PostProcessor.run
-
-
-def _settle(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """Process a function as `PostProcessor.run` does, but compute lifetimes of variables only when they are needed."""
-    function = processor.func_ir
-    if emit_dels or function.is_generator:
-        _post_process(processor, emit_dels, extend_lifetimes)
-        return
-    function.blocks = transforms.canonicalize_cfg(function.blocks)
-    function.variable_lifetime, function.generator_info = VariableLifetime(function.blocks), None
-
-
+_settle = settling(PostProcessor.run, transforms.canonicalize_cfg, VariableLifetime)
 _executable = CPUContext.get_executable
 
 
