@@ -463,8 +463,12 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 # ---------------------------------------------------------------- losses
 
 
+def _dtype_of_loss(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype is torch.float64 else torch.float32
+
+
 def _losses(x: Tensor, target: Tensor, axis: int, reduction: str, *_: Any) -> tuple[Tensor, Tensor]:
-    wide = torch.float64 if x.dtype is torch.float64 else torch.float32
+    wide = _dtype_of_loss(x)
     shape = target.shape if reduction == "none" else ()
     return x.new_empty(shape, dtype=wide), x.new_empty(*target.shape, 2, dtype=wide)
 
@@ -510,8 +514,7 @@ def cross_entropy(
 
 
 def _gradients_too(x: Tensor, w: Tensor, target: Tensor, bias: Tensor | None, *options: Any) -> tuple[Tensor, ...]:
-    wide = torch.float64 if x.dtype is torch.float64 else torch.float32
-    loss = x.new_empty((), dtype=wide)
+    loss = x.new_empty((), dtype=_dtype_of_loss(x))
     if not options[-1]:
         return loss, *(x.new_empty(0) for _ in range(3))
     return loss, *like(x, w), x.new_empty(0) if bias is None else like(bias)[0]
@@ -524,19 +527,19 @@ _linear_loss = Operator(
     bridges.linear_cross_entropy,
     autocast="lower",
 )
-_linear_loss.differentiable(
-    lambda ctx, dy, *_: tuple(
-        (each * dy).to(each.dtype) if needed else None
-        for each, needed in zip(_with_target(ctx.saved_tensors), ctx.needs_input_grad, strict=False)
-    ),
-    lambda inputs, results: results[1:],
-    4,
-)
 
 
-def _with_target(gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    dx, dw, dbias = gradients
-    return dx, dw, dw, dbias  # target has no gradient
+def _scaled_gradients(ctx: Any, dy: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    """Return the gradients with respect to x, weight, target (which has no gradient) and bias."""
+    needed = ctx.needs_input_grad
+    dx, dw, dbias = (
+        (each * dy).to(each.dtype) if needed[number] else None
+        for each, number in zip(ctx.saved_tensors, (0, 1, 3), strict=True)
+    )
+    return dx, dw, None, dbias
+
+
+_linear_loss.differentiable(_scaled_gradients, lambda inputs, results: results[1:], 4)
 
 
 def linear_cross_entropy(
