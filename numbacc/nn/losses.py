@@ -51,8 +51,8 @@ def linear_cross_entropy(
     """Return the cross entropy of the logits x w + bias, and its gradients, without an array of all logits.
 
     The rows of x are cut into chunks. For each, `gemm.linear` computes the logits, `elementwise.cross_entropy` the
-    losses, and the gradients follow at once, so that the logits' memory serves the next chunk. Losses and gradients are
-    those of the separate functions, but for the order of sums. dw is summed over chunks in float32.
+    losses, and the gradients follow at once, so that the logits' memory serves the next chunk. The separate functions
+    give the same losses and gradients, but for the order of sums. dw is summed over chunks in float32.
 
     Source: Hsu et al. 2024 (arXiv:2410.10989), for the order of the work.
 
@@ -73,8 +73,8 @@ def linear_cross_entropy(
             also be float32.
 
     Returns:
-        the loss, an array of rank 0 of float32 (float64 for float64), and the gradients (dx, dw, dbias). dw and dbias
-        are float32 if x has 16 bits and `out` has no other arrays for them.
+        the loss, an array of rank 0 of float32 (float64 for float64), and the gradients (dx, dw, dbias). If x has
+        16 bits, new arrays for dw and dbias are float32.
 
     Raises:
         ShapeError: the shapes do not fit.

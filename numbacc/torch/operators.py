@@ -259,7 +259,7 @@ class Operator:
         self._is_list, self._is_one = returns.strip() == "Tensor[]", returns.strip() == "Tensor"
         #: The number of tensors, which come before the other arguments.
         self._count = len(re.findall(r"\bTensor(?:\[\]|\?)? ", schema.rpartition("->")[0]))
-        #: Calls the operator and records its gradient; None if it has none.
+        #: Calls the operator and records its gradient; None if no gradient is registered.
         self._recorded: Callable[..., Any] | None = None
         #: Layouts of tensors, and options -> the plan of such a call; None if it cannot be kept.
         self._known: dict[Any, _Prepared | None] = {}

@@ -43,7 +43,7 @@ def by_hand(x, w, target, bias, reduction, smoothing, dloss):
 
 
 class Case:
-    """Arguments, and what they give in float64."""
+    """Arguments, and the results in float64."""
 
     def __init__(self, place, dtype, has_bias=True, reduction="mean", smoothing=0.0, dloss=1.0, layout=None):
         rng = np.random.default_rng(3)
@@ -221,7 +221,7 @@ def test_in_a_graph_and_on_another_stream():
 
 @pytest.mark.gpu
 def test_there_are_never_all_logits():
-    """A chunk of logits is what it needs at most, beyond its results."""
+    """Beyond its results, a call needs the memory of one chunk of logits."""
     rows, classes = 4096, 65536
     x, w = numbacc.zeros((rows, 64), "bfloat16"), numbacc.zeros((64, classes), "bfloat16")
     target, dw = numbacc.zeros((rows,), "int64"), numbacc.zeros((64, classes), "float32")

@@ -217,7 +217,7 @@ def test_normalizations_without_slow_paths():
 @pytest.mark.parametrize("columns, starts", [(16384, (0, 0)), (20001, (2, 2)), (20001, (2, 4))])
 @pytest.mark.sampled(2)
 def test_copies_into_shared_memory(capability, columns, starts):
-    """Of accesses of 4 bytes and more, by GPUs that know them. Arrays that start differently have accesses of 2."""
+    """GPUs with this instruction use it for accesses of 4 bytes and more. Arrays that start differently have 2."""
     (order,) = orders_of(norms.planned("softmax", rows_of("softmax", "float16", columns)), starts)
     copied = capability >= (8, 0) and starts[0] == starts[1]
     assert ("cp.async" in check(order.kernel, capability, spilled=64).source) is copied
