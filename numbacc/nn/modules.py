@@ -64,6 +64,8 @@ class Buffers:
         values, gradients: arrays of rank 1. Between parameters are zeros, so that each starts at a multiple of 64.
         parameters: all parameters, in the order of their places.
         decayed: the number of elements that belong to parameters with weight decay.
+        position: the position in the sequences of random numbers, an array with one integer. It advances after each
+            backward pass with dropout, so that a replayed graph drops other elements.
         master: the optimizer's float32 copy of values, if values have 16 bits and an optimizer made one; else None.
 
     Example:
@@ -89,6 +91,7 @@ class Buffers:
         self.values = creation.asarray(host.astype(dtype), device=device)
         self.gradients = creation.zeros(at, gradient_dtype, device=device)
         self.master: Array | None = None
+        self.position = creation.zeros(1, "int64", device=device)
         self._attach()
 
     def _attach(self) -> None:
@@ -100,6 +103,10 @@ class Buffers:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._attach()
+
+    def advance(self) -> None:
+        """Advance the position beyond the random numbers of one backward pass."""
+        elementwise.add(self.position, 2**36, out=self.position)
 
     def buckets(self, nbytes: int = 2**25) -> list[Bucket]:
         """Cut the buffers into parts of about this many bytes, in the order in which gradients usually become ready.
@@ -137,6 +144,7 @@ class Module:
     """
 
     _buffers: Buffers | None = None
+    _seed = 0
 
     @property
     def buffers(self) -> Buffers:
@@ -197,11 +205,20 @@ class Module:
         parameters = list(self.parameters().values())
         self._buffers = Buffers(parameters, own, sums, np.random.default_rng(seed), device)
         for number, each in enumerate(self.modules()):
-            each.prepare(own, device, seed + number)
+            # The seeds of a model's modules are far apart, for the calls of each.
+            each._buffers, each._seed = self._buffers, (seed * 2**40 + number * 2**20) % 2**63
+            each.prepare(own, device)
         return self
 
-    def prepare(self, dtype: Any, device: Any, seed: int) -> None:
+    def prepare(self, dtype: Any, device: Any) -> None:
         """Make other arrays of this module alone, such as tables. `initialize` calls it, once for each module."""
+
+    def random(self, tape: Tape) -> tuple[int, Array]:
+        """Return seed and offset of random numbers, such as those of dropout, for one call of this module."""
+        number = tape.calls[self]
+        tape.calls[self] += 1
+        tape.after[self.buffers] = self.buffers.advance
+        return self._seed + number, self.buffers.position
 
     def state_dict(self) -> dict[str, Array]:
         """Return the parameters' arrays by name. They are views: copy them to keep their values."""
@@ -405,29 +422,6 @@ class Conv(Module):
         return functions.conv(x, self.weight, self.bias, **self.options)
 
 
-class RandomMasks:
-    """Seeds and positions of the random numbers that dropout takes, in a module.
-
-    Calls of a module on one tape have different seeds. The position, an array, advances after each backward pass, so
-    that a replayed graph drops other elements.
-    """
-
-    def __init__(self, seed: int, device: Any):
-        self._seed = seed
-        self._offset = creation.zeros(1, "int64", device=device)
-
-    def draw(self, tape: Tape) -> tuple[int, Array]:
-        """Return the seed and the position for the next call while this tape records."""
-        number = tape.calls[self]
-        tape.calls[self] += 1
-        tape.after[self] = self._advance
-        # Other modules' seeds are neighbours.
-        return (self._seed * 2**20 + number) % 2**63, self._offset
-
-    def _advance(self) -> None:
-        elementwise.add(self._offset, 2**36, out=self._offset)
-
-
 class Dropout(Module):
     """Set elements to 0 with probability p while a tape records, and divide the others by 1 - p.
 
@@ -440,18 +434,12 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5):
         self.p = functions.check_probability(p)
-        self.masks: Any = None
-
-    def prepare(self, dtype: Any, device: Any, seed: int) -> None:
-        self.masks = RandomMasks(seed, device)
 
     def __call__(self, x: Any) -> Any:
         tape = recording()
         if tape is None or not self.p:
             return x
-        if self.masks is None:
-            raise OptionError("this module has no random numbers yet: call initialize() of the model first")
-        return functions.dropout(x, self.p, *self.masks.draw(tape))
+        return functions.dropout(x, self.p, *self.random(tape))
 
 
 class CrossEntropy(Module):

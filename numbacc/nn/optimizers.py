@@ -103,8 +103,9 @@ class AdamW:
         )  # fmt: skip
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the arrays of the optimizer by name: master, m, v, count and rate."""
-        return {"master": self.master, "m": self.m, "v": self.v, "count": self.count, "rate": self._rate}
+        """Return the arrays of the optimizer by name: master, m, v, count, rate; and dropout's position."""
+        own = {"master": self.master, "m": self.m, "v": self.v, "count": self.count, "rate": self._rate}
+        return {**own, "position": self.buffers.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy arrays that `state_dict` returned, and write the parameters.
