@@ -25,7 +25,7 @@ MODULES = {
     "gemm": "Matrix products",
     "conv": "Convolution",
     "attention": "Attention",
-    "nn": "Losses of a product",
+    "nn": "Models and their training",
     "fft": "Fourier transforms",
     "random": "Random numbers",
     "cudnn": "cuDNN plans without a GPU",
