@@ -18,10 +18,12 @@ from .contexts import (
     device_name,
     device_of_stream,
     on_device,
+    pci_address,
     require_device,
+    select_device,
 )
 from .graph_capture import Recording
-from .memory import Storage, allocate, gpu, memory_info, peak_bytes, pool_bytes, release_memory, with_room
+from .memory import Storage, allocate, gpu, keep_until, memory_info, peak_bytes, pool_bytes, release_memory, with_room
 from .memory_order import Event, create_stream, note, synchronize, using, wait
 from .sharing import borrow, order_outside, settle, share
 from .transfers import clear, copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
@@ -49,15 +51,18 @@ __all__ = [
     "fill",
     "gpu",
     "is_capturing",
+    "keep_until",
     "memory_info",
     "note",
     "on_device",
     "order_outside",
+    "pci_address",
     "peak_bytes",
     "pointer_attribute",
     "pool_bytes",
     "release_memory",
     "require_device",
+    "select_device",
     "settle",
     "share",
     "synchronize",
