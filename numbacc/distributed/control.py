@@ -105,6 +105,8 @@ class _Client:
         self.rank = -1
         #: True once the rank has said that it is done, or has reported an error.
         self.done = False
+        #: The number of its last call.
+        self.calls = 0
 
 
 class Server(NotCopied, threading.Thread):
@@ -171,12 +173,15 @@ class Server(NotCopied, threading.Thread):
                 del self._gathered[message["key"]]
                 self._tell({"kind": "gathered", "key": message["key"], "values": [values[k] for k in sorted(values)]})
         elif kind == "call":
+            client.calls = message["number"]
             self._compare(client.rank, message["number"], message["text"])
+            self._check_pending()
         elif kind == "failed":
             client.done = True
             self._report(client.rank, message["text"])
         elif kind == "done":
             client.done = True
+            self._check_pending()
             self._left()
 
     def _welcome(self, client: _Client, message: Any) -> None:
@@ -207,9 +212,14 @@ class Server(NotCopied, threading.Thread):
             self._calls.pop(number, None)
         else:
             self._calls[number] = first, who, count + 1
-        gone = [each.rank for each in self._clients.values() if each.done]
-        if gone:
-            self._report(rank, f"rank {rank} called {text}, and rank {gone[0]} has already ended")
+
+    def _check_pending(self) -> None:
+        """Report a call that waits for a rank that has ended."""
+        for client in list(self._clients.values()):
+            waiting = [number for number in self._calls if client.done and number > client.calls]
+            if waiting:
+                text, rank, _ = self._calls[min(waiting)]
+                self._report(rank, f"rank {rank} called {text}, and rank {client.rank} has already ended")
 
     def _lost(self, client: _Client) -> None:
         if client.rank >= 0 and not client.done:

@@ -76,6 +76,9 @@ class DataParallel(NotCopied):
         shard: True divides each bucket among the ranks: each updates its share, and keeps the optimizer's state of its
             share only.
         boundaries: indices of elements where an optimizer's options change, such as weight decay. No part crosses them.
+        overlap: what computes while NCCL works. "backward": a bucket is reduced as soon as it is ready, while the
+            backward pass goes on. "update": all buckets are reduced when the backward pass has ended, each while the
+            parameters of others are updated.
         bucket_bytes: the size of a bucket.
         stream: the stream that NCCL works on; by default a new one with a high priority.
 
@@ -85,7 +88,7 @@ class DataParallel(NotCopied):
 
     Raises:
         ShapeError, LayoutError, DTypeError, DeviceError: an array does not fit.
-        OptionError: shard=True without parameters, or a boundary is out of range.
+        OptionError: shard=True without parameters, a boundary is out of range, or overlap is unknown.
 
     Example:
         >>> gradients, parameters = np.ones(256), np.zeros(256)
@@ -106,6 +109,7 @@ class DataParallel(NotCopied):
         *,
         shard: bool = False,
         boundaries: Sequence[int] = (),
+        overlap: str = "backward",
         bucket_bytes: int = BUCKET_BYTES,
         stream: Any = None,
     ):
@@ -123,12 +127,16 @@ class DataParallel(NotCopied):
                 )
         if checks.boolean(shard, "shard") and parameters is None:
             raise OptionError("shard=True needs parameters, which all ranks gather after each update: pass them")
+        if overlap not in ("backward", "update"):
+            raise OptionError(f'overlap={shown(overlap)} is unknown; pass "backward" or "update"')
+        self._waits_for_the_end = overlap == "update"
         self._own, self._on_host = own, own.device < 0
         self._buckets = self._divide(shard, boundaries, checks.integer(bucket_bytes, "bucket_bytes", 1, 2**40))
         self._starts = np.array([each.start for each in self._buckets])
         self.parts = tuple(each.part for each in self._buckets)
         self.state_size = sum(each.part.local.stop - each.part.local.start for each in self._buckets)
-        #: The buckets whose reduction is queued, in this order.
+        #: The buckets that are ready, and those whose reduction is queued, in the order in which they became ready.
+        self._full: list[_Bucket] = []
         self._queued: list[_Bucket] = []
         self._works = communicator.world_size > 1 and own.size > 0
         self._stream: Stream | None = None
@@ -197,7 +205,9 @@ class DataParallel(NotCopied):
                 )
             bucket.left -= count
             if not bucket.left:
-                self._reduce(bucket)
+                self._full.append(bucket)
+                if not self._waits_for_the_end:
+                    self._reduce_all()
             low, number = low + count, number + 1
 
     def reduced(self) -> Iterator[BucketPart]:
@@ -212,10 +222,8 @@ class DataParallel(NotCopied):
         Raises:
             RankError: another rank has ended.
         """
-        for bucket in reversed(self._buckets):
-            if bucket.left:
-                bucket.left = 0
-                self._reduce(bucket)
+        self._full += [bucket for bucket in reversed(self._buckets) if bucket.left]
+        self._reduce_all()
         queued, self._queued = self._queued, []
         try:
             for bucket in queued:
@@ -273,6 +281,11 @@ class DataParallel(NotCopied):
         return made
 
     # ------------------------------------------------------------ NCCL
+
+    def _reduce_all(self) -> None:
+        """Queue the reductions of the buckets that are ready."""
+        while self._full:
+            self._reduce(self._full.pop(0))
 
     def _reduce(self, bucket: _Bucket) -> None:
         """Queue the reduction of a bucket whose gradients are queued on the current stream."""

@@ -153,6 +153,19 @@ def test_calls_of_gpus_are_compared(tmp_path):
     together(2, tmp_path, work)
 
 
+def test_a_call_that_waits_for_a_rank_that_has_ended(tmp_path):
+    def work(team):
+        team._note("barrier")
+        if team.rank == 0:
+            team._note("all_reduce(float32 (4,), sum)")
+            with pytest.raises(
+                RankError, match=r"rank 0 called all_reduce\(float32 \(4,\), sum\), and rank 1 has already"
+            ):
+                team.barrier()
+
+    together(2, tmp_path, work)
+
+
 def test_an_error_ends_the_others(tmp_path):
     def work(team):
         if team.rank == 1:
@@ -237,8 +250,8 @@ def test_one_rank(place):
 # ---------------------------------------------------------------- data-parallel training
 
 
-@pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
-def test_steps_of_training(tmp_path, shard):
+@pytest.mark.parametrize("shard, overlap", [(False, "backward"), (True, "update")], ids=["replicated", "sharded"])
+def test_steps_of_training(tmp_path, shard, overlap):
     """Momentum steps on the means of all ranks' gradients, reported layer by layer, in any order within a bucket."""
     length, edges = 5000, [0, 640, 1500, 4100, 5000]
 
@@ -248,7 +261,7 @@ def test_steps_of_training(tmp_path, shard):
     def work(team):
         gradients, parameters = np.full(length, np.nan, np.float32), np.zeros(length, np.float32)
         parallel = distributed.DataParallel(
-            team, gradients, parameters, shard=shard, boundaries=[4100], bucket_bytes=2048
+            team, gradients, parameters, shard=shard, boundaries=[4100], overlap=overlap, bucket_bytes=2048
         )
         moment = np.zeros(parallel.state_size, np.float32)
         for step in range(4):
@@ -283,6 +296,7 @@ def test_messages_of_data_parallel():
         (LayoutError, "contiguous", lambda: distributed.DataParallel(team, x[::2])),
         (DTypeError, "gradients has dtype int32", lambda: distributed.DataParallel(team, x.astype(np.int32))),
         (OptionError, "shard=True needs parameters", lambda: distributed.DataParallel(team, x, shard=True)),
+        (OptionError, "overlap='both' is unknown", lambda: distributed.DataParallel(team, x, overlap="both")),
         (OptionError, "boundaries=300", lambda: distributed.DataParallel(team, x, boundaries=[300])),
     ):
         with pytest.raises(error, match=words):

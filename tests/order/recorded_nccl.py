@@ -131,10 +131,10 @@ def test_a_graph_keeps_arrays_and_communicator(team, name):
 LENGTH = 1024
 
 
-def trained(team, log):
+def trained(team, log, overlap):
     """A step with four layers: their writes, NCCL's work, and each update, as calls of the log."""
     gradients, parameters = numbacc.full(LENGTH, 0), numbacc.full(LENGTH, 0)
-    parallel = distributed.DataParallel(team, gradients, parameters, shard=True, bucket_bytes=1024)
+    parallel = distributed.DataParallel(team, gradients, parameters, shard=True, overlap=overlap, bucket_bytes=1024)
     writes, updates = [], []
     for low in reversed(range(0, LENGTH, 256)):
         gradients[low : low + 256] = 2.0
@@ -146,16 +146,17 @@ def trained(team, log):
     return parallel, gradients, parameters, writes, updates
 
 
+@pytest.mark.parametrize("overlap", ["backward", "update"])
 @pytest.mark.parametrize("captured", [False, True], ids=["queued", "captured"])
-def test_buckets_overlap_the_backward_pass(team, captured):
-    """NCCL's stream reduces a bucket after its writes, while later layers write: these do not wait for it."""
+def test_buckets_overlap_what_computes(team, captured, overlap):
+    """NCCL's stream reduces a bucket after its writes. Later writes or updates do not wait for it."""
     log = recorder.Log()
     with numbacc.stream() as main:
         if captured:
             with numbacc.graph(main):
-                parallel, gradients, parameters, writes, updates = trained(team, log)
+                parallel, gradients, parameters, writes, updates = trained(team, log, overlap)
         else:
-            parallel, gradients, parameters, writes, updates = trained(team, log)
+            parallel, gradients, parameters, writes, updates = trained(team, log, overlap)
         work = marks(log)
         reduces, gathers = work[:4], work[4:]
         assert len(gathers) == 4 and {call.stream for call in work} == {parallel._stream.handle} != {main.handle}
@@ -164,7 +165,11 @@ def test_buckets_overlap_the_backward_pass(team, captured):
             assert log.before(writes[number], reduces[number]) and log.before(reduces[number], updates[number])
             assert log.before(updates[number], gathers[number])
             for later in range(number + 1, 4):
-                assert not log.before(reduces[number], writes[later]), "the backward pass waits for NCCL"
+                if overlap == "backward":
+                    assert not log.before(reduces[number], writes[later]), "the backward pass waits for NCCL"
+                else:
+                    assert log.before(writes[later], reduces[number])
+                assert not log.before(reduces[later], updates[number]), "an update waits for the other buckets"
                 assert not log.before(gathers[number], updates[later]), "the update waits for the gathering"
         if captured:
             return
