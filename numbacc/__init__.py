@@ -55,6 +55,7 @@ from .errors import (
     ShapeError,
     UnsupportedError,
 )
+from .runtime.events import Event, event
 from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
@@ -75,6 +76,7 @@ __all__ = [
     "DTypeError",
     "DeviceError",
     "Error",
+    "Event",
     "Graph",
     "KernelError",
     "LayoutError",
@@ -99,6 +101,7 @@ __all__ = [
     "elementwise",
     "empty",
     "empty_like",
+    "event",
     "fft",
     "float8_e4m3fn",
     "float8_e5m2",

@@ -16,6 +16,7 @@ __all__ = [
     "DTypeError",
     "DeviceError",
     "Error",
+    "Event",
     "Graph",
     "KernelError",
     "LayoutError",
@@ -40,6 +41,7 @@ __all__ = [
     "elementwise",
     "empty",
     "empty_like",
+    "event",
     "fft",
     "float8_e4m3fn",
     "float8_e5m2",
@@ -78,6 +80,7 @@ from numbacc.errors import CacheWarning as CacheWarning
 from numbacc.errors import DTypeError as DTypeError
 from numbacc.errors import DeviceError as DeviceError
 from numbacc_bindings.errors import Error as Error
+from numbacc.runtime.events import Event as Event
 from numbacc.runtime.graphs import Graph as Graph
 from numbacc.errors import KernelError as KernelError
 from numbacc.errors import LayoutError as LayoutError
@@ -90,6 +93,7 @@ from numbacc.errors import UnsupportedError as UnsupportedError
 from numbacc.arrays.creation import asnumpy as asnumpy
 from numbacc.runtime.streams import current_stream as current_stream
 from numbacc.tracing import debug as debug
+from numbacc.runtime.events import event as event
 from numbacc.runtime.graphs import graph as graph
 from numbacc.base.dispatch import has_gpu as has_gpu
 from numbacc.arrays.creation import peak_memory as peak_memory

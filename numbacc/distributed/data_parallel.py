@@ -142,7 +142,7 @@ class DataParallel(NotCopied):
         self._stream: Stream | None = None
         if self._works and not self._on_host:
             communicator._check_gpu(own)
-            self._stream = make_stream(device=own.device) if stream is None else make_stream(stream)
+            self._stream = make_stream(device=own.device, priority=-1) if stream is None else make_stream(stream)
 
     def _divide(self, shard: bool, boundaries: Sequence[int], nbytes: int) -> list[_Bucket]:
         """Return the buckets: of about `nbytes` bytes, and between two boundaries each."""
@@ -303,7 +303,7 @@ class DataParallel(NotCopied):
         self._team._note(f"{name}({place.dtype} {bucket.start}:{bucket.stop}, mean)")
         with self._beside(self._gradients) as stream:
             self._team._reduce_mean(place, self._gradients[bucket.part.whole], bucket.is_shared, stream)
-            bucket.event = runtime().Event(self._own.device)
+            bucket.event = runtime().DriverEvent(self._own.device)
             bucket.event.record(stream)
 
     def _gather(self, bucket: _Bucket) -> None:
@@ -354,7 +354,7 @@ class _Beside:
 
     def __exit__(self, *error: Any) -> None:
         if not self._is_captured:
-            behind = runtime().Event(self._device)
+            behind = runtime().DriverEvent(self._device)
             behind.record(self._stream)
             runtime().keep_until(behind, self._array._storage)
         self._using.__exit__(*error)
