@@ -26,6 +26,7 @@ MODULES = {
     "conv": "Convolution",
     "attention": "Attention",
     "nn": "Models and their training",
+    "distributed": "Several GPUs",
     "fft": "Fourier transforms",
     "random": "Random numbers",
     "cudnn": "cuDNN plans without a GPU",

@@ -51,6 +51,7 @@ from .errors import (
     LayoutError,
     LibraryError,
     OptionError,
+    RankError,
     ShapeError,
     UnsupportedError,
 )
@@ -59,7 +60,7 @@ from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, nn, random
+    from . import attention, conv, cuda, cudnn, distributed, elementwise, fft, gated, gemm, nn, random
     from . import jax as jax
     from . import torch as torch
     from .profiling import record
@@ -81,6 +82,7 @@ __all__ = [
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "RankError",
     "ShapeError",
     "Stream",
     "UnsupportedError",
@@ -95,6 +97,7 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -143,7 +146,10 @@ if _nvtx.is_profiled(_os.environ):
     import_module(".profiling.observers", __name__).name_ranges(_nvtx.load())
 
 
-_MODULES = ["attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random", "torch"]
+_MODULES = [
+    "attention", "conv", "cuda", "cudnn", "distributed", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random",
+    "torch",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ STUBS = {
     "numbacc.gated": "numbacc/gated.pyi",
     **{
         f"numbacc.{name}": f"numbacc/{name}/__init__.pyi"
-        for name in ("attention", "conv", "elementwise", "fft", "gemm", "nn", "random")
+        for name in ("attention", "conv", "distributed", "elementwise", "fft", "gemm", "nn", "random")
     },
 }
 CUDA, TYPES = "numbacc/cuda.pyi", "numbacc/typing.py"
