@@ -51,14 +51,16 @@ from .errors import (
     LayoutError,
     LibraryError,
     OptionError,
+    RankError,
     ShapeError,
     UnsupportedError,
 )
+from .runtime.events import Event, event
 from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, nn, random
+    from . import attention, conv, cuda, cudnn, distributed, elementwise, fft, gated, gemm, nn, random
     from . import jax as jax
     from . import torch as torch
     from .profiling import record
@@ -74,11 +76,13 @@ __all__ = [
     "DTypeError",
     "DeviceError",
     "Error",
+    "Event",
     "Graph",
     "KernelError",
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "RankError",
     "ShapeError",
     "Stream",
     "UnsupportedError",
@@ -93,9 +97,11 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
+    "event",
     "fft",
     "float8_e4m3fn",
     "float8_e5m2",
@@ -140,7 +146,10 @@ if _nvtx.is_profiled(_os.environ):
     import_module(".profiling.observers", __name__).name_ranges(_nvtx.load())
 
 
-_MODULES = ["attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random", "torch"]
+_MODULES = [
+    "attention", "conv", "cuda", "cudnn", "distributed", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random",
+    "torch",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

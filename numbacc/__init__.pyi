@@ -16,11 +16,13 @@ __all__ = [
     "DTypeError",
     "DeviceError",
     "Error",
+    "Event",
     "Graph",
     "KernelError",
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "RankError",
     "ShapeError",
     "Stream",
     "UnsupportedError",
@@ -35,9 +37,11 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
+    "event",
     "fft",
     "float8_e4m3fn",
     "float8_e5m2",
@@ -65,6 +69,7 @@ from . import attention as attention
 from . import conv as conv
 from . import cuda as cuda
 from . import cudnn as cudnn
+from . import distributed as distributed
 from . import elementwise as elementwise
 from . import fft as fft
 from . import gated as gated
@@ -75,17 +80,20 @@ from numbacc.errors import CacheWarning as CacheWarning
 from numbacc.errors import DTypeError as DTypeError
 from numbacc.errors import DeviceError as DeviceError
 from numbacc_bindings.errors import Error as Error
+from numbacc.runtime.events import Event as Event
 from numbacc.runtime.graphs import Graph as Graph
 from numbacc.errors import KernelError as KernelError
 from numbacc.errors import LayoutError as LayoutError
 from numbacc_bindings.errors import LibraryError as LibraryError
 from numbacc.errors import OptionError as OptionError
+from numbacc.errors import RankError as RankError
 from numbacc.errors import ShapeError as ShapeError
 from numbacc.runtime.streams import Stream as Stream
 from numbacc.errors import UnsupportedError as UnsupportedError
 from numbacc.arrays.creation import asnumpy as asnumpy
 from numbacc.runtime.streams import current_stream as current_stream
 from numbacc.tracing import debug as debug
+from numbacc.runtime.events import event as event
 from numbacc.runtime.graphs import graph as graph
 from numbacc.base.dispatch import has_gpu as has_gpu
 from numbacc.arrays.creation import peak_memory as peak_memory

@@ -25,7 +25,7 @@ from ..base.codes import CAPTURING
 from ..errors import DeviceError, LibraryError, UnsupportedError
 from . import captures, contexts, foreign_owners, workspace
 from .contexts import call, device_attribute, device_name, on_device, on_stream, primary_context, relaxed
-from .memory_order import Event, History, capture_of, wait
+from .memory_order import DriverEvent, History, capture_of, wait
 from .streams import foreign, owner_of
 
 # ---------------------------------------------------------------- small blocks
@@ -297,7 +297,7 @@ class _Kept:
 
     __slots__ = ("_event", "_owner")
 
-    def __init__(self, event: Event, owner: object):
+    def __init__(self, event: DriverEvent, owner: object):
         self._event, self._owner = event, owner
 
     def free(self) -> None:
@@ -306,7 +306,7 @@ class _Kept:
             _deferred.append(self)
 
 
-def keep_until(event: Event, owner: object) -> None:
+def keep_until(event: DriverEvent, owner: object) -> None:
     """Keep an object alive until the GPU has passed a point."""
     _deferred.append(_Kept(event, owner))
     # Release here, too, since an allocation may never come. Releasing two at a time keeps the list from growing.

@@ -30,8 +30,8 @@ FLOORS = (
     FAMILIES - {"attention"},
     # Its unfused path is made of products.
     {"attention"},
-    # Made of several families.
-    {"nn"},
+    # Made of several families; and communication between processes.
+    {"nn", "distributed"},
     {"cuda", "profiling", "tracing", "bridges"},
     {"jax", "torch"},
     {"__init__"},

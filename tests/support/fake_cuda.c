@@ -17,7 +17,7 @@ typedef struct context context;
 typedef struct stream stream;
 /* blocking: the legacy default stream waits for it, and it for that one. freed: bytes freed on it that the GPU may
  * still be at, so that no other stream can have them. */
-struct stream { context *context; graph *capture; stream *next; int blocking; word freed; };
+struct stream { context *context; graph *capture; stream *next; int blocking, priority; word freed; };
 /* Of the device's pool: the bytes in use, those it holds, and those it goes on holding when the host waits. */
 struct context { int device; stream legacy; word used, reserved, threshold; };
 typedef struct event { context *context; graph *capture; int done; } event;
@@ -132,6 +132,13 @@ int cuStreamCreate(stream **result, unsigned flags) {
     pthread_mutex_unlock(&lock);
     return OK;
 }
+int cuStreamCreateWithPriority(stream **result, unsigned flags, int priority) {
+    int status = cuStreamCreate(result, flags);
+    if (!status) (*result)->priority = priority;
+    return status;
+}
+int cuStreamGetPriority(stream *s, int *priority) { s = find(s); if (!s) return CONTEXT; *priority = s->priority; return OK; }
+int cuCtxGetStreamPriorityRange(int *least, int *greatest) { if (!depth) return CONTEXT; *least = 0; *greatest = -5; return OK; }
 int cuStreamGetCtx(stream *s, context **result) { s = find(s); if (!s) return CONTEXT; *result = s->context; return OK; }
 int cuEventCreate(event **result, unsigned flags) {
     if (!depth) return CONTEXT;
