@@ -158,8 +158,7 @@ class ByHand:
 
 def _norm_backward(dy: Any, x: Any, weight: Any, total: Any, dweight: Any) -> None:
     """Add the gradient of a norm's argument to `total`."""
-    dx, _ = elementwise.rms_norm_backward(dy, x, weight, out=(numbacc.empty_like(x), dweight))
-    elementwise.add(total, dx, out=total)
+    elementwise.rms_norm_backward(dy, x, weight, out=(total, dweight), accumulate=(True, False))
 
 
 def _captured(made: Any, tokens: Any, target: Any) -> tuple[Callable[[], Any], Any]:

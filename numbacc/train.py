@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 import numbacc
 
-from . import nn, notebook_copies
+from . import distributed, nn, notebook_copies
 from .base import dispatch
 
 Array = NDArray[Any]
@@ -105,9 +106,12 @@ class Progress(NamedTuple):
 class Training:
     """A model with its optimizer, and what it learns from.
 
+    With several processes, each computes its part of a batch, and the gradients are averaged.
+
     Args:
         text: the text.
         options: the keys of `OPTIONS`, with "_" for "-", and "seed".
+        team: the processes; this one alone by default.
 
     Attributes:
         model, optimizer: made of the options.
@@ -115,27 +119,31 @@ class Training:
         curve: (step, training loss) of each reading.
     """
 
-    def __init__(self, text: Text, options: Mapping[str, Any]):
+    def __init__(self, text: Text, options: Mapping[str, Any], team: distributed.Communicator | None = None):
         self.text, self.options = text, dict(options)
-        o = self.options
+        o, self.team = self.options, team or distributed.init()
+        if o["batch"] % self.team.world_size:
+            raise ValueError(f"--batch {o['batch']} must be a multiple of the {self.team.world_size} processes")
         if min(len(text.train), len(text.held_out)) <= o["length"]:
             raise ValueError(f"the text is too short: its held-out tenth must be longer than --length {o['length']}")
         self.model = nn.Transformer(
             len(text.characters), width=o["width"], layers=o["layers"], heads=o["heads"], kv_heads=o["kv_heads"],
             length=o["length"], dropout=o["dropout"],
         ).initialize(o["dtype"], seed=o["seed"])  # fmt: skip
-        self.optimizer = nn.AdamW(self.model, o["rate"], max_norm=1.0)
+        buffers = self.model.buffers
+        self.parallel = distributed.DataParallel(self.team, buffers.gradients)
+        self.optimizer = nn.AdamW(self.model, o["rate"], max_norm=1.0, parallel=self.parallel)
         self.step = 0
         self.curve: list[tuple[int, float]] = []
         self._compiled = numbacc.compiled(self._train)
 
     def _train(self, tokens: Any, target: Any) -> Any:
-        """Make a step, and return the loss."""
+        """Make a step, and return the loss of the whole batch."""
         with nn.Tape() as tape:
             loss = self.model(tokens, target)
-        tape.backward(loss)
+        tape.backward(loss, ready=self.parallel.ready)
         self.optimizer.step()
-        return loss.value
+        return self.team.all_reduce(loss.value, "mean")
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it grows for the first twentieth, then falls to a tenth."""
@@ -143,7 +151,8 @@ class Training:
         if step < warm:
             return float(self.options["rate"]) * (step + 1) / warm
         done = min((step - warm) / max(last - warm, 1), 1.0)
-        return float(self.options["rate"]) * (0.55 + 0.45 * math.cos(math.pi * done))
+        factor = 0.55 + 0.45 * math.cos(math.pi * done)
+        return float(self.options["rate"]) * factor
 
     def run(self, steps: int) -> Iterator[Progress]:
         """Make steps up to a number, and yield what is known after some of them."""
@@ -151,7 +160,7 @@ class Training:
         while self.step < steps:
             self.optimizer.rate = self.rate(self.step)
             given = batch_of(self.text.train, o["batch"], o["length"], (o["seed"], self.step))
-            losses.append(self._compiled(*given))
+            losses.append(self._compiled(*(each[self.team.rank :: self.team.world_size].copy() for each in given)))
             self.step += 1
             if self.step % READ_EVERY == 0 or self.step == steps:
                 mean = float(np.mean([numbacc.asnumpy(each) for each in losses]))
@@ -204,7 +213,7 @@ class Training:
         arrays = numbacc.load(path, device="cpu")
         for prefix, owner in (("model.", self.model), ("optimizer.", self.optimizer)):
             own = {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
-            owner.load_state_dict(own)  # type: ignore[attr-defined]
+            owner.load_state_dict(own)
         self.step, self.curve = int(about["step"]), [tuple(each) for each in json.loads(about["curve"])]
 
 
@@ -234,6 +243,8 @@ def main(argv: list[str]) -> int:
         print(f'{error}. The command needs one more package:\npip install "numbacc[demo]"', file=sys.stderr)
         return 1
     try:
+        if options.gpus > 1 and "WORLD_SIZE" not in os.environ:
+            return distributed.launch([sys.executable, "-m", "numbacc", "train", *argv], options.gpus)
         training = Training(read_text(options.text), _of_model(options))
         if options.checkpoint is not None and options.checkpoint.exists():
             training.load(options.checkpoint)
@@ -241,13 +252,19 @@ def main(argv: list[str]) -> int:
     except (OSError, ValueError, numbacc.Error) as error:
         print(error, file=sys.stderr)
         return 1
+    if training.team.rank:
+        for _ in training.run(options.steps):
+            pass
+        return 0
     text, count = training.text, training.model.buffers.parameters
+    where = "a GPU" if numbacc.has_gpu() else "NumPy"
     print(
         f"{len(text.train)} characters to learn from, {len(text.held_out)} held out, {len(text.characters)} different; "
-        f"{sum(math.prod(each.shape) for each in count)} parameters in {options.dtype}, on "
-        f"{'a GPU' if numbacc.has_gpu() else 'NumPy'}"
+        f"{sum(math.prod(each.shape) for each in count)} parameters in {options.dtype}, on {where}"
+        + f", {training.team.world_size} processes"
+        * (training.team.world_size > 1)
     )
-    bar = tqdm(total=options.steps, initial=training.step, unit="step", disable=None if sys.stderr.isatty() else False)
+    bar = tqdm(total=options.steps, initial=training.step, unit="step")
     began, first = time.perf_counter(), training.step
     try:
         for found in training.run(options.steps):
@@ -291,7 +308,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m numbacc train", description="A transformer learns to write.")
     parser.add_argument("--text", type=Path, help="a text file in UTF-8; by default the text of CC0 1.0")
     parser.add_argument("--checkpoint", type=Path, help="where the model is written, and read if the file exists")
-    parser.add_argument("--gpus", type=int, default=1, help="the number of GPUs (1)")
+    parser.add_argument("--gpus", type=int, default=1, help="the number of processes, one for each GPU (1)")
     for name, (*defaults, meaning) in OPTIONS.items():
         default = defaults[column]
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{meaning} ({default})")
@@ -300,9 +317,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--start", default="The ", help="the beginning of samples ('The ')")
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches and samples (0)")
     options = parser.parse_args(argv)
-    if options.gpus != 1:
-        parser.error("--gpus must be 1: training on several GPUs is not supported yet")
-    counts = ("steps", "batch", "length", "width", "layers", "heads", "kv_heads", "every")
+    counts = ("gpus", "steps", "batch", "length", "width", "layers", "heads", "kv_heads", "every")
     for name in counts:
         if getattr(options, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1")

@@ -16,7 +16,6 @@ from .. import gated as gating
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..errors import OptionError
-from . import pending
 from .losses import linear_cross_entropy as loss_and_gradients
 from .tape import Variable, record, recording, value_of
 
@@ -65,7 +64,7 @@ def embedding(tokens: Any, weight: Any) -> Any:
 
     def backward(dy: Any) -> Sequence[Any]:
         (out,), (adds,) = _destinations(weight)
-        return (pending.take_backward(dy, weight.value, tokens, axis=0, out=out, accumulate=adds),)
+        return (elementwise.take_backward(dy, weight.value, tokens, axis=0, out=out, accumulate=adds),)
 
     return record(elementwise.take(value_of(weight), tokens, axis=0), (weight,), backward)
 
@@ -76,7 +75,7 @@ def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
 
     def backward(dy: Any) -> Sequence[Any]:
         out, adds = _destinations(x, weight)
-        found: Sequence[Any] = pending.rms_norm_backward(dy, *given, eps=eps, out=out, accumulate=adds)
+        found: Sequence[Any] = elementwise.rms_norm_backward(dy, *given, eps=eps, out=out, accumulate=adds)
         return found
 
     return record(elementwise.rms_norm(*given, eps=eps), (x, weight), backward)
@@ -88,7 +87,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
 
     def backward(dy: Any) -> Sequence[Any]:
         out, adds = _destinations(x, weight, bias)
-        found: Sequence[Any] = pending.layer_norm_backward(dy, *given, bias=True, eps=eps, out=out, accumulate=adds)
+        found: Sequence[Any] = elementwise.layer_norm_backward(dy, *given, bias=True, eps=eps, out=out, accumulate=adds)
         return found
 
     return record(elementwise.layer_norm(*given, value_of(bias), eps=eps), (x, weight, bias), backward)

@@ -1,36 +1,10 @@
-"""Gradients that add to what is there, made of functions that overwrite."""
+"""A step of AdamW with a factor and a copy in another dtype, and a norm of gradients, from separate functions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .. import elementwise
-
-
-def _finish(found: Any, out: Any, accumulate: Any) -> tuple[Any, ...]:
-    made = []
-    for new, target, adds in zip(found, out, accumulate, strict=True):
-        if target is None:
-            made.append(new)
-        elif adds:
-            made.append(elementwise.add(target, new, out=target))
-        else:
-            made.append(elementwise.copy(new, out=target))
-    return tuple(made)
-
-
-def rms_norm_backward(dy: Any, x: Any, weight: Any, *, eps: float, out: Any, accumulate: Any) -> Any:
-    return _finish(elementwise.rms_norm_backward(dy, x, weight, eps=eps), out, accumulate)
-
-
-def layer_norm_backward(dy: Any, x: Any, weight: Any, *, bias: bool, eps: float, out: Any, accumulate: Any) -> Any:
-    return _finish(elementwise.layer_norm_backward(dy, x, weight, bias=bias, eps=eps), out, accumulate)
-
-
-def take_backward(dy: Any, x: Any, indices: Any, *, axis: int, out: Any, accumulate: bool) -> Any:
-    if out is not None and not accumulate and out.dtype == dy.dtype:
-        return elementwise.take_backward(dy, x, indices, axis=axis, out=out)
-    return _finish([elementwise.take_backward(dy, x, indices, axis=axis)], [out], [accumulate])[0]
 
 
 def adamw_step(

@@ -100,7 +100,7 @@ def test_what_is_wrong(tmp_path, monkeypatch, capsys):
     ):
         assert train.main(arguments) == 1
         assert message in capsys.readouterr().err
-    for arguments in (["--gpus", "2"], ["--steps", "0"], ["--rate", "0"], ["--seed", "-1"], ["--batch", "many"]):
+    for arguments in (["--gpus", "0"], ["--steps", "0"], ["--rate", "0"], ["--seed", "-1"], ["--batch", "many"]):
         with pytest.raises(SystemExit) as exit:
             train.main(arguments)
         assert exit.value.code == 2 and "usage: python -m numbacc train" in capsys.readouterr().err
