@@ -5,7 +5,7 @@ loss is the mean cross entropy, in nats per character: log of the number of char
 Optimizer: `nn.AdamW`, with a linear warm-up of the rate and a cosine decay to a tenth.
 
 Without --text, the text is that of CC0 1.0, which is in the public domain; see notebooks/data/README.md. On a GPU, a
-step runs as one CUDA graph. The same program runs on NumPy, with a smaller model by default.
+step runs as one CUDA graph. Without a GPU, NumPy computes everything, and the model is smaller by default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HELD_OUT = 0.1
 #: Steps between two readings of the loss, which wait for the GPU.
 READ_EVERY = 10
 
-#: Options of the model and of its training -> their defaults on a CPU and on a GPU, and what they mean.
+#: Options of the model and of its training -> their defaults on a CPU and on a GPU, and their meaning.
 OPTIONS: dict[str, tuple[Any, Any, str]] = {
     "steps": (400, 2000, "steps of the optimizer"),
     "batch": (16, 64, "sequences in a step"),
@@ -50,7 +50,7 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
 }
 
 
-class Text(NamedTuple):
+class TrainingText(NamedTuple):
     """A text as tokens, one for each character.
 
     Attributes:
@@ -72,7 +72,7 @@ class Text(NamedTuple):
         return "".join(self.characters[token] for token in tokens)
 
 
-def read_text(path: str | Path | None = None) -> Text:
+def read_text(path: str | Path | None = None) -> TrainingText:
     """Read a text file in UTF-8, by default the text that numbacc ships.
 
     Raises:
@@ -83,9 +83,9 @@ def read_text(path: str | Path | None = None) -> Text:
     if len(text) < 1000:
         raise ValueError(f"{found} has {len(text)} characters; at least 1000 are needed")
     characters = "".join(sorted(set(text)))
-    tokens = Text(characters, np.empty(0), np.empty(0)).encode(text)
+    tokens = TrainingText(characters, np.empty(0), np.empty(0)).encode(text)
     first = round((1 - HELD_OUT) * len(tokens))
-    return Text(characters, tokens[:first], tokens[first:])
+    return TrainingText(characters, tokens[:first], tokens[first:])
 
 
 def batch_of(tokens: Array, batch: int, length: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
@@ -96,7 +96,7 @@ def batch_of(tokens: Array, batch: int, length: int, seed: tuple[int, ...]) -> t
 
 
 class Progress(NamedTuple):
-    """What is known after some steps: the mean training loss since the last time, and tokens per second."""
+    """The state after some steps: the mean training loss since the last one, and tokens per second."""
 
     step: int
     loss: float
@@ -104,7 +104,7 @@ class Progress(NamedTuple):
 
 
 class Training:
-    """A model with its optimizer, and what it learns from.
+    """A model with its optimizer and its text.
 
     With several processes, each computes its part of a batch, and the gradients are averaged.
 
@@ -119,7 +119,7 @@ class Training:
         curve: (step, training loss) of each reading.
     """
 
-    def __init__(self, text: Text, options: Mapping[str, Any], team: distributed.Communicator | None = None):
+    def __init__(self, text: TrainingText, options: Mapping[str, Any], team: distributed.Communicator | None = None):
         self.text, self.options = text, dict(options)
         o, self.team = self.options, team or distributed.init()
         if o["batch"] % self.team.world_size:
@@ -147,7 +147,8 @@ class Training:
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it grows for the first twentieth, then falls to a tenth."""
-        warm, last = max(self.options["steps"] // 20, 1), self.options["steps"]
+        last = int(self.options["steps"])
+        warm = max(last // 20, 1)
         if step < warm:
             return float(self.options["rate"]) * (step + 1) / warm
         done = min((step - warm) / max(last - warm, 1), 1.0)
@@ -155,7 +156,7 @@ class Training:
         return float(self.options["rate"]) * factor
 
     def run(self, steps: int) -> Iterator[Progress]:
-        """Make steps up to a number, and yield what is known after some of them."""
+        """Make steps up to a number, and yield the state after some of them."""
         o, start, losses = self.options, time.perf_counter(), []
         while self.step < steps:
             self.optimizer.rate = self.rate(self.step)

@@ -214,7 +214,7 @@ class Module:
         """Make other arrays of this module alone, such as tables. `initialize` calls it, once for each module."""
 
     def random(self, tape: Tape) -> tuple[int, Array]:
-        """Return seed and offset of random numbers, such as those of dropout, for one call of this module."""
+        """Return a seed and an offset of random numbers, for dropout in one call of this module."""
         number = tape.calls[self]
         tape.calls[self] += 1
         tape.after[self.buffers] = self.buffers.advance

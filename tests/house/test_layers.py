@@ -39,7 +39,7 @@ FLOORS = (
     {"array_api"},
     {"numpy_functions"},
     {"compiling", "info", "notebook_copies"},
-    {"demo"},
+    {"demo", "train"},
     {"__main__"},
 )
 

@@ -1,4 +1,4 @@
-"""`python -m numbacc train`: it learns, goes on from a checkpoint as if it had not stopped, and says what is wrong."""
+"""`python -m numbacc train`: it learns, goes on from a checkpoint as if it had not stopped, and reports errors."""
 
 from __future__ import annotations
 

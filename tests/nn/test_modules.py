@@ -236,7 +236,7 @@ def by_hand(p, g, m, v, t, rate, decay, factor):
 
 
 class Halves:
-    """What an optimizer needs of `numbacc.distributed.DataParallel`: half of the buffers, in two parts."""
+    """A stand-in for `numbacc.distributed.DataParallel`, with some parts of the buffers."""
 
     Part = namedtuple("Part", "whole local")
 
@@ -257,7 +257,7 @@ class Halves:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("max_norm", [None, 0.5])
 def test_adamw(place, dtype, max_norm):
-    """Steps are those of the formula, of the whole buffers and of two ranks' parts; the rate is read from its array."""
+    """Steps follow the formula, for whole buffers and for the parts of two ranks; the rate is read from its array."""
     models = [Tied().initialize(dtype, seed=1) for _ in range(3)]
     buffers = models[0].buffers
     size, border = buffers.values.shape[0], buffers.decayed

@@ -262,4 +262,6 @@ def test_on_streams_and_in_graphs():
             with stream:
                 assert float(run()) == pytest.approx(loss, rel=1e-6)
             found = numbacc.asnumpy(model.buffers.gradients).astype(np.float64)
-            np.testing.assert_allclose(found, wanted.astype(np.float64), rtol=2**-6, atol=1e-4)
+            for each in model.buffers.parameters:  # the padding stays NaN
+                exact = wanted[each.span].astype(np.float64)
+                np.testing.assert_allclose(found[each.span], exact, rtol=2**-6, atol=1e-4)
