@@ -393,8 +393,8 @@ class _Comparison:
             loss_errors=errors, **about,
         )  # fmt: skip
         self._report.add(
-            name=f"{self._label}, against the step by hand", right=right, ms=times["ours"], ratio=share_of_hand, bound=1.01,
-            holds=share_of_hand <= 1.01 + RESOLUTION,
+            name=f"{self._label}, against the step by hand", right=right, ms=times["ours"], ratio=share_of_hand,
+            bound=1.01, holds=share_of_hand <= 1.01 + RESOLUTION,
         )  # fmt: skip
         others = {name: each for name, each in self._peaks.items() if name.startswith("torch.compile")}
         least = min((others or self._peaks).values())
