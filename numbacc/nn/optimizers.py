@@ -26,7 +26,8 @@ class AdamW:
         beta1, beta2, eps, weight_decay: as in `elementwise.adamw_step`.
         max_norm: gradients are scaled so that their norm is at most this; None for no limit.
         parallel: a `numbacc.distributed.DataParallel` of the model's buffers. Each step then begins with the mean of
-            all ranks' gradients. If it shards, this rank keeps the state of its parts only.
+            all ranks' gradients. If it shards, this rank keeps the state of its parts only: load the parameters before
+            you make the optimizer.
 
     Attributes:
         master, m, v: the float32 parameters and the moments, arrays of rank 1.

@@ -234,6 +234,7 @@ def test_errors():
     refused(DTypeError, "an attribute `backward`", run=lambda: nn.wrap(np.exp))
     with nn.Tape() as tape:
         refused(OptionError, "out, where", run=lambda: nn.wrap(ew.exp)(x, out=np.ones((2, 2))))
+        refused(UnsupportedError, "several variables", run=lambda: nn.checkpoint(lambda x: (x * 2.0, x), x))
         cos = nn.Variable(np.ones((2, 1)))
         y = nn.wrap(ew.rope)(x, cos, np.zeros((2, 1))).sum()
     refused(UnsupportedError, "rope has gradients of its first 1 arrays", run=lambda: tape.backward(y))
