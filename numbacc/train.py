@@ -129,7 +129,7 @@ class Training:
         self.model = nn.Transformer(
             len(text.characters), width=o["width"], layers=o["layers"], heads=o["heads"], kv_heads=o["kv_heads"],
             length=o["length"], dropout=o["dropout"],
-        ).initialize(o["dtype"], seed=o["seed"])  # fmt: skip
+        ).initialize(o["dtype"], seed=o["seed"], tune=numbacc.has_gpu())  # fmt: skip
         buffers = self.model.buffers
         self.parallel = distributed.DataParallel(self.team, buffers.gradients)
         self.optimizer = nn.AdamW(self.model, o["rate"], max_norm=1.0, parallel=self.parallel)

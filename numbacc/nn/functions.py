@@ -37,18 +37,18 @@ def linear(
     residual: Any = None,
     *,
     transposed: bool = False,
+    tune: bool = False,
 ) -> Any:
     """Compute act(x w + bias) + residual as one product; see `gemm.linear`. `transposed` is for a weight (out, in)."""
     w = value_of(weight)
-    y, saved = gemm.linear(
-        value_of(x), w.T if transposed else w, value_of(bias), activation, residual=value_of(residual)
-    )
+    given = value_of(x), w.T if transposed else w, value_of(bias)
+    y, saved = gemm.linear(*given, activation, residual=value_of(residual), tune=tune)
 
     def backward(dy: Any) -> Sequence[Any]:
         out, adds = _destinations(x, weight, bias)
         if transposed and out[1] is not None:
             out[1] = out[1].T
-        dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds)
+        dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds, tune=tune)
         return dx, _turned(weight, dw, out[1]) if transposed else dw, dbias, dy
 
     return record(y, (x, weight, bias, residual), backward)
@@ -185,7 +185,14 @@ def cross_entropy(logits: Any, target: Any, **options: Any) -> Array | Variable:
 
 
 def fused_cross_entropy(
-    x: Any, weight: Any, target: Any, bias: Any = None, *, transposed: bool = False, **options: Any
+    x: Any,
+    weight: Any,
+    target: Any,
+    bias: Any = None,
+    *,
+    transposed: bool = False,
+    tune: bool = False,
+    **options: Any,
 ) -> Any:
     """Return the cross entropy of the logits x w + bias without an array of all logits; see `linear_cross_entropy`.
 
@@ -198,7 +205,7 @@ def fused_cross_entropy(
     if recording() is None or not any(isinstance(each, Variable) for each in inputs):
         return loss_and_gradients(*given, gradients=False, **options)[0]
     if prod(given[0].shape[:-1]) * given[1].shape[1] * given[0].dtype.itemsize <= _WHOLE:
-        logits = linear(x, weight, bias, transposed=transposed)
+        logits = linear(x, weight, bias, transposed=transposed, tune=tune)
         z = value_of(logits)
         loss, saved = elementwise.cross_entropy(z, target, return_saved=True, **options)
         return record(

@@ -143,6 +143,8 @@ class Module:
         array([1., 2.])
     """
 
+    #: Whether products measure algorithms: an argument of `initialize`.
+    tune = False
     _buffers: Buffers | None = None
     _seed = 0
 
@@ -188,7 +190,13 @@ class Module:
         return found
 
     def initialize(
-        self: M, dtype: Any = "float32", *, seed: int = 0, device: Any = None, gradient_dtype: Any = None
+        self: M,
+        dtype: Any = "float32",
+        *,
+        seed: int = 0,
+        device: Any = None,
+        gradient_dtype: Any = None,
+        tune: bool = False,
     ) -> M:
         """Make the flat buffers and the initial values, and return the module.
 
@@ -197,6 +205,8 @@ class Module:
             seed: of the initial values. They do not depend on the device.
             device: as in `numbacc.asarray`: by default a GPU if there is one.
             gradient_dtype: dtype's own by default. With 16 bits, "float32" sums many batches without rounding.
+            tune: whether linear layers measure the library's algorithms at the first call of each shape, and keep the
+                fastest, also on disk; see `gemm.matmul`. The first steps then take seconds longer.
         """
         own = dtype_named(dtype)
         sums = own if gradient_dtype is None else dtype_named(gradient_dtype)
@@ -207,6 +217,7 @@ class Module:
         for number, each in enumerate(self.modules()):
             # The seeds of a model's modules are far apart, for the calls of each.
             each._buffers, each._seed = self._buffers, (seed * 2**40 + number * 2**20) % 2**63
+            each.tune = tune
             each.prepare(own, device)
         return self
 
@@ -294,7 +305,7 @@ class Linear(Module):
         self.activation = activation
 
     def __call__(self, x: Any, residual: Any = None) -> Any:
-        return functions.linear(x, self.weight, self.bias, self.activation, residual)
+        return functions.linear(x, self.weight, self.bias, self.activation, residual, tune=self.tune)
 
 
 class Embedding(Module):
@@ -317,7 +328,7 @@ class Embedding(Module):
 
     def logits(self, x: Any) -> Any:
         """Return x wᵀ, the logits of an output layer that shares this table (Press and Wolf 2017, arXiv:1608.05859)."""
-        return functions.linear(x, self.weight, transposed=True)
+        return functions.linear(x, self.weight, transposed=True, tune=self.tune)
 
 
 class RMSNorm(Module):
@@ -496,8 +507,9 @@ class LinearCrossEntropy(Module):
         }  # fmt: skip
 
     def __call__(self, x: Any, target: Any) -> Any:
-        return functions.fused_cross_entropy(x, self.weight, target, transposed=self.shared, **self.options)
+        options = {"transposed": self.shared, "tune": self.tune, **self.options}
+        return functions.fused_cross_entropy(x, self.weight, target, **options)
 
     def logits(self, x: Any) -> Any:
         """Return the logits (..., classes)."""
-        return functions.linear(x, self.weight, transposed=self.shared)
+        return functions.linear(x, self.weight, transposed=self.shared, tune=self.tune)
