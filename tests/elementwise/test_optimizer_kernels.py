@@ -20,7 +20,7 @@ from numbacc.kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED
 
 @pytest.mark.parametrize("sizes", [(1,), (5, 100), (1 << 20, 3, 1 << 14), (1 << 28, 1 << 28)])
 def test_chunks_cover_every_element_once(sizes):
-    spec = ListSpec(ADAMW, ("float32",) * 4, (0, 2, 3), (), "float32", ("float32",) * 6)
+    spec = ListSpec(ADAMW, ("float32",) * 4, (0, 2, 3), (), "float32", ("float32",) * 6, 4)
     tables = multi_tensor_tables.ListTables(sizes, spec, 0)
     assert tables.chunk % spec.width == 0 and tables.blocks == len(tables._numbers)
     rows = tables._rows([16 * (k + 1) for k in range(4 * len(sizes))])
@@ -46,7 +46,7 @@ def test_the_kernel(kinds, singles, capability):
     names = (*kinds, kinds[2])
     compute = "float64" if "float64" in names else "float32"
     formula, scalars = (ADAMW_COUNTED, 8 - len(singles)) if singles else (ADAMW, 6)
-    spec = ListSpec(formula, names, (0, 2, 3), singles, compute, (compute,) * scalars)
+    spec = ListSpec(formula, names, (0, 2, 3), singles, compute, (compute,) * scalars, 4)
     found = ptx.compiled(spec, capability)
     assert found.target == "sm_{}{}".format(*capability)
     assert ".local" not in found.text and not re.search(r"\bcall\b", found.text)

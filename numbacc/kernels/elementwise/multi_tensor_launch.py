@@ -31,6 +31,7 @@ class ListTask(NamedTuple):
         rows: number of arrays in each list.
         operands: name of the dtype of each list's arrays.
         written: the numbers of the lists that are written, in the order of the formula's results.
+        reads: number of lists, counted from the first, that are read.
         alone: True if each list stands for a single array.
     """
 
@@ -39,6 +40,7 @@ class ListTask(NamedTuple):
     rows: int
     operands: tuple[str, ...]
     written: tuple[int, ...]
+    reads: int
     alone: bool = False
 
     @property
@@ -143,7 +145,7 @@ class ListExecutable(NotCopied):
 
     def _spec(self, work: Work, singles: tuple[str, ...]) -> ListSpec:
         task = self.task
-        return ListSpec(work.formula, task.operands, task.written, singles, task.compute, work.scalars)
+        return ListSpec(work.formula, task.operands, task.written, singles, task.compute, work.scalars, task.reads)
 
     def kernel(self, work: Work, singles: tuple[str, ...], starts: Sequence[int]) -> LaunchExecutable:
         """Return the executable for a computation, given the dtypes and addresses of its single-element arrays."""
@@ -176,7 +178,15 @@ class ListExecutable(NotCopied):
         return LaunchExecutable(launcher)
 
     @observable("lists")
-    def run(self, work: Work, arrays: Sequence[Any], singles: Sequence[Any], stream: int, words: Sequence[int]) -> None:
+    def run(
+        self,
+        work: Work,
+        arrays: Sequence[Any],
+        singles: Sequence[Any],
+        stream: int,
+        words: Sequence[int],
+        own: Sequence[int] = (),
+    ) -> None:
         """Queue a computation on arrays with the task's layouts.
 
         Args:
@@ -185,13 +195,14 @@ class ListExecutable(NotCopied):
             singles: its single-element arrays.
             stream: a stream handle.
             words: its scalar arguments.
+            own: for each row, the word of its own scalar; () if rows have none.
 
         Raises:
             LayoutError: a written array shares memory with another array.
         """
         starts = [array._address for array in singles]
         addresses, storages = list(map(_address, arrays)), list(map(_storage, arrays))
-        where = [*addresses, *starts]
+        where = [*addresses, *starts, *own]
         tables = self.tables.kept(stream, where)
         if tables is None:
             self.apart.check(addresses)
@@ -219,7 +230,8 @@ class ListExecutable(NotCopied):
         pairs += [(storages[k], is_written) for k, is_written in self._order]
         with runtime().using(stream, self._device, storages=pairs) as capture:
             if tables is None or capture is not None:
-                tables = self.tables.make(stream, where, [addresses[k] for k in self._picked], capture)
+                picked = [addresses[k] for k in self._picked], [own[k] for k in self.flat] if own else ()
+                tables = self.tables.make(stream, where, *picked, capture)
             kernel.check(kernel.launch_unchecked(stream, 0, (*tables.addresses, *starts), words))
 
     def _note(self, stream: int, arrays: Sequence[Any], singles: Sequence[Any]) -> None:

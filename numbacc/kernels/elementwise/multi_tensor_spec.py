@@ -11,8 +11,8 @@ from ...functions.formula import Formula, digest
 from ...runtime.launch_order import VECTOR_BYTES, Spec
 
 #: Number of fields of a row in the table of arrays, after the addresses: the arrays' size, the number of their first
-#: chunk, and how many elements, from the first on, are read and written 16 bytes at a time.
-ROW_FIELDS = 3
+#: chunk, how many elements, from the first on, are read and written 16 bytes at a time, and the row's own scalar.
+ROW_FIELDS = 4
 
 
 class ListFormula(Formula):
@@ -22,20 +22,25 @@ class ListFormula(Formula):
         function: (elements, parameters) -> a tuple of results.
         numbers: (elements of single-element arrays, scalar arguments) -> a tuple of parameters; None if the parameters
             are the scalar arguments.
+        row: (parameters, the row's own scalar) -> the parameters for a row of arrays; None if all rows have the same.
     """
 
-    __slots__ = ("numbers",)
+    __slots__ = ("numbers", "row")
 
     def __init__(
-        self, name: str, function: Callable[..., tuple[Any, ...]], numbers: Callable[..., tuple[Any, ...]] | None = None
+        self,
+        name: str,
+        function: Callable[..., tuple[Any, ...]],
+        numbers: Callable[..., tuple[Any, ...]] | None = None,
+        row: Callable[..., tuple[Any, ...]] | None = None,
     ):
         super().__init__(name, function)
-        self.numbers = numbers
+        self.numbers, self.row = numbers, row
 
     def digest(self, compute: str, narrow: bool) -> str:
-        """Return the digest of both functions, see `Formula.digest`."""
-        functions = [self.function] if self.numbers is None else [self.function, self.numbers]
-        digests = [digest(function, compute, narrow) for function in functions]
+        """Return the digest of all functions, see `Formula.digest`."""
+        functions = (self.function, self.numbers, self.row)
+        digests = ["" if function is None else digest(function, compute, narrow) for function in functions]
         return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
@@ -46,6 +51,7 @@ class _ListFields(NamedTuple):
     singles: tuple[str, ...]
     compute: str
     scalars: tuple[str, ...]
+    reads: int
 
 
 class ListSpec(_ListFields, Spec):
@@ -57,6 +63,7 @@ class ListSpec(_ListFields, Spec):
         written: the numbers of the lists that the results are written to, in the formula's order.
         singles: names of the dtypes of single-element arrays.
         compute, scalars: as in `specs.KernelSpec`.
+        reads: number of lists, counted from the first, that the formula takes elements of; the others are only written.
     """
 
     __slots__ = ()
