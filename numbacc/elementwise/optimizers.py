@@ -62,7 +62,7 @@ _SINGLES = {
     "factor": ("float32", "float64"),
 }
 #: Types that are not arrays, whether they are valid or not.
-_NUMBERS = (int, float, complex, str, np.generic, type(None))
+NUMBERS = (int, float, complex, str, np.generic, type(None))
 _layout, _is_read_only = attrgetter("_numbacc_layout"), attrgetter("_readonly")
 
 
@@ -93,12 +93,12 @@ class Options(NamedTuple):
             decay = checks.at_least_0(decay, "weight_decay")
         factor = self.factor
         if factor is not None:
-            factor = factor if isinstance(factor, _NUMBERS) else _single(factor, "factor", handle)
+            factor = factor if isinstance(factor, NUMBERS) else single(factor, "factor", handle)
             factor = factor.item() if isinstance(factor, np.generic) else factor
-            if isinstance(factor, _NUMBERS) and factor == factor:
+            if isinstance(factor, NUMBERS) and factor == factor:
                 factor = checks.real(factor, "factor")
-        eta = self.rate if isinstance(self.rate, _NUMBERS) else _single(self.rate, "rate", handle)
-        eta = checks.at_least_0(eta, "rate") if isinstance(eta, _NUMBERS) else eta
+        eta = self.rate if isinstance(self.rate, NUMBERS) else single(self.rate, "rate", handle)
+        eta = checks.at_least_0(eta, "rate") if isinstance(eta, NUMBERS) else eta
         return Options(eta, float(self.beta1), float(self.beta2), small, decay, factor)
 
     def of(self, k: int) -> Options:
@@ -139,15 +139,15 @@ def counted(step: Any, handle: int) -> Any:
     Raises:
         OptionError: it is not such an integer. DTypeError, ShapeError: it is not an array with one element.
     """
-    if not isinstance(step, _NUMBERS):
-        step = _single(step, "step", handle)
-        if not isinstance(step, _NUMBERS):
+    if not isinstance(step, NUMBERS):
+        step = single(step, "step", handle)
+        if not isinstance(step, NUMBERS):
             return step
         step = int(step) if isinstance(step, float) and step.is_integer() else step
     return checks.integer(step, "step", 1, 2**63 - 1)
 
 
-def _single(obj: Any, name: str, handle: int) -> Any:
+def single(obj: Any, name: str, handle: int) -> Any:
     """Return a GPU array with one element, or the number in a NumPy array."""
     array = operands.as_array(obj, name, handle)
     own = operands.layout_of(array)

@@ -44,6 +44,11 @@ def _numbers(spec: ListSpec) -> Any:
     return cuda.jit(device=True)(made)
 
 
+def _applying(spec: ListSpec) -> Any:
+    """Return the intrinsic (function, numbers, more numbers) -> the function's results."""
+    return operands((TABLE[spec.compute],), 1, 1, spec.compute).apply
+
+
 def _of_row(spec: ListSpec) -> Any:
     """Return the device function (parameters, a word of the table) -> the parameters for a row of arrays."""
     if spec.formula.row is None:
@@ -52,7 +57,7 @@ def _of_row(spec: ListSpec) -> Any:
             return known
 
         return cuda.jit(device=True)(same)
-    function, apply = specialize(spec.formula.row, spec.compute, spec.narrow), operands((), 1, 1, spec.compute).apply
+    function, apply = specialize(spec.formula.row, spec.compute, spec.narrow), _applying(spec)
     is_double, of_single, of_double = spec.compute == "float64", hardware.float_of_bits, hardware.double_of_bits
 
     def single(known, word):
@@ -64,12 +69,28 @@ def _of_row(spec: ListSpec) -> Any:
     return cuda.jit(device=True)(double if is_double else single)
 
 
+def _idling(spec: ListSpec) -> Any:
+    """Return the device function (parameters) -> whether nothing changes."""
+    if spec.formula.idle is None:
+
+        def never(known):
+            return False
+
+        return cuda.jit(device=True)(never)
+    function, apply = specialize(spec.formula.idle, spec.compute, spec.narrow), _applying(spec)
+
+    def is_idle(known):
+        return apply(function, known, ())[0] != 0
+
+    return cuda.jit(device=True)(is_idle)
+
+
 def make(spec: ListSpec) -> Kernel:
     """Return the kernel. Each block processes one chunk of a row of arrays."""
     rows = tuple(TABLE[name] for name in spec.operands)
     results = tuple(rows[k] for k in spec.written)
     width, lanes, count, row_words = spec.width, _SOME[spec.compute], len(rows), spec.row_words
-    sources, reads = rows[: spec.reads], spec.reads
+    sources, reads = rows[: spec.sources], spec.sources
     whole, some = operands(sources, width, width, spec.compute), operands(sources, lanes, 1, spec.compute)
     whole_out, some_out = operands(results, width, width), operands(results, lanes, 1)
     load_lanes, store_lanes = whole.load_lanes, whole_out.store_lanes
@@ -79,10 +100,12 @@ def make(spec: ListSpec) -> Kernel:
     load_row = operands((TABLE["uint64"],), row_words, 2).load_lanes
     each, each_result = ((1,),) * reads, ((1,),) * len(results)
     function, numbers = specialize(spec.formula.function, spec.compute, spec.narrow), _numbers(spec)
-    choose, of_row = _choosing(spec.written), _of_row(spec)
+    choose, of_row, is_idle = _choosing(spec.written), _of_row(spec), _idling(spec)
 
     def kernel(ins, outs, chunk, words):
         known = numbers(ins, words)
+        if is_idle(known):
+            return
         number = np.int64(load_number((ins[0],), (cuda.blockIdx.x,))[0])
         row = load_row((ins[1],), (number * row_words,), 2)[0]
         arrays, targets, more = row[:reads], choose(row), of_row(known, row[count + 3])

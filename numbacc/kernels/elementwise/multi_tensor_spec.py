@@ -23,9 +23,10 @@ class ListFormula(Formula):
         numbers: (elements of single-element arrays, scalar arguments) -> a tuple of parameters; None if the parameters
             are the scalar arguments.
         row: (parameters, the row's own scalar) -> the parameters for a row of arrays; None if all rows have the same.
+        idle: parameters -> (1 if nothing changes, so that blocks end at once, else 0,); None if they never do.
     """
 
-    __slots__ = ("numbers", "row")
+    __slots__ = ("idle", "numbers", "row")
 
     def __init__(
         self,
@@ -33,13 +34,14 @@ class ListFormula(Formula):
         function: Callable[..., tuple[Any, ...]],
         numbers: Callable[..., tuple[Any, ...]] | None = None,
         row: Callable[..., tuple[Any, ...]] | None = None,
+        idle: Callable[..., tuple[float]] | None = None,
     ):
         super().__init__(name, function)
-        self.numbers, self.row = numbers, row
+        self.numbers, self.row, self.idle = numbers, row, idle
 
     def digest(self, compute: str, narrow: bool) -> str:
         """Return the digest of all functions, see `Formula.digest`."""
-        functions = (self.function, self.numbers, self.row)
+        functions = (self.function, self.numbers, self.row, self.idle)
         digests = ["" if function is None else digest(function, compute, narrow) for function in functions]
         return hashlib.sha256(repr(digests).encode()).hexdigest()
 
@@ -51,7 +53,7 @@ class _ListFields(NamedTuple):
     singles: tuple[str, ...]
     compute: str
     scalars: tuple[str, ...]
-    reads: int
+    sources: int
 
 
 class ListSpec(_ListFields, Spec):
@@ -63,7 +65,7 @@ class ListSpec(_ListFields, Spec):
         written: the numbers of the lists that the results are written to, in the formula's order.
         singles: names of the dtypes of single-element arrays.
         compute, scalars: as in `specs.KernelSpec`.
-        reads: number of lists, counted from the first, that the formula takes elements of; the others are only written.
+        sources: number of lists, counted from the first, that the formula reads; the others are only written.
     """
 
     __slots__ = ()
@@ -93,3 +95,40 @@ class ListSpec(_ListFields, Spec):
         """Number of 64-bit words of a row of the table of arrays, rounded up to an even number."""
         words = len(self.operands) + ROW_FIELDS
         return words + words % 2
+
+
+class _ListSumFields(NamedTuple):
+    formula: Formula
+    operands: tuple[str, ...]
+    compute: str
+
+
+class ListSumSpec(_ListSumFields, Spec):
+    """Everything that determines the code of a kernel of `list_sums`, which sums a formula over a list of arrays.
+
+    Attributes:
+        formula: the terms, a function of one element.
+        operands: name of the dtype of the arrays.
+        compute: name of the dtype of sums.
+    """
+
+    __slots__ = ()
+    module = "kernels/elementwise/multi_tensor_sum"
+    #: As in `ListSpec`.
+    singles, scalars = (), ()
+    narrow = False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Names of the dtypes of all operands."""
+        return (*self.operands, self.compute)
+
+    @property
+    def width(self) -> int:
+        """Consecutive elements that a thread loads together: 16 bytes."""
+        return VECTOR_BYTES // TABLE[self.operands[0]].itemsize
+
+    @property
+    def row_words(self) -> int:
+        """As in `ListSpec`."""
+        return 1 + ROW_FIELDS + (1 + ROW_FIELDS) % 2

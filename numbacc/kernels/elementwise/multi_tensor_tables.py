@@ -18,7 +18,7 @@ import numpy as np
 from ...base.dispatch import runtime
 from ...runtime.launch_order import VECTOR_BYTES
 from .geometry import power_of_two
-from .multi_tensor_spec import ListSpec
+from .multi_tensor_spec import ListSpec, ListSumSpec
 
 #: Tables of arrays to keep over all streams: gradients often have new addresses, which repeat after a few steps.
 MOST_TABLES = 16
@@ -56,7 +56,7 @@ class ListTables:
         nbytes: bytes of both tables.
     """
 
-    def __init__(self, sizes: Sequence[int], spec: ListSpec, device: int):
+    def __init__(self, sizes: Sequence[int], spec: ListSpec | ListSumSpec, device: int):
         self._spec, self._device = spec, device
         self._sizes = np.array(sizes, np.int64)
         self.chunk = min(max(power_of_two(sum(sizes) // _BLOCKS), _SHORTEST), _LONGEST)

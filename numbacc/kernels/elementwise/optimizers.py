@@ -10,6 +10,9 @@ from operator import attrgetter
 from typing import Any
 
 from ...functions.arithmetic import fma
+from ...functions.formula import Formula
+from ...functions.reduction_formula import ReductionFormula
+from ..reduce.functions import add
 from .multi_tensor_spec import ListFormula
 
 
@@ -55,6 +58,74 @@ STEPS: dict[tuple[bool, bool], Callable[..., Any]] = {
     (False, True): adamw_copied,
     (True, False): adamw_scaled,
     (True, True): adamw_scaled_copied,
+}
+
+# ---------------------------------------------------------------- the norm of gradients
+
+
+def square(g):
+    """Return (g²,)."""
+    return (g * g,)
+
+
+def scaled(g, factor):
+    """Return (g factor,)."""
+    return (g * factor,)
+
+
+def is_one(factor):
+    """Return (1 if `scaled` changes nothing, else 0,)."""
+    return (1.0 if factor == 1.0 else 0.0,)
+
+
+def only(factor):
+    """Return the parameter of `scaled`."""
+    return (factor,)
+
+
+def clipped(total, most, factor):
+    """Return (the norm, the gradients' factor), given the sum of squares, the largest norm, and another factor.
+
+    The result is NaN if the norm is not finite.
+    """
+    norm = abs(factor) * math.sqrt(total)
+    ratio = most / (norm + 1e-6)
+    return norm, (factor * (ratio if ratio < 1.0 else 1.0) if norm - norm == 0.0 else math.nan)
+
+
+def clipped_by(total, count, most, factor):
+    """Return `clipped` with both numbers given."""
+    return clipped(total, most, factor)
+
+
+def total_alone(total, most, factor):
+    """Return (a block's sum,)."""
+    return (total,)
+
+
+def total_and_factor(total, factor, most):
+    """Return (a block's sum, the factor)."""
+    return total, factor
+
+
+def merged_total(total, factor, other, same):
+    """Return (the sum of both, the factor, which one of them may lack)."""
+    return total + other, factor if factor != -math.inf else same
+
+
+def clipped_here(total, factor, count, most):
+    """Return `clipped` with the factor of `total_and_factor`."""
+    return clipped(total, most, factor)
+
+
+SQUARE = Formula("square", square)
+SCALED = ListFormula("scaled", scaled, only, idle=is_one)
+#: Whether the factor is on the GPU -> the reduction of blocks' sums.
+CLIPPED = {
+    False: ReductionFormula("clipped", total_alone, start=(0.0,), merge=add, finish=clipped_by),
+    True: ReductionFormula(
+        "clipped_here", total_and_factor, start=(0.0, -math.inf), merge=merged_total, finish=clipped_here
+    ),
 }
 
 # ---------------------------------------------------------------- the parameters of a step
@@ -154,11 +225,12 @@ ADAMWS = _formulas()
 ADAMW, ADAMW_COUNTED = ADAMWS["", False, False], ADAMWS["step", False, False]
 
 
-def named(name: str) -> ListFormula:
+def named(name: str) -> Formula:
     """Return a formula of this module by name, for unpickling."""
-    return {formula.name: formula for formula in ADAMWS.values()}[name]
+    return {formula.name: formula for formula in _ALL}[name]
 
 
-for _formula in ADAMWS.values():
+_ALL: tuple[Formula, ...] = (*ADAMWS.values(), SQUARE, SCALED, *CLIPPED.values())
+for _formula in _ALL:
     _formula.origin = (named, (_formula.name,))
 copyreg.pickle(ListFormula, attrgetter("origin"))
