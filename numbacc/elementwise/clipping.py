@@ -21,6 +21,7 @@ from ..kernels.elementwise.multi_tensor_launch import Apart, ListExecutable, Lis
 from ..kernels.elementwise.optimizers import CLIPPED, SCALED, SQUARE, clipped, square
 from ..kernels.reduce.functions import add, same
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
+from ..plan.base import check_out, outs_of
 from ..runtime.streams import handle_of
 from .calling import plans
 from .operation import run as run_one
@@ -32,7 +33,7 @@ _SQUARES = ReductionFormula("squares", square, start=(0.0,), merge=add, finish=s
 
 
 def clip_grad_norm(
-    g: Any, max_norm: float | None, *, factor: Any = None, write: bool = True, stream: Any = None
+    g: Any, max_norm: float | None, *, factor: Any = None, write: bool = True, out: Any = None, stream: Any = None
 ) -> tuple[Array, Array]:
     """Return the norm of all gradients together, and the factor that limits it to `max_norm`.
 
@@ -48,8 +49,10 @@ def clip_grad_norm(
         write: whether to multiply the gradients by the factor. With False they are only read: pass the factor to
             `adamw_step`.
 
+        out: a pair of arrays of rank 0 for the norm and the factor.
+
     Returns:
-        (the norm, the factor): arrays of rank 0 of float32 (float64 if a gradient is), on the device of g.
+        (the norm, the factor): arrays of rank 0 of float32 (float64 if a gradient is), on the device of g; or `out`.
 
     Raises:
         DTypeError: g is not an array or a list of arrays, or has a dtype not named above.
@@ -79,8 +82,17 @@ def clip_grad_norm(
     names = [f"g[{k}]" if given is g else "g" for k in range(len(given))]
     arrays = [operands.as_array(each, name, handle) for each, name in zip(given, names, strict=True)]
     plan = plans.find((_made, given is not g, *map(operands.layout_of, arrays)))
-    found: tuple[Array, Array] = plan.run(arrays, most, factor, writes, handle)
-    return found
+    outs = None if out is None else _outs(out, plan, handle)
+    found: tuple[Array, Array] = plan.run(arrays, most, factor, writes, outs, handle)
+    return found if out is None else out
+
+
+def _outs(out: Any, plan: NormPlan, handle: int) -> list[Any]:
+    """Return `out` as two arrays, after checks."""
+    outs = outs_of(out, handle) or []
+    made = plan.result
+    check_out([operands.layout_of(each) for each in outs], (made, made), ("out[0]", "out[1]"))
+    return outs
 
 
 def _made(alone: bool, *layouts: Layout) -> NormPlan:
@@ -109,6 +121,9 @@ class NormPlan(NotCopied):
         self._layouts, self._alone, self.device = tuple(layouts), alone, layouts[0].device
         kinds = [info(each.dtype).name for each in layouts]
         self._compute = compute = "float64" if "float64" in kinds else "float32"
+        row = TABLE[compute]
+        #: The layout of the norm and of the factor.
+        self.result = layout((), (), row.numpy, self.device)
         task = ListTask(("g",), self._layouts, len(layouts), (), (0,), 1, alone)
         self._apart = Apart(task)
         if self.device < 0:
@@ -127,15 +142,11 @@ class NormPlan(NotCopied):
             count += sums.tables.blocks
             flat = {group[k] for k in sums.flat}
             self._rest += [(k, self._squares(layouts[k])) for k in group if k not in flat and layouts[k].size]
-        row = TABLE[compute]
         self._sums = layout((max(count + len(self._rest), 1),), (row.itemsize,), row.numpy, self.device)
-        self._result = layout((), (), row.numpy, self.device)
         self._is_empty = not count and not self._rest
         self._totals: dict[Any, ReduceExecutable] = {}
 
     def _squares(self, own: Layout) -> ReduceExecutable:
-        row = TABLE[self._compute]
-        result = layout((), (), row.numpy, self.device)
         return ReduceExecutable(
             ReduceTask(
                 op="elementwise.clip_grad_norm",
@@ -143,7 +154,7 @@ class NormPlan(NotCopied):
                 reference=np.sum,
                 names=("g", "sum"),
                 inputs=(own,),
-                outputs=(result,),
+                outputs=(self.result,),
                 shape=own.shape,
                 axes=tuple(range(own.ndim)),
                 reads=(view(0, 0, own.strides, own.shape),),
@@ -166,7 +177,7 @@ class NormPlan(NotCopied):
                     reference=np.sum,
                     names=("sums", *["factor"] * len(more), "norm", "factor"),
                     inputs=(sums, *([] if factor is None else [factor])),
-                    outputs=(self._result, self._result),
+                    outputs=(self.result, self.result),
                     shape=shape,
                     axes=(0,),
                     reads=(view(0, 0, sums.strides, shape), *more),
@@ -178,8 +189,10 @@ class NormPlan(NotCopied):
             )
         return found
 
-    def run(self, arrays: list[Any], most: float, factor: Any, writes: bool, handle: int) -> tuple[Any, Any]:
-        """Return the norm and the factor of arrays with the plan's layouts."""
+    def run(
+        self, arrays: list[Any], most: float, factor: Any, writes: bool, outs: Sequence[Any] | None, handle: int
+    ) -> tuple[Any, Any]:
+        """Return the norm and the factor of arrays with the plan's layouts, in `outs` if given."""
         if writes:
             self._apart.check([x.ctypes.data if isinstance(x, np.ndarray) else x._address for x in arrays])
             for k, array in enumerate(arrays):
@@ -187,8 +200,12 @@ class NormPlan(NotCopied):
                 if fixed:
                     raise read_only("g" if self._alone else f"g[{k}]")
         if self.device < 0:
-            return self._on_host(arrays, most, factor, writes)
-        sums, norm, found = (operands.empty_device(each, handle) for each in (self._sums, self._result, self._result))
+            results = self._on_host(arrays, most, factor, writes)
+            for made, target in zip(results, outs or (), strict=False):
+                np.copyto(target, made)
+            return results
+        sums = operands.empty_device(self._sums, handle)
+        norm, found = outs or [operands.empty_device(self.result, handle) for _ in range(2)]
         place = 0
         for group, total, _ in self._groups:
             if total.flat:

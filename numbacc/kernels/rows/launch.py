@@ -35,6 +35,8 @@ from .spec import ACROSS_THREADS, ROW_WARPS, SHARED_THREADS, RowSpec, SumsSpec, 
 #: For rows kept in registers, the most bytes that a thread keeps, the most elements that these and the weights make up,
 #: and the most threads of a row.
 _REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 96, 256
+#: The most threads of a row of operations that keep three inputs.
+_REGISTER_THREADS_OF_THREE = 512
 _SUM_WHOLE = False
 #: The most accesses of each input that a thread has in flight.
 _RUNS = 8
@@ -170,7 +172,7 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
         runs //= 2
     runs = _whole_runs(accesses, runs)
     group = _group(accesses, runs)
-    threads = _REGISTER_THREADS if kept < 3 else 2 * _REGISTER_THREADS
+    threads = _REGISTER_THREADS if kept < 3 else _REGISTER_THREADS_OF_THREE
     if group <= threads and not given.is_double and not given.is_unaligned:
         return RowLaunch("registers", runs, _block(group, rows))
     if given.is_reduction:
