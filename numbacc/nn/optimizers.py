@@ -9,7 +9,6 @@ from .. import elementwise
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..errors import OptionError, ShapeError
-from . import pending
 from .modules import Module
 
 
@@ -93,6 +92,9 @@ class AdamW:
             factor: multiplies the gradients: a number, or an array of one float32 on their device; 1 if None.
         """
         elementwise.add(self.count, 1, out=self.count)
+        if factor is not None and not hasattr(factor, "shape"):
+            # All that changes from step to step is an array.
+            factor = creation.full(1, factor, "float32", device=operands.device_of(self.count))
         if self.parallel is not None and self.max_norm is None:
             for part in self.parallel.reduced():
                 self._update([(part.whole, part.local)], factor)
@@ -101,7 +103,7 @@ class AdamW:
             for _ in self.parallel.reduced():
                 pass
         if self.max_norm is not None:
-            self.norm, factor = pending.clip_grad_norm(
+            self.norm, factor = elementwise.clip_grad_norm(
                 self.buffers.gradients, self.max_norm, factor=factor, write=False
             )
         self._update(self._parts, factor)
@@ -114,7 +116,7 @@ class AdamW:
         is_apart = self.master.dtype != buffers.values.dtype or len(self.master) != len(buffers.values)
         copies = [buffers.values[whole] for whole, _ in parts] if is_apart else None
         decays = [self.weight_decay if whole.start < buffers.decayed else 0.0 for whole, _ in parts]
-        pending.adamw_step(
+        elementwise.adamw_step(
             p, g, m, v, self.count, rate=self._rate, weight_decay=decays, factor=factor, copy=copies, **self.options
         )
 
