@@ -42,8 +42,10 @@ from .arrays.operands import device_arrays_by as _device_arrays_by
 from .base import numba_hooks as _numba_hooks
 from .base.dispatch import has_gpu
 from .base.keywords import explain as _explain
+from .compiled_steps import Compiled, compiled
 from .errors import (
     CacheWarning,
+    CompiledWarning,
     DeviceError,
     DTypeError,
     Error,
@@ -72,6 +74,8 @@ float8_e5m2 = ml_dtypes.float8_e5m2
 
 __all__ = [
     "CacheWarning",
+    "Compiled",
+    "CompiledWarning",
     "DTypeError",
     "DeviceError",
     "Error",
@@ -90,6 +94,7 @@ __all__ = [
     "asnumpy",
     "attention",
     "bfloat16",
+    "compiled",
     "conv",
     "cuda",
     "cudnn",

@@ -13,6 +13,8 @@ from numbacc.typing import (
 
 __all__ = [
     "CacheWarning",
+    "Compiled",
+    "CompiledWarning",
     "DTypeError",
     "DeviceError",
     "Error",
@@ -31,6 +33,7 @@ __all__ = [
     "asnumpy",
     "attention",
     "bfloat16",
+    "compiled",
     "conv",
     "cuda",
     "cudnn",
@@ -74,6 +77,8 @@ from . import gemm as gemm
 from . import nn as nn
 from . import random as random
 from numbacc.errors import CacheWarning as CacheWarning
+from numbacc.compiled_steps import Compiled as Compiled
+from numbacc.errors import CompiledWarning as CompiledWarning
 from numbacc.errors import DTypeError as DTypeError
 from numbacc.errors import DeviceError as DeviceError
 from numbacc_bindings.errors import Error as Error
@@ -87,6 +92,7 @@ from numbacc.errors import ShapeError as ShapeError
 from numbacc.runtime.streams import Stream as Stream
 from numbacc.errors import UnsupportedError as UnsupportedError
 from numbacc.arrays.creation import asnumpy as asnumpy
+from numbacc.compiled_steps import compiled as compiled
 from numbacc.runtime.streams import current_stream as current_stream
 from numbacc.tracing import debug as debug
 from numbacc.runtime.events import event as event
