@@ -37,6 +37,8 @@ from .arrays.creation import (
     scratch_limit,
     zeros,
 )
+from .arrays.exchange import from_pointer, to_torch
+from .arrays.files import load, load_metadata, save
 from .arrays.lookup import computing as _computing
 from .arrays.operands import device_arrays_by as _device_arrays_by
 from .base import numba_hooks as _numba_hooks
@@ -108,20 +110,25 @@ __all__ = [
     "float8_e4m3fn",
     "float8_e5m2",
     "from_dlpack",
+    "from_pointer",
     "full",
     "gated",
     "gemm",
     "graph",
     "has_gpu",
+    "load",
+    "load_metadata",
     "nn",
     "peak_memory",
     "portable",
     "random",
     "record",
     "release_memory",
+    "save",
     "scratch_limit",
     "simulate",
     "stream",
+    "to_torch",
     "trace",
     "zeros",
 ]

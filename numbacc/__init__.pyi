@@ -47,20 +47,25 @@ __all__ = [
     "float8_e4m3fn",
     "float8_e5m2",
     "from_dlpack",
+    "from_pointer",
     "full",
     "gated",
     "gemm",
     "graph",
     "has_gpu",
+    "load",
+    "load_metadata",
     "nn",
     "peak_memory",
     "portable",
     "random",
     "record",
     "release_memory",
+    "save",
     "scratch_limit",
     "simulate",
     "stream",
+    "to_torch",
     "trace",
     "zeros",
 ]
@@ -96,15 +101,20 @@ from numbacc.compiled_steps import compiled as compiled
 from numbacc.runtime.streams import current_stream as current_stream
 from numbacc.tracing import debug as debug
 from numbacc.runtime.events import event as event
+from numbacc.arrays.exchange import from_pointer as from_pointer
 from numbacc.runtime.graphs import graph as graph
 from numbacc.base.dispatch import has_gpu as has_gpu
+from numbacc.arrays.files import load as load
+from numbacc.arrays.files import load_metadata as load_metadata
 from numbacc.arrays.creation import peak_memory as peak_memory
 from numbacc.runtime.streams import portable as portable
 from numbacc.profiling import record as record
 from numbacc.arrays.creation import release_memory as release_memory
+from numbacc.arrays.files import save as save
 from numbacc.arrays.creation import scratch_limit as scratch_limit
 from numbacc.simulator.compiled.launches import simulate as simulate
 from numbacc.runtime.streams import stream as stream
+from numbacc.arrays.exchange import to_torch as to_torch
 from numbacc.tracing import trace as trace
 from . import jax as jax
 from . import torch as torch

@@ -10,7 +10,6 @@ import copy as copying
 import functools
 import sys
 import threading
-import traceback
 import types
 import warnings
 import weakref
@@ -24,11 +23,9 @@ import numpy as np
 from .arrays import creation, operands
 from .base import checks
 from .base.dispatch import has_gpu, runtime
-from .base.layout import dense_like
+from .base.layout import dense_like, is_dense
 from .base.ownership import NotCopied
 from .errors import CompiledWarning, Error, OptionError, UnsupportedError, shown
-from .kernels.elementwise.copy import copy as copy_on_gpu
-from .runtime.captures import CapturedMemory
 from .runtime.graphs import graph
 from .runtime.streams import handle_of, named, target_of
 
@@ -218,6 +215,12 @@ def _memory(array: Any) -> Any:
 # ---------------------------------------------------------------- graphs
 
 
+def _copy_on_gpu(source: Any, target: Any, handle: int) -> None:
+    from .kernels.elementwise.copy import copy  # on a machine without a GPU, numbacc does not load kernels
+
+    copy(source, target, handle)
+
+
 class _Input:
     """An array that a graph reads an argument from.
 
@@ -247,7 +250,7 @@ class _Input:
             new = operands.device_array()
             self.array, self._target = (new(made, storage.address + skip, storage) for _ in range(2))
             self.array._readonly = given._readonly
-            copy_on_gpu(given, self._target, handle)
+            _copy_on_gpu(given, self._target, handle)
 
     def holds(self, given: Any) -> bool:
         """Return whether an argument is this memory."""
@@ -264,7 +267,7 @@ class _Input:
             return
         target = self._target
         if type(given) is not np.ndarray:
-            copy_on_gpu(given, target, handle)
+            _copy_on_gpu(given, target, handle)
         elif given.strides != target.strides or given.dtype != target.dtype or not given.size:
             target._assign(given, handle)
         else:
@@ -274,7 +277,7 @@ class _Input:
     def give_back(self, given: Any, handle: int) -> None:
         """Copy what the step has written into the argument."""
         if self.is_written and type(given) is not np.ndarray and not self.holds(given):
-            copy_on_gpu(self._target, given, handle)
+            _copy_on_gpu(self._target, given, handle)
 
 
 #: What a call returns for an object in the step's result: this object, a copy of this array, or an argument.
@@ -312,8 +315,14 @@ class _Recorded(NotCopied):
         found: list[Any] = []
         others: list[Any] = []
         self._structure = _split(result, found, others)
-        self._others = others
         self._results = [self._rule(each, copies) for each in found]
+        self._sources = [each for rule, each in self._results if rule == _COPY]
+        self._layouts = [dense_like(each._numbacc_layout, each.shape) for each in self._sources]
+        #: (_ITSELF, object), or (_ARGUMENT, number of the argument): a method's graph does not keep its object alive.
+        self._others = [
+            next(((_ARGUMENT, k) for k, given in enumerate(call.others) if each is given), (_ITSELF, each))
+            for each in others
+        ]
 
     @property
     def is_empty(self) -> bool:
@@ -327,8 +336,9 @@ class _Recorded(NotCopied):
         for k, each in enumerate(self._inputs):
             if each.holds(result):
                 return _ARGUMENT, k
-        inputs = [each.array._storage.block for each in self._inputs if not each.is_direct]
-        is_made = type(result._storage) is CapturedMemory or any(result._storage.block is each for each in inputs)
+        own = [each.array._storage.block for each in self._inputs if not each.is_direct]
+        # Memory of the graph belongs to a block, which other arrays of the graph may share.
+        is_made = result._storage.block is not result._storage or any(result._storage is each for each in own)
         return (_COPY if copies and is_made else _ITSELF), result
 
     def moved(self, call: _Call) -> set[int]:
@@ -345,18 +355,33 @@ class _Recorded(NotCopied):
             self._graph.launch(handle)
             for each, given in zip(self._inputs, call.arrays, strict=True):
                 each.give_back(given, handle)
-            found = [self._returned(rule, each, call, handle) for rule, each in self._results]
-        return _joined(self._structure, iter(found), iter(self._others))
+            copies = iter(self._copied(handle))
+            found = [
+                each if rule == _ITSELF else next(copies) if rule == _COPY else self._argument(each, call, handle)
+                for rule, each in self._results
+            ]
+        others = [each if rule == _ITSELF else call.others[each] for rule, each in self._others]
+        return _joined(self._structure, iter(found), iter(others))
 
-    def _returned(self, rule: int, each: Any, call: _Call, handle: int) -> Any:
-        if rule == _ITSELF:
-            return each
-        if rule == _COPY:
-            return each._compact(handle, row_major=False)
-        given = call.arrays[each]
-        if type(given) is np.ndarray:  # the step has returned its argument, which is on the GPU
-            return self._inputs[each].array._compact(handle, row_major=False)
-        return given
+    def _copied(self, handle: int) -> list[Any]:
+        """Return copies of the results that are copied, all of which wait for the launch together."""
+        made = [operands.empty_device(layout, handle) for layout in self._layouts]
+        if not made:
+            return made
+        gpu, device = runtime(), made[0]._numbacc_layout.device
+        with gpu.using(handle, device, self._sources, made):
+            for source, copy in zip(self._sources, made, strict=True):
+                if copy.size and is_dense(source._numbacc_layout):
+                    gpu.copy_on_device(copy._address, source._address, copy.nbytes, device, handle)
+        for source, copy in zip(self._sources, made, strict=True):
+            if not is_dense(source._numbacc_layout):
+                _copy_on_gpu(source, copy, handle)
+        return made
+
+    def _argument(self, k: int, call: _Call, handle: int) -> Any:
+        """Return the k-th argument: the caller's own array, or a copy on the GPU if it is a NumPy array."""
+        given = call.arrays[k]
+        return self._inputs[k].array._compact(handle, row_major=False) if type(given) is np.ndarray else given
 
     def _check_apart(self, call: _Call) -> None:
         """Raise UnsupportedError if the step writes to an argument whose memory another one shares in part."""
@@ -377,6 +402,8 @@ class _Recorded(NotCopied):
 
 def _unrecordable(step: Callable[..., Any], error: UnsupportedError) -> UnsupportedError:
     """Return the error for a step that cannot be recorded, with the line of the user's code."""
+    import traceback  # many programs do not need it
+
     package = str(Path(__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if not each.filename.startswith((package, "<numbacc"))]

@@ -63,7 +63,7 @@ def test_arrays_of_other_libraries(slow, dtype):
     assert (kept == total).all() and step.cache_info().currsize == 1
     with pytest.raises(numbacc.DTypeError, match="args\\[1\\] requires gradients"):
         step(kept, torch.ones(64, 64, device="cuda", dtype=kept.dtype, requires_grad=True))
-    cupy = needed("cupy", "CuPy")
+    cupy = needed("cupy", "cupy")
     if dtype == "float32":
         for k in range(4):
             assert numbacc.asnumpy(step(cupy.zeros((2, 3), "f4"), cupy.full((2, 3), k, "f4"))).tolist() == [[k] * 3] * 2

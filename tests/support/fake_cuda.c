@@ -18,8 +18,9 @@ typedef struct stream stream;
 /* blocking: the legacy default stream waits for it, and it for that one. freed: bytes freed on it that the GPU may
  * still be at, so that no other stream can have them. */
 struct stream { context *context; graph *capture; stream *next; int blocking, priority; word freed; };
-/* Of the device's pool: the bytes in use, those it holds, and those it goes on holding when the host waits. */
-struct context { int device; stream legacy; word used, reserved, threshold; };
+/* Of the device's pool: the bytes in use, the most of them at once, those it holds, and those it goes on holding when
+ * the host waits. */
+struct context { int device; stream legacy; word used, high, reserved, threshold; };
 typedef struct event { context *context; graph *capture; int done; } event;
 typedef struct block { word address, bytes; int device, freed; struct block *next; } block;
 
@@ -210,13 +211,14 @@ int cuCtxSynchronize(void) {
 }
 int cuMemPoolCreate(context **pool, int *properties) { *pool = &contexts[properties[3]]; return OK; }
 int cuMemPoolSetAttribute(context *pool, int attribute, word *value) {
+    if (attribute == 8) { pool->high = pool->used; return *value ? INVALID : OK; } /* the most bytes: only 0 is taken */
     if (attribute != 4) return INVALID; /* the release threshold, which is 0 at first */
     pool->threshold = *value;
     return OK;
 }
 int cuMemPoolGetAttribute(context *pool, int attribute, word *value) {
-    if (attribute != 5 && attribute != 7) return INVALID;
-    *value = attribute == 5 ? pool->reserved : pool->used;
+    if (attribute != 5 && attribute != 7 && attribute != 8) return INVALID;
+    *value = attribute == 5 ? pool->reserved : attribute == 7 ? pool->used : pool->high;
     return OK;
 }
 int cuMemPoolTrimTo(context *pool, size_t bytes) {
@@ -251,6 +253,7 @@ int cuMemAllocFromPoolAsync(word *result, size_t bytes, context *pool, stream *s
     /* First of what was freed on the same stream. */
     found->freed -= found->freed < bytes ? found->freed : bytes;
     pool->used += bytes;
+    if (pool->high < pool->used) pool->high = pool->used;
     word held = pool->used + stranded(pool, NULL);
     if (pool->reserved < held) pool->reserved = held;
     *made = (block){(word)memory, bytes, pool->device, 0, blocks};
