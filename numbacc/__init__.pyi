@@ -101,7 +101,6 @@ from numbacc.compiled_steps import compiled as compiled
 from numbacc.runtime.streams import current_stream as current_stream
 from numbacc.tracing import debug as debug
 from numbacc.runtime.events import event as event
-from numbacc.arrays.exchange import from_pointer as from_pointer
 from numbacc.runtime.graphs import graph as graph
 from numbacc.base.dispatch import has_gpu as has_gpu
 from numbacc.arrays.files import load as load
@@ -170,6 +169,17 @@ def empty_like(
 def from_dlpack(obj: NumPyArray, *, stream: Any = None) -> NumPyArray: ...
 @overload
 def from_dlpack(obj: AnyArray, *, stream: Any = None) -> DeviceArray: ...
+
+@overload
+def from_pointer(
+    address: int, shape: int | Sequence[int], dtype: DTypeLike = 'float32', *, strides: Sequence[int] | None = None,
+    owner: object | None = None, device: Literal["cpu"], stream: Any = None, readonly: bool = False,
+) -> NumPyArray: ...
+@overload
+def from_pointer(
+    address: int, shape: int | Sequence[int], dtype: DTypeLike = 'float32', *, strides: Sequence[int] | None = None,
+    owner: object | None = None, device: int | str | None = None, stream: Any = None, readonly: bool = False,
+) -> DeviceArray: ...
 
 @overload
 def full(

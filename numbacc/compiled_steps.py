@@ -54,7 +54,7 @@ def _split(tree: Any, arrays: list[Any], others: list[Any]) -> Any:
         return kind, tuple([_split(each, arrays, others) for each in tree])
     if kind is dict or kind is OrderedDict:
         return kind, tuple(tree), tuple([_split(each, arrays, others) for each in tree.values()])
-    # Some objects have the interface as an attribute of their own.
+    # In some libraries, the object has this attribute and its class does not.
     is_array = kind.__hash__ is object.__hash__ and hasattr(tree, "__cuda_array_interface__")
     (arrays if is_array else others).append(tree)
     return _ARRAY if is_array else _VALUE
@@ -74,7 +74,7 @@ def _joined(structure: Any, arrays: Iterator[Any], others: Iterator[Any]) -> Any
 
 
 def _paths(structure: Any, path: str, wanted: str) -> Iterator[str]:
-    """Yield the place of each array, or of each other object, in a tree of arguments, as code."""
+    """Yield the path to each array, or to each other object, in a tree of arguments, as code."""
     if isinstance(structure, str):
         if structure is wanted:
             yield path
@@ -98,10 +98,10 @@ def _identity(value: Any, forget: Callable[[Any], None]) -> Any:
             return kind, value
         except TypeError:
             pass
-    return kind, _Same(value, forget)
+    return kind, _SameObject(value, forget)
 
 
-class _Same:
+class _SameObject:
     """A key that equals only keys of the same object."""
 
     __slots__ = ("_hash", "_refer")
@@ -115,7 +115,7 @@ class _Same:
 
     def __eq__(self, other: object) -> bool:
         own = self._refer()
-        return self is other or (isinstance(other, _Same) and own is not None and other._refer() is own)
+        return self is other or (isinstance(other, _SameObject) and own is not None and other._refer() is own)
 
     def __hash__(self) -> int:
         return self._hash
@@ -124,13 +124,13 @@ class _Same:
 # ---------------------------------------------------------------- calls
 
 
-class _Call:
+class _Arguments:
     """The arguments of one call.
 
     Attributes:
         arrays: its arrays, as NumPy arrays or device arrays.
         are_own: for each array, whether it is one of numbacc's, rather than another library's or NumPy's.
-        device: the GPU of the device arrays, or of the graph if there are none.
+        device: the GPU of the device arrays; without device arrays, the GPU for the graph.
         structure: the tree of the arguments, `(args, kwargs)`.
         others: the objects among the arguments that are not arrays.
         forms: shape and dtype of each array.
@@ -181,7 +181,7 @@ class _Call:
         return [(weakref.ref(each._storage), *_memory(each)) if own else None for each, own in pairs]
 
     def run(self, step: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-        """Call the step with these arrays in place of the call's own."""
+        """Call the step with these arrays instead of the given ones."""
         args, kwargs = _joined(self.structure, iter(arrays), iter(self.others))
         return step(*args, **kwargs)
 
@@ -262,7 +262,7 @@ class _Input:
         )
 
     def fill(self, given: Any, handle: int) -> None:
-        """Copy an argument into this memory, unless it is there."""
+        """Copy an argument into this memory, unless it is this memory."""
         if self.holds(given):
             return
         target = self._target
@@ -280,7 +280,7 @@ class _Input:
             _copy_on_gpu(self._target, given, handle)
 
 
-#: What a call returns for an object in the step's result: this object, a copy of this array, or an argument.
+#: Rules for each object in the step's result: return it, return a copy of this array, or return an argument.
 _ITSELF, _COPY, _ARGUMENT = range(3)
 
 
@@ -297,7 +297,9 @@ class _Recorded(NotCopied):
 
     _instead = "it belongs to a compiled function"
 
-    def __init__(self, step: Callable[..., Any], call: _Call, is_direct: Sequence[bool], copies: bool, handle: int):
+    def __init__(
+        self, step: Callable[..., Any], call: _Arguments, is_direct: Sequence[bool], copies: bool, handle: int
+    ):
         self._lock = threading.Lock()
         made: dict[Any, _Input] = {}
         for given, direct in zip(call.arrays, is_direct, strict=True):
@@ -341,12 +343,12 @@ class _Recorded(NotCopied):
         is_made = result._storage.block is not result._storage or any(result._storage is each for each in own)
         return (_COPY if copies and is_made else _ITSELF), result
 
-    def moved(self, call: _Call) -> set[int]:
+    def moved(self, call: _Arguments) -> set[int]:
         """Return the arrays that are not the memory that the graph reads, although it reads arguments' own memory."""
         pairs = enumerate(zip(self._inputs, call.arrays, strict=True))
         return {k for k, (each, given) in pairs if each.is_direct and not each.holds(given)}
 
-    def launch(self, call: _Call, handle: int) -> Any:
+    def launch(self, call: _Arguments, handle: int) -> Any:
         """Copy the arguments into the graph's memory, launch it, and return the results."""
         self._check_apart(call)
         with self._lock:
@@ -364,7 +366,7 @@ class _Recorded(NotCopied):
         return _joined(self._structure, iter(found), iter(others))
 
     def _copied(self, handle: int) -> list[Any]:
-        """Return copies of the results that are copied, all of which wait for the launch together."""
+        """Return copies of the results that the function has made. All wait for the launch together."""
         made = [operands.empty_device(layout, handle) for layout in self._layouts]
         if not made:
             return made
@@ -378,12 +380,12 @@ class _Recorded(NotCopied):
                 _copy_on_gpu(source, copy, handle)
         return made
 
-    def _argument(self, k: int, call: _Call, handle: int) -> Any:
+    def _argument(self, k: int, call: _Arguments, handle: int) -> Any:
         """Return the k-th argument: the caller's own array, or a copy on the GPU if it is a NumPy array."""
         given = call.arrays[k]
         return self._inputs[k].array._compact(handle, row_major=False) if type(given) is np.ndarray else given
 
-    def _check_apart(self, call: _Call) -> None:
+    def _check_apart(self, call: _Arguments) -> None:
         """Raise UnsupportedError if the step writes to an argument whose memory another one shares in part."""
         for k, each in enumerate(self._inputs):
             if each.is_written and not each.is_direct:
@@ -434,7 +436,7 @@ class CompiledInfo(NamedTuple):
 
 
 class _Signature:
-    """What is known about the calls with one signature.
+    """The history of the calls with one signature.
 
     Attributes:
         calls: how many calls ran plainly.
@@ -456,7 +458,7 @@ class _Signature:
 class Compiled(Generic[P, R]):
     """A function whose calls launch CUDA graphs. `numbacc.compiled` makes it, and describes it.
 
-    A copy, shallow or deep, and an unpickled one have no graphs: they begin anew.
+    Copies (shallow or deep) and unpickled objects have no graphs, and begin anew.
 
     Attributes:
         __wrapped__: the function.
@@ -505,7 +507,7 @@ class Compiled(Generic[P, R]):
             self._misses += 1
             return self._run_on_cpu(args, kwargs)
         handle = handle_of(None)
-        call = _Call(args, kwargs, self._device, handle)
+        call = _Arguments(args, kwargs, self._device, handle)
         result: R
         if runtime().is_capturing(handle):
             result = call.run(step, self._arrays(call, handle))  # it becomes part of that graph
@@ -538,23 +540,23 @@ class Compiled(Generic[P, R]):
 
     def _run_on_cpu(self, args: Any, kwargs: Any) -> R:
         device = self._device if self._is_on_cpu else None
-        call = _Call(args, kwargs, device, 0)
+        call = _Arguments(args, kwargs, device, 0)
         result: R = call.run(self.__wrapped__, [creation.asarray(each, device=device) for each in call.arrays])
         return result
 
-    def _arrays(self, call: _Call, handle: int) -> list[Any]:
+    def _arrays(self, call: _Arguments, handle: int) -> list[Any]:
         """Return the arrays of a plain call on a GPU."""
         return [
             creation.asarray(each, device=call.device, stream=handle) if type(each) is np.ndarray else each
             for each in call.arrays
         ]
 
-    def _record(self, found: _Signature, call: _Call, handle: int) -> _Recorded:
+    def _record(self, found: _Signature, call: _Arguments, handle: int) -> _Recorded:
         pairs = enumerate(zip(call.seen(), found.seen, strict=True))
         is_direct = [now is not None and now == before and k not in found.moved for k, (now, before) in pairs]
         return _Recorded(self.__wrapped__, call, is_direct, self._copies, handle)
 
-    def _found(self, call: _Call) -> _Signature:
+    def _found(self, call: _Arguments) -> _Signature:
         """Return what is known about calls like this one."""
         keys: list[Any] = []
         known = self._known
@@ -576,7 +578,7 @@ class Compiled(Generic[P, R]):
             self._last = signature
         return found
 
-    def _make_room(self, call: _Call, signature: Any) -> None:
+    def _make_room(self, call: _Arguments, signature: Any) -> None:
         """Make room for another signature; warn once if there are more than graphs."""
         self._signatures += 1
         while len(self._known) >= self._maxsize:
@@ -609,7 +611,7 @@ class Compiled(Generic[P, R]):
             self._start()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Return a bound method. Each instance has graphs of its own, which end with it."""
+        """Return a bound method. Each instance has its own graphs, which end with it."""
         return self if instance is None else types.MethodType(self, instance)
 
     def _again(self, step: Callable[P, R]) -> Compiled[P, R]:
@@ -644,11 +646,11 @@ def compiled(
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 def compiled(
     step: Any = None, *, warmup: int = 1, maxsize: int = 8, copy: bool = True, device: int | str | None = None
-) -> Any:
+) -> Compiled[..., Any] | Callable[[Callable[..., Any]], Compiled[..., Any]]:
     """Make a function whose calls are recorded into a CUDA graph once, and then launch the graph.
 
     The first call with arguments of given shapes runs the function. The next one records it, and later ones launch the
-    graph: one call for the GPU, whatever the number of kernels. Without a GPU each call runs the function on NumPy.
+    graph: the host queues one piece of work for all kernels. Without a GPU each call runs the function on NumPy.
 
     Args:
         step: a function of arrays; None returns a decorator. Its array arguments may be of any library, also inside of
@@ -668,8 +670,8 @@ def compiled(
         DeviceError: device does not name a device.
 
     An array that is the same memory as in the calls before is used in place, so weights and optimizer states may be
-    arguments. Other arrays are copied into the graph's own inputs, and what the function writes to them is copied back,
-    except into NumPy arrays.
+    arguments. Other arrays are copied into the graph's own inputs. If the function writes to these, the new values are
+    copied back, except into NumPy arrays.
 
     Numbers and other objects are fixed in a graph. To change a rate, pass an array. Python code in the function runs
     only in calls without a graph: prints, counters, conditions. docs/order.md has details.

@@ -786,7 +786,7 @@ _VARIABLES = {
     **dict.fromkeys(("_P", "_M", "_V"), f"bound={_LISTED}"),
 }
 #: Functions of `numbacc` that return arrays, and classes with methods that do.
-_MADE = ("array", "asarray", "empty", "empty_like", "from_dlpack", "full", "zeros")
+_MADE = ("array", "asarray", "empty", "empty_like", "from_dlpack", "from_pointer", "full", "zeros")
 _CUSTOM = ("Kernel", "Reduction")
 _CLASSES = ("Generator", *_CUSTOM)
 #: The methods of a generator that draw integers. The others draw floats.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +14,9 @@ from ..errors import DeviceError, DTypeError, LayoutError, UnsupportedError
 from ..runtime.streams import handle_of, target_of
 from . import foreign, operands, portable
 from .operands import Array
+
+if TYPE_CHECKING:
+    import torch
 
 
 def from_pointer(
@@ -36,9 +38,9 @@ def from_pointer(
         address: the address of the first element, a multiple of the element's size.
         shape: lengths of the dimensions; an integer for one dimension.
         dtype: any dtype of numbacc.
-        strides: bytes from one element to the next along each dimension; by default those of C order.
+        strides: bytes from one element to the next along each dimension; by default the strides of C order.
         owner: an object that keeps the memory. The array and views of it keep this object, and on a GPU until the work
-            on the memory is done. Without it, you have to keep the memory.
+            on the memory is done. Otherwise you have to keep the memory.
         device: "cpu" for host memory; a GPU's number or "cuda:0". None means the GPU that the address belongs to, or
             host memory without a GPU.
         stream: the stream that the owner of the memory works on. Calls on other streams wait for its queued work, and
@@ -93,7 +95,7 @@ _DIRECT = {
 }  # fmt: skip
 
 
-def to_torch(array: Any, *, stream: Any = None) -> Any:
+def to_torch(array: Any, *, stream: Any = None) -> torch.Tensor:
     """Return a torch tensor that shares an array's memory, on its GPU or on the CPU.
 
     Args:
@@ -107,17 +109,18 @@ def to_torch(array: Any, *, stream: Any = None) -> Any:
     Raises:
         UnsupportedError: torch is not installed.
         DTypeError: array is not an array, or torch does not have its dtype.
-        LayoutError: the array is read-only, or has negative strides; torch has no such tensors.
+        LayoutError: the array is read-only, or has negative strides; torch's tensors can be neither.
 
     Example:
-        >>> try:  # the memory of x is the tensor's
-        ...     print(numbacc.to_torch(numbacc.asarray([1.5, 2.0])).tolist())
-        ... except numbacc.UnsupportedError:
-        ...     print("torch is not installed")
-        [1.5, 2.0]
+        >>> import importlib.util
+        >>> x = tensor = numbacc.asarray([1.5, 2.0])
+        >>> if importlib.util.find_spec("torch"):
+        ...     tensor = numbacc.to_torch(x)  # shares the memory of x
+        >>> tuple(tensor.shape)
+        (2,)
     """
     try:
-        torch = import_module("torch")
+        import torch
     except ModuleNotFoundError:
         raise UnsupportedError('numbacc.to_torch needs torch: pip install "numbacc[torch]"') from None
     given = operands.as_array(array, "array", handle_of(stream))

@@ -3,8 +3,8 @@
 A file is the header's length (8 bytes, little-endian), the header, and the arrays' bytes without gaps. The header is
 JSON. It maps each name to dtype, shape and the range of bytes after the header; "__metadata__" maps strings to strings.
 
-This does not use the package `safetensors`, whose functions for NumPy (version 0.8) copy each array that they read,
-cannot read float8, write the memory of transposed arrays in the wrong order, and overwrite the file in place.
+numbacc does not use the package `safetensors`. Its functions for NumPy (version 0.8) copy each array that they read,
+and cannot read float8. They write transposed arrays in the wrong order, and overwrite a file in place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _METADATA = "__metadata__"
 _MOST_HEADER = 100_000_000
 
 
-class _Entry(NamedTuple):
+class _Stored(NamedTuple):
     """An array in a file: its dtype by the format's name, its shape, and its range of bytes after the header."""
 
     dtype: str
@@ -143,7 +143,7 @@ def _bytes_of(array: Any, handle: int) -> Any:
 
 
 def _mode(target: str) -> int:
-    """Return the permissions of a new file, or those of the file that it replaces."""
+    """Return the permissions of a new file: the replaced file's, if it exists."""
     try:
         return os.stat(target).st_mode & 0o777
     except OSError:
@@ -177,7 +177,7 @@ def load(
         they are used; writes to them stay in memory, and do not change the file.
 
     Raises:
-        OptionError: the file is not valid, or has no array of such a name.
+        OptionError: the file is not valid, or an array of `names` is not in it.
         DTypeError: an array has a dtype that numbacc does not support.
         OSError: the file cannot be read.
         DeviceError: the GPU does not exist, or has too little memory.
@@ -201,7 +201,7 @@ def load(
         wanted = dict.fromkeys(names)
         for name in wanted:
             if name not in entries:
-                raise OptionError(f"names: the file has no array {shown(name)}{nearest(name, entries)}")
+                raise OptionError(f"names: {shown(name)} is not in the file{nearest(name, entries)}")
         entries = {name: each for name, each in entries.items() if name in wanted}
     found = {}
     for name, entry in entries.items():
@@ -238,7 +238,7 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         return _header(file, shown(os.fspath(path)))[1]
 
 
-def _header(file: Any, path: str) -> tuple[dict[str, _Entry], dict[str, str], int]:
+def _header(file: Any, path: str) -> tuple[dict[str, _Stored], dict[str, str], int]:
     """Read and check a file's header.
 
     Returns:
@@ -284,7 +284,7 @@ def _header(file: Any, path: str) -> tuple[dict[str, _Entry], dict[str, str], in
     return entries, metadata, 8 + length
 
 
-def _entry(name: str, found: Any, wrong: Any) -> _Entry:
+def _entry(name: str, found: Any, wrong: Any) -> _Stored:
     """Return a header's entry, checked."""
     if not isinstance(found, dict) or found.keys() != {"dtype", "shape", "data_offsets"}:
         raise wrong(f"the entry of {shown(name)} does not have dtype, shape and data_offsets")
@@ -298,4 +298,4 @@ def _entry(name: str, found: Any, wrong: Any) -> _Entry:
         nbytes = math.prod(shape) * dtypes.dtype(_DTYPES[dtype]).itemsize
         if nbytes != offsets[1] - offsets[0]:
             raise wrong(f"{shown(name)} of {dtype} {shape} needs {nbytes} bytes, and has {offsets[1] - offsets[0]}")
-    return _Entry(dtype, tuple(shape), *offsets)
+    return _Stored(dtype, tuple(shape), *offsets)

@@ -1,4 +1,4 @@
-"""Files in the safetensors format: bytes as its description says, what the package reads and writes, wrong files."""
+"""Files in the safetensors format: their bytes, exchange with the package, wrong files."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import copy
 import functools
 import gc
 import pickle
-import threading
 import warnings
 import weakref
 from collections import OrderedDict, namedtuple
@@ -14,6 +13,7 @@ from collections import OrderedDict, namedtuple
 import numpy as np
 import pytest
 from conftest import refused
+from threads import run_threads
 
 import numbacc
 from numbacc import elementwise as ew
@@ -306,20 +306,12 @@ def test_random_numbers_go_on(place, compiled):
 
 
 def test_threads_share_a_step(place, compiled):
-    step, failures = compiled(lambda x: gated.forward(x, "reglu")), []
+    step = compiled(lambda x: gated.forward(x, "reglu"))
 
     def work(k):
-        try:
-            for n in range(10):
-                x = np.full((4, 8), 1 + k + 10 * n, np.float32)
-                assert (place.get(step(place.put(x))) == x[:, :4] ** 2).all()
-        except BaseException as error:
-            failures.append(error)
+        for n in range(10):
+            x = np.full((4, 8), 1 + k + 10 * n, np.float32)
+            assert (place.get(step(place.put(x))) == x[:, :4] ** 2).all()
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
+    run_threads(work, 4)
     assert graphs(step) == records(place)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 from gpu_work import WORK, Slow, poison
 from graph_work import COLUMNS, ROWS, assert_usable, direct, normal
 from skips import needed, skip_if
+from threads import run_threads
 
 import numbacc
 from numbacc import elementwise as ew
@@ -109,7 +108,7 @@ def test_errors_inside_leave_everything_usable():
     step = numbacc.compiled(reads)
     step(x)
     for _ in range(2):
-        with pytest.raises(numbacc.UnsupportedError, match=r"test_compiled_gpu.py, `return y if numbacc.asnumpy"):
+        with pytest.raises(numbacc.UnsupportedError, match=r"test_compiled_steps_gpu.py, `return y if numbacc.asnumpy"):
             step(x)
     assert_usable()
     torch = needed("torch", "torch")
@@ -120,25 +119,17 @@ def test_errors_inside_leave_everything_usable():
     assert_usable()
 
 
-def test_threads(slow):
-    step, failures = numbacc.compiled(lambda x: gated.forward(x, "reglu")), []
+def test_threads():
+    step = numbacc.compiled(lambda x: gated.forward(x, "reglu"))
 
     def work(k):
-        try:
-            with numbacc.stream():
-                for n in range(100):
-                    found = step(numbacc.full((64, 128), float(1 + k + 10 * n)))
-                    if n % 10 == k:
-                        assert (numbacc.asnumpy(found) == float(1 + k + 10 * n) ** 2).all()
-        except BaseException as error:
-            failures.append(error)
+        with numbacc.stream():
+            for n in range(100):
+                found = step(numbacc.full((64, 128), float(1 + k + 10 * n)))
+                if n % 10 == k:
+                    assert (numbacc.asnumpy(found) == float(1 + k + 10 * n) ** 2).all()
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
+    run_threads(work, 6)
 
 
 @skip_if(device.device_count() < 2, "two gpus")
