@@ -128,6 +128,20 @@ def test_copies_are_an_option(place, compiled):
     assert last == ([1, 4, 4, 4] if records(place) else [1, 2, 3, 4])
 
 
+def test_results_that_are_views(place, compiled):
+    """Of arguments that stay or change, and of arrays that are made inside; strided, empty and of rank 0."""
+    step = compiled(lambda x, y: [(a[:, ::2], a.T[1:], a[:0], a[0, 0:1].reshape(())) for a in (x, y, x + y)])
+    x, results = place.put(normal(3, 4)), []
+    for _ in range(4):
+        y = place.put(normal(3, 4))
+        hosts = [place.get(x), place.get(y), place.get(x) + place.get(y)]
+        results.append((step(x, y), [(a[:, ::2], a.T[1:], a[:0], a[0, 0]) for a in hosts]))
+    for found, wanted in results:
+        for one, other in zip([a for each in found for a in each], [a for each in wanted for a in each], strict=True):
+            assert one.shape == other.shape
+            np.testing.assert_array_equal(place.get(one), other)
+
+
 def test_each_kind_of_arguments_has_its_graph(place, compiled):
     step = compiled(lambda x, flag=True, scale=2.0: x * scale if flag else x, maxsize=3)
     cases = [(normal(3), True, 2.0), (normal(4), True, 2.0), (normal(3).astype("f8"), False, 2.0)]
