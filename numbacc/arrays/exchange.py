@@ -80,7 +80,10 @@ def from_pointer(
         return host if target == CPU else portable.of_host(host)
     from . import interop  # it imports Numba
 
-    where = interop.device_of_address(start, "the array")
+    try:
+        where = interop.device_of_address(start, "the array")
+    except LayoutError:
+        raise LayoutError(f'address={start:#x} belongs to no GPU: pass device="cpu" for host memory') from None
     if device is not None and where != target:
         raise DeviceError(f"address={start:#x} belongs to {name_of(where)}, and device= names {name_of(target)}")
     storage = runtime().borrow(owner, start, where, handle, handle, "address")

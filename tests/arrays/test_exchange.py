@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 
@@ -16,6 +17,12 @@ from numbacc import gated
 from numbacc.base import dtypes
 
 
+@pytest.fixture
+def from_pointer(place):
+    """`numbacc.from_pointer` for memory of the place: with a GPU, addresses would be there."""
+    return functools.partial(numbacc.from_pointer, device=None if place.is_device else "cpu")
+
+
 class Owner:
     """Keeps memory, and shows whether it is alive."""
 
@@ -27,17 +34,17 @@ def address_of(array):
     return array.ctypes.data if isinstance(array, np.ndarray) else array._address
 
 
-def test_arrays_over_an_address(place):
+def test_arrays_over_an_address(place, from_pointer):
     for dtype in (row.numpy for row in dtypes.TABLE.values()):
         values = any_bits((4, 6), dtype)
         memory = place.put(values)
         owner = Owner(memory)
         alive, size = weakref.ref(owner), dtype.itemsize
-        x = numbacc.from_pointer(address_of(memory), (4, 6), dtype, owner=owner)
+        x = from_pointer(address_of(memory), (4, 6), dtype, owner=owner)
         assert (x.shape, x.dtype, type(x)) == ((4, 6), dtype, type(memory))
         np.testing.assert_array_equal(bits(place.get(x)), bits(values))
         # The second column from the last row up, every other one.
-        y = numbacc.from_pointer(
+        y = from_pointer(
             address_of(memory) + (3 * 6 + 1) * size, (2, 3), dtype, strides=(-12 * size, size), owner=owner
         )
         np.testing.assert_array_equal(bits(place.get(y)), bits(np.ascontiguousarray(values[::-2, 1:4])))
@@ -53,33 +60,33 @@ def test_arrays_over_an_address(place):
             assert alive() is None
 
 
-def test_options_of_addresses(place):
+def test_options_of_addresses(place, from_pointer):
     memory = place.put(np.arange(6, dtype=np.float32))
     at = address_of(memory)
-    fixed = numbacc.from_pointer(at, 6, readonly=True, owner=memory)
+    fixed = from_pointer(at, 6, readonly=True, owner=memory)
     with pytest.raises(ValueError, match="read-only"):
         fixed[...] = 0
-    assert numbacc.from_pointer(0, (0, 3)).shape == (0, 3) and numbacc.from_pointer(at, ()).shape == ()
+    assert from_pointer(0, (0, 3)).shape == (0, 3) and from_pointer(at, ()).shape == ()
     host = np.arange(3.0)
     assert np.shares_memory(numbacc.from_pointer(host.ctypes.data, 3, "float64", device="cpu"), host)
-    refused(numbacc.OptionError, "address", run=lambda: numbacc.from_pointer(1.5, 6))
-    refused(numbacc.OptionError, "address", run=lambda: numbacc.from_pointer(-8, 6))
-    refused(numbacc.LayoutError, "address is null", run=lambda: numbacc.from_pointer(0, 6))
-    refused(numbacc.LayoutError, "multiple", run=lambda: numbacc.from_pointer(at + 2, 1))
-    refused(numbacc.LayoutError, "strides", run=lambda: numbacc.from_pointer(at, 6, strides=(2,)))
-    refused(numbacc.LayoutError, "strides", run=lambda: numbacc.from_pointer(at, 6, strides=(4, 4)))
-    refused(numbacc.ShapeError, "shape", run=lambda: numbacc.from_pointer(at, -6))
-    refused(numbacc.DTypeError, "dtype", run=lambda: numbacc.from_pointer(at, 6, "float3"))
-    refused(numbacc.OptionError, "readonly", run=lambda: numbacc.from_pointer(at, 6, readonly=None))
+    refused(numbacc.OptionError, "address", run=lambda: from_pointer(1.5, 6))
+    refused(numbacc.OptionError, "address", run=lambda: from_pointer(-8, 6))
+    refused(numbacc.LayoutError, "address is null", run=lambda: from_pointer(0, 6))
+    refused(numbacc.LayoutError, "multiple", run=lambda: from_pointer(at + 2, 1))
+    refused(numbacc.LayoutError, "strides", run=lambda: from_pointer(at, 6, strides=(2,)))
+    refused(numbacc.LayoutError, "strides", run=lambda: from_pointer(at, 6, strides=(4, 4)))
+    refused(numbacc.ShapeError, "shape", run=lambda: from_pointer(at, -6))
+    refused(numbacc.DTypeError, "dtype", run=lambda: from_pointer(at, 6, "float3"))
+    refused(numbacc.OptionError, "readonly", run=lambda: from_pointer(at, 6, readonly=None))
     for stream in STREAMS:
-        refused(numbacc.OptionError, "stream", run=lambda given=stream: numbacc.from_pointer(at, 6, stream=given))
+        refused(numbacc.OptionError, "stream", run=lambda given=stream: from_pointer(at, 6, stream=given))
     if place.name == "gpu":
-        refused(numbacc.LayoutError, "no GPU", run=lambda: numbacc.from_pointer(host.ctypes.data, 3, "float64"))
+        refused(numbacc.LayoutError, "no GPU", 'device="cpu"', run=lambda: from_pointer(host.ctypes.data, 3, "float64"))
 
 
-def test_calls_on_an_address(place):
+def test_calls_on_an_address(place, from_pointer):
     memory = place.put(np.ones((4, 8), np.float32))
-    x = numbacc.from_pointer(address_of(memory), (4, 8), owner=memory)
+    x = from_pointer(address_of(memory), (4, 8), owner=memory)
     y = gated.forward(x, "reglu")
     assert (place.get(y) == 1).all()
 
@@ -112,14 +119,14 @@ def test_tensors_over_arrays(place):
     assert numbacc.to_torch(torch.ones(3)).tolist() == [1] * 3
 
 
-def test_arrays_that_are_no_tensors(place):
+def test_arrays_that_are_no_tensors(place, from_pointer):
     needed("torch", "torch")
     x = place.put(np.arange(4.0))
     refused(numbacc.LayoutError, "negative strides", "numbacc.array", run=lambda: numbacc.to_torch(x[::-1]))
     refused(
         numbacc.LayoutError,
         "read-only",
-        run=lambda: numbacc.to_torch(numbacc.from_pointer(address_of(x), 4, "f8", readonly=True)),
+        run=lambda: numbacc.to_torch(from_pointer(address_of(x), 4, "f8", readonly=True)),
     )
     refused(numbacc.DTypeError, "array is a list", run=lambda: numbacc.to_torch([1.0]))
 
