@@ -55,6 +55,7 @@ from .errors import (
     LayoutError,
     LibraryError,
     OptionError,
+    RankError,
     ShapeError,
     UnsupportedError,
 )
@@ -63,7 +64,7 @@ from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, nn, random
+    from . import attention, conv, cuda, cudnn, distributed, elementwise, fft, gated, gemm, nn, random
     from . import jax as jax
     from . import torch as torch
     from .profiling import record
@@ -87,6 +88,7 @@ __all__ = [
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "RankError",
     "ShapeError",
     "Stream",
     "UnsupportedError",
@@ -102,6 +104,7 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -155,7 +158,10 @@ if _nvtx.is_profiled(_os.environ):
     import_module(".profiling.observers", __name__).name_ranges(_nvtx.load())
 
 
-_MODULES = ["attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random", "torch"]
+_MODULES = [
+    "attention", "conv", "cuda", "cudnn", "distributed", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random",
+    "torch",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,7 @@ __all__ = [
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "RankError",
     "ShapeError",
     "Stream",
     "UnsupportedError",
@@ -39,6 +40,7 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -75,6 +77,7 @@ from . import attention as attention
 from . import conv as conv
 from . import cuda as cuda
 from . import cudnn as cudnn
+from . import distributed as distributed
 from . import elementwise as elementwise
 from . import fft as fft
 from . import gated as gated
@@ -93,6 +96,7 @@ from numbacc.errors import KernelError as KernelError
 from numbacc.errors import LayoutError as LayoutError
 from numbacc_bindings.errors import LibraryError as LibraryError
 from numbacc.errors import OptionError as OptionError
+from numbacc.errors import RankError as RankError
 from numbacc.errors import ShapeError as ShapeError
 from numbacc.runtime.streams import Stream as Stream
 from numbacc.errors import UnsupportedError as UnsupportedError

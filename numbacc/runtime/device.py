@@ -18,11 +18,13 @@ from .contexts import (
     device_name,
     device_of_stream,
     on_device,
+    pci_address,
     relaxed,
     require_device,
+    select_device,
 )
 from .graph_capture import Recording
-from .memory import Storage, allocate, gpu, memory_info, peak_bytes, pool_bytes, release_memory, with_room
+from .memory import Storage, allocate, gpu, keep_until, memory_info, peak_bytes, pool_bytes, release_memory, with_room
 from .memory_order import DriverEvent, create_stream, nearest_priority, note, priority_of, synchronize, using, wait
 from .sharing import borrow, order_outside, settle, share
 from .transfers import clear, copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
@@ -51,11 +53,13 @@ __all__ = [
     "fill",
     "gpu",
     "is_capturing",
+    "keep_until",
     "memory_info",
     "nearest_priority",
     "note",
     "on_device",
     "order_outside",
+    "pci_address",
     "peak_bytes",
     "pointer_attribute",
     "pool_bytes",
@@ -63,6 +67,7 @@ __all__ = [
     "relaxed",
     "release_memory",
     "require_device",
+    "select_device",
     "settle",
     "share",
     "synchronize",
