@@ -12,8 +12,8 @@ enum { OK = 0, INVALID = 1, MEMORY = 2, UNINITIALIZED = 3, CONTEXT = 201, HANDLE
 enum { DEVICES = 2, DEPTH = 16 };
 
 typedef struct user { void (*destroy)(void *); void *data; int count; } user;
-typedef struct graph { word id; int users; user *user[64]; int open; int broken; } graph;
 typedef struct context context;
+typedef struct graph { word id; int users; user *user[64]; int open; int broken; context *context; } graph;
 typedef struct stream stream;
 /* blocking: the legacy default stream waits for it, and it for that one. freed: bytes freed on it that the GPU may
  * still be at, so that no other stream can have them. */
@@ -330,6 +330,7 @@ int cuStreamBeginCapture_v2(stream *s, int mode) {
     if (!s || s->capture) return UNSUPPORTED;
     s->capture = calloc(1, sizeof(graph));
     s->capture->id = ++graphs;
+    s->capture->context = s->context;
     s->capture->open = 1;
     note("begin", (word)s, graphs, 0, 0, 0);
     return OK;
@@ -377,7 +378,10 @@ int cuGraphInstantiateWithFlags(graph **result, graph *g, word flags) {
     return OK;
 }
 int cuGraphGetNodes(graph *g, void **nodes, size_t *count) { *count = 1; return OK; }
-int cuGraphLaunch(graph *g, stream *s) { return queue(s, "launch graph", g->id, 0, 0); }
+int cuGraphLaunch(graph *g, stream *s) {
+    if (find(s) && find(s)->context != g->context) return INVALID;
+    return queue(s, "launch graph", g->id, 0, 0);
+}
 int cuGraphExecDestroy(graph *g) { note("destroy graph", g->id, 0, 0, 0, 0); release(g); return OK; }
 int cuGraphDestroy(graph *g) { release(g); return OK; }
 int cuUserObjectCreate(user **result, void *data, void (*destroy)(void *), unsigned count, unsigned flags) {
