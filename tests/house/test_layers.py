@@ -394,7 +394,9 @@ TWINS = {
     "Status": "the statuses of each of NVIDIA's libraries, by their own name",
     "Request": "public in attention and in conv",
     "Dropout": "numbacc.torch's and numbacc.nn's modules, and the reference's options of attention",
-    **dict.fromkeys(("AdamW", "Attention", "LayerNorm", "Linear", "RMSNorm"), "numbacc.torch's and numbacc.nn's modules"),
+    **dict.fromkeys(
+        ("AdamW", "Attention", "LayerNorm", "Linear", "RMSNorm"), "numbacc.torch's and numbacc.nn's modules"
+    ),
     "DeviceArray": "the class, and its type for annotations, in numbacc.typing",
 }
 
