@@ -25,7 +25,7 @@ from ..plan.base import check_out, outs_of
 from ..runtime.streams import handle_of
 from .calling import plans
 from .operation import run as run_one
-from .optimizers import NUMBERS, single
+from .optimizers import factor_of
 from .rows import NAMED
 
 #: The sum of squares of an array that is not dense.
@@ -72,10 +72,7 @@ def clip_grad_norm(
     handle = handle_of(stream)
     most = math.inf if max_norm is None else checks.at_least_0(max_norm, "max_norm")
     writes = checks.boolean(write, "write")
-    if factor is not None and not isinstance(factor, NUMBERS):
-        factor = single(factor, "factor", handle)
-    if factor is None or isinstance(factor, NUMBERS):
-        factor = 1.0 if factor is None else checks.real(factor, "factor")
+    factor = factor_of(factor, handle)
     given = g if isinstance(g, (list, tuple)) else [g]
     if not given:
         raise OptionError("g is empty: pass at least one array")

@@ -91,14 +91,9 @@ class Options(NamedTuple):
             decay = decays[0] if len({*decays}) == 1 and len(decays) > 1 else decays
         else:
             decay = checks.at_least_0(decay, "weight_decay")
-        factor = self.factor
-        if factor is not None:
-            factor = factor if isinstance(factor, NUMBERS) else single(factor, "factor", handle)
-            factor = factor.item() if isinstance(factor, np.generic) else factor
-            if isinstance(factor, NUMBERS) and factor == factor:
-                factor = checks.real(factor, "factor")
         eta = self.rate if isinstance(self.rate, NUMBERS) else single(self.rate, "rate", handle)
         eta = checks.at_least_0(eta, "rate") if isinstance(eta, NUMBERS) else eta
+        factor = None if self.factor is None else factor_of(self.factor, handle)
         return Options(eta, float(self.beta1), float(self.beta2), small, decay, factor)
 
     def of(self, k: int) -> Options:
@@ -158,6 +153,20 @@ def single(obj: Any, name: str, handle: int) -> Any:
     if own.size != 1:
         raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array with one element")
     return array.item() if own.device < 0 else array
+
+
+def factor_of(factor: Any, handle: int) -> Any:
+    """Return a gradient's factor as a number, which may be NaN, or as the GPU array that holds it; 1 for None.
+
+    Raises:
+        OptionError: it is infinite, or not a number. DTypeError, ShapeError: it is not an array with one element.
+    """
+    if factor is None:
+        return 1.0
+    if not isinstance(factor, NUMBERS):
+        factor = single(factor, "factor", handle)
+    factor = factor.item() if isinstance(factor, np.generic) else factor
+    return checks.real(factor, "factor") if isinstance(factor, NUMBERS) and factor == factor else factor
 
 
 def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alone: bool = False) -> None:

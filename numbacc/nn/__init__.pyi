@@ -1,6 +1,6 @@
 # Written by `python -m tools.stubs`: do not edit.
 # mypy: disable-error-code="overload-overlap"
-"""Parts of a model's training step that are made of several families: losses of a product."""
+"""Parts of a model's training step that are made of several families: losses of a product, and Muon."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, overload
@@ -13,6 +13,7 @@ from numbacc.nn.losses import LinearGradients
 
 __all__ = [
     "linear_cross_entropy",
+    "muon_step",
 ]
 
 
@@ -30,3 +31,10 @@ def linear_cross_entropy(
     dloss: float | AnyArray = 1.0, gradients: bool = True, accumulate: bool | Sequence[bool] = False,
     chunk: int | None = None, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
 ) -> tuple[DeviceArray, LinearGradients]: ...
+
+def muon_step(
+    p: AnyArray | Sequence[AnyArray], g: AnyArray | Sequence[AnyArray], m: AnyArray | Sequence[AnyArray], *,
+    rate: float = 0.001, momentum: float = 0.95, nesterov: bool = True, weight_decay: float = 0.0, iterations: int = 5,
+    dtype: str = 'bfloat16', factor: float | AnyArray | None = None, copy: AnyArray | Sequence[AnyArray] | None = None,
+    stream: Any = None,
+) -> tuple[Any, Any]: ...

@@ -60,6 +60,31 @@ STEPS: dict[tuple[bool, bool], Callable[..., Any]] = {
     (True, True): adamw_scaled_copied,
 }
 
+# ---------------------------------------------------------------- Muon
+
+
+def muon_momentum(m, g, factor, momentum):
+    """Return (the momentum μ m + g, the same that is not yet updated), the gradient being g factor.
+
+    If the factor is NaN, the momentum stays.
+    """
+    first = momentum * m + g * factor
+    return first if factor == factor else m, first
+
+
+def muon_nesterov(m, g, factor, momentum):
+    """Return `muon_momentum` with Nesterov's g + μ (μ m + g) as the second result."""
+    own = g * factor
+    first = momentum * m + own
+    return first if factor == factor else m, own + momentum * first
+
+
+def muon_update(p, o, factor, pace, kept):
+    """Return (p (1 - η λ) - pace o, the same for a copy), or p if the factor is NaN."""
+    found = fma(-pace, o, p * kept) if factor == factor else p
+    return found, found
+
+
 # ---------------------------------------------------------------- the norm of gradients
 
 
