@@ -48,7 +48,6 @@ def clip_grad_norm(
             / (loss scale). The norm is that of the products, and the returned factor contains it.
         write: whether to multiply the gradients by the factor. With False they are only read: pass the factor to
             `adamw_step`.
-
         out: a pair of arrays of rank 0 for the norm and the factor.
 
     Returns:

@@ -80,8 +80,8 @@ def muon_step(
     Example:
         >>> p, m = np.zeros((2, 2)), np.zeros((2, 2))
         >>> nn.muon_step(p, np.array([[3.0, 0.0], [0.0, 3.0]]), m, rate=1.0, dtype="float32")[0].round(1)
-        array([[-0.2, -0. ],
-               [-0. , -0.2]])
+        array([[-0.3,  0. ],
+               [ 0. , -0.3]])
     """
     handle = handle_of(stream)
     rate, decay = checks.at_least_0(rate, "rate"), checks.at_least_0(weight_decay, "weight_decay")

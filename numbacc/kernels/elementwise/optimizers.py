@@ -33,6 +33,22 @@ def adamw(p, g, m, v, rest1, rest2, pace, scale, eps, kept):
     return fma(-pace, m / fma(math.sqrt(v), scale, eps), p * kept), m, v
 
 
+def adamw_times(p, g, m, v, factor, rest1, rest2, pace, scale, eps, kept):
+    """Return `adamw` with the gradient g factor."""
+    return adamw(p, g * factor, m, v, rest1, rest2, pace, scale, eps, kept)
+
+
+def adamw_times_copied(p, g, m, v, factor, rest1, rest2, pace, scale, eps, kept):
+    """Return `adamw_times`, and p again, for its copy."""
+    own, first, second = adamw(p, g * factor, m, v, rest1, rest2, pace, scale, eps, kept)
+    return own, first, second, own
+
+
+def is_nan(factor, rest1, rest2, pace, scale, eps, kept):
+    """Return (1 if the factor is NaN, so that a step changes nothing, else 0,)."""
+    return (0.0 if factor == factor else 1.0,)
+
+
 def adamw_scaled(p, g, m, v, factor, rest1, rest2, pace, scale, eps, kept):
     """Return `adamw` with the gradient g factor; p, m and v as they are if the factor is NaN."""
     own, first, second = adamw(p, g * factor, m, v, rest1, rest2, pace, scale, eps, kept)
@@ -52,7 +68,14 @@ def adamw_scaled_copied(p, g, m, v, factor, rest1, rest2, pace, scale, eps, kept
     return own, first, second, own
 
 
-#: (whether there is a factor, whether there are copies) -> the function of elements.
+#: (whether there is a factor, whether there are copies) -> the function of elements for lists, whose kernels end at
+#: once if the factor is NaN; and the function for one parameter.
+LIST_STEPS: dict[tuple[bool, bool], Callable[..., Any]] = {
+    (False, False): adamw,
+    (False, True): adamw_copied,
+    (True, False): adamw_times,
+    (True, True): adamw_times_copied,
+}
 STEPS: dict[tuple[bool, bool], Callable[..., Any]] = {
     (False, False): adamw,
     (False, True): adamw_copied,
@@ -238,7 +261,8 @@ def _formulas() -> dict[tuple[str, bool, bool], ListFormula]:
             is_scaled = kind not in ("", "step")
             row = (kept_by_scaled if is_scaled else kept_by) if has_decays else None
             name = "_".join(["adamw", *kind.split(), *["copied"] * has_copies, *["decays"] * has_decays])
-            found[kind, has_copies, has_decays] = ListFormula(name, STEPS[is_scaled, has_copies], numbers, row)
+            function, idle = LIST_STEPS[is_scaled, has_copies], is_nan if is_scaled else None
+            found[kind, has_copies, has_decays] = ListFormula(name, function, numbers, row, idle)
     return found
 
 
