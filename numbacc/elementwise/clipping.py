@@ -14,6 +14,7 @@ from ..base import checks
 from ..base.casts import cast
 from ..base.dtypes import FLOATS, TABLE, info, words
 from ..base.layout import Layout, check_same_device, layout, read_only, view
+from ..base.observing import observable
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, OptionError
 from ..functions.reduction_formula import ReductionFormula
@@ -32,6 +33,7 @@ from .rows import NAMED
 _SQUARES = ReductionFormula("squares", square, start=(0.0,), merge=add, finish=same)
 
 
+@observable("call", "elementwise.clip_grad_norm")
 def clip_grad_norm(
     g: Any, max_norm: float | None, *, factor: Any = None, write: bool = True, out: Any = None, stream: Any = None
 ) -> tuple[Array, Array]:
