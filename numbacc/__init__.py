@@ -37,13 +37,17 @@ from .arrays.creation import (
     scratch_limit,
     zeros,
 )
+from .arrays.exchange import from_pointer, to_torch
+from .arrays.files import load, load_metadata, save
 from .arrays.lookup import computing as _computing
 from .arrays.operands import device_arrays_by as _device_arrays_by
 from .base import numba_hooks as _numba_hooks
 from .base.dispatch import has_gpu
 from .base.keywords import explain as _explain
+from .compiled_steps import Compiled, compiled
 from .errors import (
     CacheWarning,
+    CompiledWarning,
     DeviceError,
     DTypeError,
     Error,
@@ -51,14 +55,16 @@ from .errors import (
     LayoutError,
     LibraryError,
     OptionError,
+    RankError,
     ShapeError,
     UnsupportedError,
 )
+from .runtime.events import Event, event
 from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cuda, cudnn, elementwise, fft, gated, gemm, nn, random
+    from . import attention, conv, cuda, cudnn, distributed, elementwise, fft, gated, gemm, nn, random
     from . import jax as jax
     from . import torch as torch
     from .profiling import record
@@ -71,14 +77,18 @@ float8_e5m2 = ml_dtypes.float8_e5m2
 
 __all__ = [
     "CacheWarning",
+    "Compiled",
+    "CompiledWarning",
     "DTypeError",
     "DeviceError",
     "Error",
+    "Event",
     "Graph",
     "KernelError",
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "RankError",
     "ShapeError",
     "Stream",
     "UnsupportedError",
@@ -88,32 +98,40 @@ __all__ = [
     "asnumpy",
     "attention",
     "bfloat16",
+    "compiled",
     "conv",
     "cuda",
     "cudnn",
     "current_stream",
     "debug",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
+    "event",
     "fft",
     "float8_e4m3fn",
     "float8_e5m2",
     "from_dlpack",
+    "from_pointer",
     "full",
     "gated",
     "gemm",
     "graph",
     "has_gpu",
+    "load",
+    "load_metadata",
     "nn",
     "peak_memory",
     "portable",
     "random",
     "record",
     "release_memory",
+    "save",
     "scratch_limit",
     "simulate",
     "stream",
+    "to_torch",
     "trace",
     "zeros",
 ]
@@ -140,7 +158,10 @@ if _nvtx.is_profiled(_os.environ):
     import_module(".profiling.observers", __name__).name_ranges(_nvtx.load())
 
 
-_MODULES = ["attention", "conv", "cuda", "cudnn", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random", "torch"]
+_MODULES = [
+    "attention", "conv", "cuda", "cudnn", "distributed", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random",
+    "torch",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

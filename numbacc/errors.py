@@ -1,8 +1,8 @@
 """The exceptions of numbacc, each derived from the built-in exception that a NumPy user expects, and its warning."""
 
 import functools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from numpy import exceptions
 
@@ -12,6 +12,7 @@ __all__ = [
     "ArgumentsError",
     "AxisError",
     "CacheWarning",
+    "CompiledWarning",
     "DTypeError",
     "DeviceError",
     "Error",
@@ -20,6 +21,7 @@ __all__ = [
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "RankError",
     "ShapeError",
     "UnsupportedError",
     "nearest",
@@ -90,6 +92,23 @@ class DeviceError(Error, RuntimeError):
     """
 
 
+class RankError(DeviceError):
+    """Another process of a program that runs on several GPUs has ended; see `numbacc.distributed`.
+
+    The message has that process's traceback.
+
+    Example:
+        >>> issubclass(numbacc.RankError, numbacc.DeviceError)
+        True
+    """
+
+    #: Returns the message of an error that is raised without one, from another thread.
+    news: ClassVar[Callable[[], str]] = staticmethod(lambda: "another rank has ended")
+
+    def __init__(self, message: str = ""):
+        super().__init__(message or RankError.news())
+
+
 class UnsupportedError(Error, NotImplementedError):
     """The library or the GPU lacks a feature that the call needs, and numbacc does not replace it.
 
@@ -136,6 +155,15 @@ class CacheWarning(RuntimeWarning):
 
     Example:
         >>> issubclass(numbacc.CacheWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it
+        True
+    """
+
+
+class CompiledWarning(RuntimeWarning):
+    """The arguments of a compiled function change so much that its calls run without a graph.
+
+    Example:
+        >>> issubclass(numbacc.CompiledWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it
         True
     """
 

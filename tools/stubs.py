@@ -30,7 +30,7 @@ STUBS = {
     "numbacc.gated": "numbacc/gated.pyi",
     **{
         f"numbacc.{name}": f"numbacc/{name}/__init__.pyi"
-        for name in ("attention", "conv", "elementwise", "fft", "gemm", "nn", "random")
+        for name in ("attention", "conv", "distributed", "elementwise", "fft", "gemm", "nn", "random")
     },
 }
 CUDA, TYPES = "numbacc/cuda.pyi", "numbacc/typing.py"
@@ -689,7 +689,7 @@ class Stub:
             return f"{name}: type[Any]\n"  # a dtype of ml_dtypes, whose stubs are missing
         if not inspect.isfunction(thing):
             return f"{name}: {_CONSTANTS[f'{self.family}.{name}'.lstrip('.')]}\n"
-        if not self.family and name not in _MADE:
+        if home in _AS_WRITTEN or (not self.family and name not in _MADE):
             return f"from {home} import {name} as {name}\n"
         if any(hasattr(thing, part) for part in (*_PARTS, *_GRADIENTS)) or self._is_gradient(thing):
             return self._function(name, thing)
@@ -801,7 +801,9 @@ _VARIABLES = {
     **dict.fromkeys(("_P", "_M", "_V"), f"bound={_LISTED}"),
 }
 #: Functions of `numbacc` that return arrays, and classes with methods that do.
-_MADE = ("array", "asarray", "empty", "empty_like", "from_dlpack", "full", "zeros")
+_MADE = ("array", "asarray", "empty", "empty_like", "from_dlpack", "from_pointer", "full", "zeros")
+#: Modules whose functions have all types in the source: they work on variables as well as arrays.
+_AS_WRITTEN = tuple(f"numbacc.nn.{name}" for name in ("functions", "modules", "tape", "transformer"))
 _CUSTOM = ("Kernel", "Reduction")
 _CLASSES = ("Generator", *_CUSTOM)
 #: The methods of a generator that draw integers. The others draw floats.

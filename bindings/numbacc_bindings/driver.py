@@ -37,10 +37,13 @@ class DeviceAttribute(IntEnum):
     COMPUTE_CAPABILITY_MINOR = 76
     CLOCK_RATE = 13
     MULTIPROCESSOR_COUNT = 16
+    PCI_BUS_ID = 33
+    PCI_DEVICE_ID = 34
     MEMORY_CLOCK_RATE = 36
     GLOBAL_MEMORY_BUS_WIDTH = 37
     L2_CACHE_SIZE = 38
     MAX_THREADS_PER_MULTIPROCESSOR = 39
+    PCI_DOMAIN_ID = 50
     MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
     MAX_BLOCKS_PER_MULTIPROCESSOR = 106
     MEMORY_POOLS_SUPPORTED = 115
@@ -196,7 +199,9 @@ FUNCTIONS = {
     "cuMemsetD32Async": "Luzp",
     "cuMemsetD2D32Async": "Lzuzzp",
     "cuPointerGetAttribute": "piL",
-    "cuStreamCreate": "pu",
+    "cuStreamCreateWithPriority": "pui",
+    "cuStreamGetPriority": "pp",
+    "cuCtxGetStreamPriorityRange": "pp",
     "cuStreamSynchronize": "p",
     "cuStreamWaitEvent": "ppu",
     "cuStreamGetCtx": "pp",
@@ -211,6 +216,7 @@ FUNCTIONS = {
     "cuGraphLaunch": "pp",
     "cuGraphExecDestroy": "p",
     "cuGraphDestroy": "p",
+    "cuGraphGetNodes": "ppp",
     "cuGraphRetainUserObject": "ppuu",
     "cuUserObjectCreate": "pppuu",
     "cuEventCreate": "pu",

@@ -59,7 +59,7 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
 
 def _timed(launch: Launch, device: int, stream: int) -> float:
     """Return the milliseconds of a work on the GPU when it runs for the first time."""
-    start, end = (runtime().Event(device, EventFlag.DEFAULT) for _ in range(2))
+    start, end = (runtime().DriverEvent(device, EventFlag.DEFAULT) for _ in range(2))
     start.record(stream)
     launch()
     end.record(stream)
@@ -97,7 +97,7 @@ def _measure(works: Mapping[Work, Launch], rounds: int, flush: Launch, device: i
     spans: dict[Work, list[float]] = {work: [] for work in works}
     # The first round warms up.
     for number in range(rounds + 1):
-        events = {work: tuple(runtime().Event(device, EventFlag.DEFAULT) for _ in range(2)) for work in works}
+        events = {work: tuple(runtime().DriverEvent(device, EventFlag.DEFAULT) for _ in range(2)) for work in works}
         for work, launch in works.items():
             start, end = events[work]
             flush()

@@ -188,7 +188,7 @@ class OpenCall:
             if runtime().is_capturing(stream):
                 kernel.note = _CAPTURED
             else:
-                first, last = (runtime().Event(kernel.device, EventFlag.DEFAULT) for _ in range(2))
+                first, last = (runtime().DriverEvent(kernel.device, EventFlag.DEFAULT) for _ in range(2))
                 first.record(stream)
         except Exception as error:  # if this is the fault of the work, it raises the error itself
             kernel.note, last = f"no events: {error}", None

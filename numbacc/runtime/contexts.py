@@ -128,6 +128,18 @@ def current_device() -> int:
     return device
 
 
+def select_device(device: int) -> None:
+    """Make the GPU the current one of this thread, until another one is made current."""
+    require_device(device)
+    driver.cuCtxSetCurrent(primary_context(device))
+
+
+def pci_address(device: int) -> str:
+    """Return the address of the GPU in its host, which is the same in all processes."""
+    names = (cuda.DeviceAttribute.PCI_DOMAIN_ID, cuda.DeviceAttribute.PCI_BUS_ID, cuda.DeviceAttribute.PCI_DEVICE_ID)
+    return ":".join(f"{device_attribute(name, device):x}" for name in names)
+
+
 class on_device:
     """A context manager that makes the device's context current.
 

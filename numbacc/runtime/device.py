@@ -18,22 +18,26 @@ from .contexts import (
     device_name,
     device_of_stream,
     on_device,
+    pci_address,
+    relaxed,
     require_device,
+    select_device,
 )
 from .graph_capture import Recording
-from .memory import Storage, allocate, gpu, memory_info, peak_bytes, pool_bytes, release_memory, with_room
-from .memory_order import Event, create_stream, note, synchronize, using, wait
+from .memory import Storage, allocate, gpu, keep_until, memory_info, peak_bytes, pool_bytes, release_memory, with_room
+from .memory_order import DriverEvent, create_stream, nearest_priority, note, priority_of, synchronize, using, wait
 from .sharing import borrow, order_outside, settle, share
 from .transfers import clear, copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
 
 __all__ = [
-    "Event",
+    "DriverEvent",
     "Recording",
     "Storage",
     "allocate",
     "borrow",
     "call",
     "capability",
+    "capture_number",
     "check_capability",
     "check_launch",
     "clear",
@@ -49,15 +53,21 @@ __all__ = [
     "fill",
     "gpu",
     "is_capturing",
+    "keep_until",
     "memory_info",
+    "nearest_priority",
     "note",
     "on_device",
     "order_outside",
+    "pci_address",
     "peak_bytes",
     "pointer_attribute",
     "pool_bytes",
+    "priority_of",
+    "relaxed",
     "release_memory",
     "require_device",
+    "select_device",
     "settle",
     "share",
     "synchronize",
@@ -79,3 +89,12 @@ def is_capturing(stream: int) -> bool:
         UnsupportedError: see `captures.capture_on`.
     """
     return captures.capture_on(stream)[0] != 0
+
+
+def capture_number(stream: int) -> int:
+    """Return a number that identifies the capture that records the stream's work, or 0 without a capture.
+
+    Raises:
+        UnsupportedError: see `captures.capture_on`.
+    """
+    return captures.capture_on(stream)[0]

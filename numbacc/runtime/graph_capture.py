@@ -14,7 +14,7 @@ from . import captures
 from .captures import Capture
 from .contexts import call, on_device, relaxed
 from .memory import keep_until, with_room
-from .memory_order import Event, home_of_captures, using, wait
+from .memory_order import DriverEvent, home_of_captures, using, wait
 
 
 class Recording:
@@ -26,11 +26,11 @@ class Recording:
         # The driver requires that launches of one graph are queued one after the other.
         self._lock: Any = threading.Lock()
         #: The point after the last launch.
-        self._last: Event | None = None
+        self._last: DriverEvent | None = None
         with on_device(device):
             if captures.capture_on(stream)[0]:
                 raise UnsupportedError(f"stream {stream:#x} is being captured already: end that graph first")
-            before = Event(device)
+            before = DriverEvent(device)
             before.record(stream)
             self._capture = Capture(device, home_of_captures(device), stream, wait, before)
             # Relaxed mode: this thread may load kernels and make plans meanwhile. No other work gets into the capture,
@@ -83,6 +83,17 @@ class Recording:
         self._lock = self._capture.locked(self._lock)
         captures.ended(self._number)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded."""
+        count = ctypes.c_size_t()
+        driver.cuGraphGetNodes(self._graph, 0, ctypes.addressof(count))
+        return not count.value
+
+    def writes(self, storage: Any) -> bool:
+        """Return whether the graph writes to memory."""
+        return self._capture.writes(storage)
+
     @observable("graph")
     def launch(self, stream: int) -> None:
         """Queue the graph, ordered with all other work on the memory that it uses."""
@@ -93,7 +104,7 @@ class Recording:
                 self._join(stream)
                 return
             self._queue(stream)
-            self._last = Event(self._device)
+            self._last = DriverEvent(self._device)
             driver.cuEventRecord(self._last.handle, stream)
 
     @observable("queue")

@@ -25,7 +25,7 @@ from ..base.codes import CAPTURING
 from ..errors import DeviceError, LibraryError, UnsupportedError
 from . import captures, contexts, foreign_owners, workspace
 from .contexts import call, device_attribute, device_name, on_device, on_stream, primary_context, relaxed
-from .memory_order import Event, History, capture_of, wait
+from .memory_order import DriverEvent, History, capture_of, wait
 from .streams import foreign, owner_of
 
 # ---------------------------------------------------------------- small blocks
@@ -132,12 +132,16 @@ def pool_bytes(device: int) -> tuple[int, int]:
 
 
 def peak_bytes(device: int, reset: bool) -> int:
-    """Return the most bytes of the pool that were in use at once since the last reset, and start anew if `reset`."""
+    """Return the most bytes of the pool that were in use at once since the last reset, and start anew if `reset`.
+
+    Blocks that are kept for later allocations count as in use; a reset frees them.
+    """
     gpu(device)
     with on_device(device):
         found = _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_HIGH)
         found = max(found, _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_CURRENT))
         if reset:
+            _give_up_blocks(device)
             start = ctypes.c_uint64(0)
             attribute = cuda.MemoryPoolAttribute.USED_MEM_HIGH
             driver.cuMemPoolSetAttribute(_gpus[device].pool, attribute, ctypes.addressof(start))
@@ -297,7 +301,7 @@ class _Kept:
 
     __slots__ = ("_event", "_owner")
 
-    def __init__(self, event: Event, owner: object):
+    def __init__(self, event: DriverEvent, owner: object):
         self._event, self._owner = event, owner
 
     def free(self) -> None:
@@ -306,7 +310,7 @@ class _Kept:
             _deferred.append(self)
 
 
-def keep_until(event: Event, owner: object) -> None:
+def keep_until(event: DriverEvent, owner: object) -> None:
     """Keep an object alive until the GPU has passed a point."""
     _deferred.append(_Kept(event, owner))
     # Release here, too, since an allocation may never come. Releasing two at a time keeps the list from growing.

@@ -35,7 +35,7 @@ from .streams import owner_of
 _idle: defaultdict[int, deque[int]] = defaultdict(deque)
 
 
-class Event(NotCopied):
+class DriverEvent(NotCopied):
     """A point in a stream's queue."""
 
     __slots__ = ("_flags", "device", "handle")
@@ -72,7 +72,7 @@ class Event(NotCopied):
     def synchronize(self) -> None:
         driver.cuEventSynchronize(self.handle)
 
-    def elapsed_ms(self, start: Event) -> float:
+    def elapsed_ms(self, start: DriverEvent) -> float:
         """Return the milliseconds from `start` to this point; both events are timed and have been reached."""
         result = ctypes.c_float()
         driver.cuEventElapsedTime(ctypes.addressof(result), start.handle, self.handle)
@@ -90,12 +90,28 @@ class Event(NotCopied):
             pass  # interpreter exit, which ends all events
 
 
-def create_stream(device: int) -> int:
+def create_stream(device: int, priority: int = 0) -> int:
     """Create a stream that does not wait for the legacy default stream."""
     with on_device(device):
-        handle = call(driver.cuStreamCreate, StreamFlag.NON_BLOCKING)
+        handle = call(driver.cuStreamCreateWithPriority, StreamFlag.NON_BLOCKING, priority)
     stream_devices[handle] = device
     return handle
+
+
+def nearest_priority(device: int, priority: int) -> int:
+    """Return the priority of the GPU's range that is nearest to a given one. Lower numbers are higher priorities."""
+    ends = (ctypes.c_int * 2)()
+    with on_device(device):
+        driver.cuCtxGetStreamPriorityRange(ctypes.addressof(ends), ctypes.addressof(ends) + ctypes.sizeof(ctypes.c_int))
+    return min(max(priority, ends[1]), ends[0])
+
+
+def priority_of(stream: int, device: int) -> int:
+    """Return a stream's priority."""
+    found = ctypes.c_int()
+    with on_device(device):
+        driver.cuStreamGetPriority(stream, ctypes.addressof(found))
+    return found.value
 
 
 def synchronize(stream: int, device: int) -> None:
@@ -108,7 +124,7 @@ def wait(stream: int, producer: int, device: int, producers_device: int | None =
     """Make `stream` wait for the work queued on `producer` so far. `producer` may be a stream of another GPU."""
     other = device if producers_device is None else producers_device
     if (stream, device) != (producer, other):
-        event = Event(other)
+        event = DriverEvent(other)
         event.record(producer)
         event.wait(stream, device)
 
@@ -120,7 +136,7 @@ class Use(NamedTuple):
     """Work queued on memory: its stream, an event after it, and whether it writes."""
 
     stream: int
-    event: Event
+    event: DriverEvent
     writes: bool
 
 
@@ -165,7 +181,7 @@ class History(NotCopied):
         with _lock:
             self._kept = (getattr(self, "_kept", None), owner)
 
-    def before(self, stream: int, writes: bool, passed: set[Event] | None = None) -> tuple[Use, ...]:
+    def before(self, stream: int, writes: bool, passed: set[DriverEvent] | None = None) -> tuple[Use, ...]:
         """Make a stream wait for the work queued on this memory, and return that work. The device's context is current.
 
         Args:
@@ -201,7 +217,7 @@ class History(NotCopied):
         with relaxed():
             return all(use.stream == self.stream or use.event.is_done() for use in self._uses)
 
-    def after(self, stream: int, writes: bool, waited: tuple[Use, ...], point: Callable[[], Event]) -> None:
+    def after(self, stream: int, writes: bool, waited: tuple[Use, ...], point: Callable[[], DriverEvent]) -> None:
         """Record that work was queued on a stream that has waited for `waited`. `point()` returns an event after it."""
         with _lock:
             partners = [partner for partner in self.partners if partner != stream]
@@ -273,7 +289,7 @@ def _depart_together(stream: int, histories: Iterable[Any], device: int) -> None
                 each._uses = (last,)
 
 
-def point_behind(stream: int, device: int) -> Event:
+def point_behind(stream: int, device: int) -> DriverEvent:
     """Return an event after all work queued on a stream, or if it is captured, after that before the capture."""
     number, _ = capture_on(stream)
     if number:
@@ -284,7 +300,7 @@ def point_behind(stream: int, device: int) -> Event:
                 "can wait for its earlier work: use the array on another stream before the capture, or numbacc.graph"
             )
         return capture.before  # type: ignore[no-any-return]
-    event = Event(device)
+    event = DriverEvent(device)
     driver.cuEventRecord(event.handle, stream)
     return event
 
@@ -380,7 +396,7 @@ class using:
         used = {id(storage.block): (storage, written) for storage, written in self._used}
         if len(used) > 1:
             _depart_together(self._stream, [storage for storage, _ in used.values()], self._device)
-        passed: set[Event] = set()
+        passed: set[DriverEvent] = set()
         return [
             (storage, written, None if storage.sole == self._stream else storage.before(self._stream, written, passed))
             for storage, written in used.values()
@@ -416,9 +432,9 @@ class using:
                     break
             else:
                 return
-        points: list[Event] = []
+        points: list[DriverEvent] = []
 
-        def point() -> Event:
+        def point() -> DriverEvent:
             """Return an event after the work, the same for all memory that it used."""
             if not points:
                 points.append(point_behind(self._stream, self._device))

@@ -17,6 +17,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
+from ..base import checks
 from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU, PORTABLE
 from ..base.observing import observable
@@ -149,7 +150,7 @@ class Stream(NotCopied):
         array([1., 1.])
     """
 
-    __slots__ = ("_owned", "_source", "device", "handle")
+    __slots__ = ("_owned", "_priority", "_source", "device", "handle")
 
     _instead = "share it, or make another with numbacc.stream()"
 
@@ -160,8 +161,10 @@ class Stream(NotCopied):
         *,
         owned: bool = False,
         source: object = None,
+        priority: int | None = None,
     ):
         self.handle = handle
+        self._priority = priority
         self.device = device
         self._owned = owned
         self._source = source  # keeps a foreign stream alive
@@ -169,6 +172,13 @@ class Stream(NotCopied):
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (version, handle), as the protocol for sharing streams between CUDA libraries requires."""
         return (0, self.handle)
+
+    @property
+    def priority(self) -> int:
+        """The stream's priority: 0 is ordinary, and lower numbers are higher priorities. It is 0 without a GPU."""
+        if self._priority is None:
+            self._priority = runtime().priority_of(self.handle, device_of(self)) if has_gpu() else 0
+        return self._priority
 
     @observable("wait", "Stream.synchronize")
     def synchronize(self) -> None:
@@ -229,14 +239,14 @@ class Stream(NotCopied):
     def __del__(self) -> None:
         # Arrays may still be waiting to be freed on this stream, so it is not destroyed but reused.
         if self._owned and self.device is not None:
-            _idle.setdefault(self.device, []).append(self.handle)
+            _idle.setdefault((self.device, self._priority or 0), []).append(self.handle)
 
 
 #: CUDA's handle of the per-thread default stream.
 PER_THREAD = 2
 
-#: Device -> streams that nobody references any more.
-_idle: dict[int, list[int]] = {}
+#: (device, priority) -> streams that nobody references any more.
+_idle: dict[tuple[int, int], list[int]] = {}
 
 #: Handle -> the foreign stream object, for the handles used last. These are not weak references, because torch's
 #: streams do not clear them when they are deleted.
@@ -249,7 +259,7 @@ def owner_of(handle: int) -> Any:
     return foreign.get(handle)
 
 
-def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
+def stream(stream: Any = None, *, device: int | str | None = None, priority: int = 0) -> Stream:
     """Make a new stream, or wrap an existing one. In a `with` block it is the default stream of operations.
 
     Args:
@@ -257,12 +267,15 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
             object with `__cuda_stream__`, or a handle as an integer.
         device: the GPU of a new stream, by default the current one; or the GPU of an existing stream. CUDA's default
             stream, 0, belongs to every GPU.
+        priority: the priority of a new stream. 0 is ordinary, and lower numbers are higher priorities, as in CUDA and
+            torch: the GPU starts waiting blocks of such a stream first. A number outside of the GPU's range (on current
+            GPUs -5 to 0) becomes the nearest one in it.
 
     Returns:
         Stream.
 
     Raises:
-        OptionError: stream is not a stream.
+        OptionError: stream is not a stream, or priority is not an integer, or both are given.
         DeviceError: the GPU does not exist, or the stream belongs to another one.
 
     Example:
@@ -271,7 +284,10 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
         [1. 1.]
     """
     found = None
+    priority = checks.integer(priority, "priority")
     if stream is not None:
+        if priority:
+            raise OptionError("priority= is for new streams: an existing stream keeps its own, leave priority out")
         found = stream if isinstance(stream, Stream) else Stream(handle_of(stream), source=stream)
         if device is None:
             return found
@@ -281,7 +297,10 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
     number = target_of(device)
     if number < 0:
         raise DeviceError('device="cpu": the CPU has no streams; pass the number of a GPU')
-    return Stream(_unused(number), number, owned=True) if found is None else _of_device(found, number)
+    if found is not None:
+        return _of_device(found, number)
+    nearest = runtime().nearest_priority(number, priority) if priority else 0
+    return Stream(_unused(number, nearest), number, owned=True, priority=nearest)
 
 
 def _of_device(found: Stream, number: int) -> Stream:
@@ -296,9 +315,12 @@ def _of_device(found: Stream, number: int) -> Stream:
     return found if found.device == number else Stream(found.handle, number, source=found)
 
 
-def _unused(device: int) -> int:
-    """Return an unused stream, or a new one. A stream that took part in a capture is in use until the capture ends."""
-    idle, made = _idle.setdefault(device, []), runtime()
+def _unused(device: int, priority: int) -> int:
+    """Return an unused stream of this priority, or a new one.
+
+    A stream that took part in a capture is in use until the capture ends.
+    """
+    idle, made = _idle.setdefault((device, priority), []), runtime()
     for _ in range(len(idle)):
         try:
             handle = idle.pop(0)
@@ -310,7 +332,7 @@ def _unused(device: int) -> int:
         except UnsupportedError:
             pass  # a capture that is broken and has not ended
         idle.append(handle)
-    return int(made.create_stream(device))
+    return int(made.create_stream(device, priority))
 
 
 def device_of(stream: Any) -> int:

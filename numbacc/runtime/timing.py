@@ -39,11 +39,11 @@ def gpu_ms(
         round_s = (time.perf_counter() - start) / rounds
         repeats = min(repeats, max(3, int(seconds / round_s)))
     order = list(works)
-    spans: dict[str, list[tuple[runtime.Event, runtime.Event]]] = {name: [] for name in works}
+    spans: dict[str, list[tuple[runtime.DriverEvent, runtime.DriverEvent]]] = {name: [] for name in works}
     for _ in range(repeats):
         order.append(order.pop(0))
         for name in order:
-            first, last = (runtime.Event(device, EventFlag.DEFAULT) for _ in range(2))
+            first, last = (runtime.DriverEvent(device, EventFlag.DEFAULT) for _ in range(2))
             runtime.fill(flush.address, b"\0", flush.nbytes, device, 0)
             first.record(0)
             works[name]()

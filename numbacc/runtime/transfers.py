@@ -17,7 +17,7 @@ from ..errors import UnsupportedError
 from .captures import Capture
 from .contexts import check_stream, on_stream
 from .memory import gpu, keep_until
-from .memory_order import Event, capture_of
+from .memory_order import DriverEvent, capture_of
 
 
 @lru_cache(maxsize=64)
@@ -78,7 +78,7 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
             capture.keep(host)
         elif _is_pinned(source, storage.device):
             # Keep the array as long as the GPU reads it, but no longer.
-            behind = Event(storage.device)
+            behind = DriverEvent(storage.device)
             behind.record(stream)
             keep_until(behind, host)
 
@@ -120,7 +120,7 @@ def copy_to_host(
     if not pinned:
         _synchronize(device, stream)
     elif capture is None:
-        behind = Event(device)
+        behind = DriverEvent(device)
         behind.record(stream)
         keep_until(behind, host)
 

@@ -7,8 +7,9 @@ so streams have nothing to order. Work queued on a captured stream is recorded, 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count, islice
 from typing import Any
 
@@ -55,6 +56,10 @@ def current_device() -> int:
 @contextmanager
 def on_device(device: int) -> Iterator[None]:
     yield
+
+
+#: A context manager that does nothing: no call is forbidden while a stream is captured.
+relaxed = nullcontext
 
 
 def device_of_stream(stream: int) -> int:
@@ -186,12 +191,56 @@ _captures: dict[int, Capture] = {}
 _recorded: dict[int, list[Callable[[], Any]]] = {}
 
 
-def create_stream(device: int) -> int:
+def create_stream(device: int, priority: int = 0) -> int:
     return next(_handles)
+
+
+def nearest_priority(device: int, priority: int) -> int:
+    """Return 0, the simulator's only priority."""
+    return 0
+
+
+def priority_of(stream: int, device: int) -> int:
+    """Return 0, like `nearest_priority`."""
+    return 0
 
 
 def is_capturing(stream: int) -> bool:
     return stream in _captures
+
+
+def capture_number(stream: int) -> int:
+    """Return a number that identifies the capture of a stream, like `runtime.device.capture_number`."""
+    return id(_captures[stream]) if stream in _captures else 0
+
+
+class SimulatedEvent(NotCopied):
+    """A point in a stream's queue, like `memory_order.DriverEvent`. All work before it is done when it is recorded."""
+
+    _instead = "record another"
+
+    def __init__(self, device: int, flags: int = 0):
+        self._stream, self._seconds = 0, 0.0
+
+    def record(self, stream: int) -> None:
+        self._stream, self._seconds = stream, time.perf_counter()
+
+    def wait(self, stream: int, device: int | None = None) -> None:
+        """Do nothing, unless the recorded stream is captured: then the waiting stream is captured, too."""
+        wait(stream, self._stream, 0)
+
+    def is_done(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        """Do nothing, like `synchronize` of a stream."""
+
+    def elapsed_ms(self, start: SimulatedEvent) -> float:
+        """Return the milliseconds of the host from `start` to this point."""
+        return (self._seconds - start._seconds) * 1000
+
+
+DriverEvent = SimulatedEvent
 
 
 def synchronize(stream: int, device: int) -> None:
@@ -255,6 +304,15 @@ class Recording:
         self._lock = self._capture.locked(threading.Lock())
 
     abandon = end
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded."""
+        return not self._work
+
+    def writes(self, storage: Any) -> bool:
+        """Return whether the graph writes to memory."""
+        return self._capture.writes(storage)
 
     @observable("graph")
     def launch(self, stream: int) -> None:

@@ -195,7 +195,7 @@ def test_events_and_borrowed_memory_refuse(way):
 
     borrowed = numbacc.from_dlpack(numbacc.zeros(3))._storage
     theirs = numbacc.asarray(cuda.to_device(np.zeros(3)))._storage
-    for owner in (device.Event(0), borrowed, theirs):
+    for owner in (device.DriverEvent(0), borrowed, theirs):
         refused(numbacc.DTypeError, type(owner).__name__, run=lambda owner=owner: way(owner))
 
 

@@ -190,7 +190,7 @@ def test_products_do_not_wait():
     call.run(stream=stream)
     stream.synchronize()
     busy = slow_down(stream, 0.2)
-    mark = device.Event(0)
+    mark = device.DriverEvent(0)
     for _ in range(10):
         answer = call.run(stream=stream)
     mark.record(stream.handle)

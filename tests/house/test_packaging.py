@@ -107,7 +107,10 @@ def notebook_imports():
 
 def test_extras(setup):
     extras = {name: extra(setup, name) for name in setup["options.extras_require"]}
-    assert set(extras) == {"cu12", "cu13", "demo", "notebooks", "test", "torch", "jax", "docs", "dev"}
+    of_gpus = {"cu12", "cu13", "nccl", "nccl12", "nccl13"}
+    assert set(extras) == {*of_gpus, "demo", "notebooks", "test", "torch", "jax", "docs", "dev"}
+    for name in ("12", "13"):
+        assert extras[f"nccl{name}"] == {*extras["nccl"], f"nvidia-nccl-cu{name}"} and extras["nccl"] == {"nccl4py"}
     libraries = ("cublas", "cudnn", "cufft", "curand")
     assert extras["cu12"] == {"numba-cuda[cu12]", *(f"nvidia-{name}-cu12" for name in libraries)}
     # Of CUDA 13's wheels only cuDNN's has the version in its name.

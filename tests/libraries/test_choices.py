@@ -165,7 +165,7 @@ class Clock:
             def elapsed_ms(self, start):
                 return self.time - start.time
 
-        monkeypatch.setattr(measuring.runtime(), "Event", Event)
+        monkeypatch.setattr(measuring.runtime(), "DriverEvent", Event)
 
     def spend(self, name, span):
         self.rounds.append(name)

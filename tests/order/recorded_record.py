@@ -12,7 +12,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import elementwise, gated
-from numbacc.runtime.memory_order import Event
+from numbacc.runtime.memory_order import DriverEvent
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_an_event_that_cannot_be_made_does_not_stop_the_call(monkeypatch):
         raise numbacc.DeviceError("no more events")
 
     with numbacc.record() as found, monkeypatch.context() as patch:
-        patch.setattr(Event, "__init__", refuse)
+        patch.setattr(DriverEvent, "__init__", refuse)
         y = gated.forward(x)
     assert y.shape == (4, 4)
     assert found[0].gpu_us is None and "no more events" in found[0].note

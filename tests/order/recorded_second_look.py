@@ -29,7 +29,7 @@ def test_memory_dropped_in_a_broken_capture_is_freed_behind_it(log):
     s = numbacc.stream()
     x = array(s)
     address = x._address
-    event = memory_order.Event(0)
+    event = memory_order.DriverEvent(0)
     event.record(0)
     with pytest.raises(numbacc.UnsupportedError), numbacc.graph(s):
         FAKE.cuStreamWaitEvent(ctypes.c_void_p(s.handle), ctypes.c_void_p(event.handle), 0)

@@ -135,7 +135,7 @@ def test_two_readers_run_side_by_side(slow, values):
     slow(first, 100)
     gated.forward(x, out=outs[0], stream=first)
     gated.forward(x, out=outs[1], stream=second)
-    mark, late = device.Event(0), device.Event(0)
+    mark, late = device.DriverEvent(0), device.DriverEvent(0)
     mark.record(second.handle)
     late.record(first.handle)
     mark.synchronize()

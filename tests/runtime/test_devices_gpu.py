@@ -108,7 +108,7 @@ def test_streams_of_two_gpus_wait_for_each_other(slow, first, second):
     s, t = numbacc.stream(device=first), numbacc.stream(device=second)
     slow(first)(s, 50)
     t.wait(s)
-    mark, late = runtime.Event(second), runtime.Event(first)
+    mark, late = runtime.DriverEvent(second), runtime.DriverEvent(first)
     late.record(s.handle)
     mark.record(t.handle)
     mark.synchronize()

@@ -120,7 +120,7 @@ def test_operations_do_not_wait():
     y = gated.forward(x, stream=stream)  # compiled now
     stream.synchronize()
     busy = slow_down(stream, 0.2)
-    mark = device.Event(0)
+    mark = device.DriverEvent(0)
     for _ in range(10):
         gated.forward(x, out=y, stream=stream)
     mark.record(stream.handle)

@@ -1,0 +1,484 @@
+"""Connections between ranks for small messages: the meeting at the start, and news of ranks that end.
+
+Rank 0 runs a server in a thread. All ranks, including rank 0, connect to it and keep the connection until they end. So
+the server notices at once when a process dies, and tells the others. Messages are JSON; nothing that arrives is run.
+
+A connection reports the death of a process at once, and TCP's keepalive reports that of a host after seconds. Both do
+not depend on what the Python threads of a rank do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import selectors
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..base.ownership import NotCopied
+from ..errors import DeviceError, RankError
+from .environment import ATTEMPTS, Ranks
+
+_LENGTH = struct.Struct("!I")
+#: The most bytes of a message. Longer ones do not come from numbacc.
+_MOST_BYTES = 1 << 24
+#: Seconds after which a host that does not answer counts as gone.
+_SILENCE = 6
+#: Seconds that a rank gets to notice the exception that ends it, before its process is ended.
+_GRACE = 4.0
+_INSTEAD = "each process has one connection"
+
+
+def pack(message: Any) -> bytes:
+    """Return a message as bytes."""
+    text = json.dumps(message).encode()
+    return _LENGTH.pack(len(text)) + text
+
+
+def unpack(received: bytearray) -> list[Any]:
+    """Return the complete messages at the start of `received`, and remove them from it.
+
+    Raises:
+        ValueError: the bytes are not messages.
+    """
+    found = []
+    while len(received) >= _LENGTH.size:
+        (length,) = _LENGTH.unpack_from(received)
+        if length > _MOST_BYTES:
+            raise ValueError(f"a message of {length} bytes")
+        if len(received) < _LENGTH.size + length:
+            break
+        found.append(json.loads(received[_LENGTH.size : _LENGTH.size + length]))
+        del received[: _LENGTH.size + length]
+    return found
+
+
+def watched(connection: socket.socket) -> socket.socket:
+    """Make a connection report after seconds that the other host is gone, and send small messages at once."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("KEEPIDLE", 2),
+        ("KEEPINTVL", 1),
+        ("KEEPCNT", _SILENCE - 2),
+        ("USER_TIMEOUT", 1000 * _SILENCE),
+    ):
+        option = getattr(socket, f"TCP_{name}", None)  # macOS lacks some of them
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    return connection
+
+
+def receive(connection: socket.socket, received: bytearray, deadline: float) -> Any:
+    """Return the next message of a blocking connection, before `deadline` (of `time.monotonic`)."""
+    while True:
+        messages = unpack(received)
+        if messages:
+            if len(messages) > 1:
+                raise ValueError("more messages than expected")
+            return messages[0]
+        connection.settimeout(max(deadline - time.monotonic(), 0.01))
+        data = connection.recv(1 << 16)
+        if not data:
+            raise ConnectionError("the connection was closed")
+        received += data
+
+
+# ---------------------------------------------------------------- the server, in rank 0
+
+
+class _Client:
+    """A rank, as the server sees it."""
+
+    def __init__(self, connection: socket.socket):
+        self.connection = connection
+        self.received = bytearray()
+        self.rank = -1
+        #: True once the rank has said that it is done, or has reported an error.
+        self.done = False
+        #: The number of its last call.
+        self.calls = 0
+
+
+class Server(NotCopied, threading.Thread):
+    """The thread of rank 0 that all ranks are connected to.
+
+    Attributes:
+        port: where it listens.
+        empty: an event that is set when all ranks have ended.
+    """
+
+    _instead = _INSTEAD
+
+    def __init__(self, ranks: Ranks):
+        super().__init__(name="numbacc.distributed server", daemon=True)
+        self._ranks = ranks
+        self._listener = _listener(ranks)
+        self.port = int(self._listener.getsockname()[1])
+        self.empty = threading.Event()
+        self._selector = selectors.DefaultSelector()
+        self._clients: dict[int, _Client] = {}
+        #: Key -> the values of the ranks that have sent one.
+        self._gathered: dict[str, dict[int, Any]] = {}
+        #: Number of a call -> its text, the first rank that made it, and how many ranks did.
+        self._calls: dict[int, tuple[str, int, int]] = {}
+        self._failed = False
+
+    def run(self) -> None:
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        while not self.empty.is_set():
+            for key, _ in self._selector.select(1.0):
+                if key.fileobj is self._listener:
+                    connection, _ = self._listener.accept()
+                    self._selector.register(watched(connection), selectors.EVENT_READ, _Client(connection))
+                else:
+                    self._serve(key.data)
+        self._selector.close()
+        self._listener.close()
+
+    def _serve(self, client: _Client) -> None:
+        try:
+            data = client.connection.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            self._lost(client)
+            return
+        client.received += data
+        try:
+            for message in unpack(client.received):
+                self._handle(client, message)
+        except (ValueError, KeyError, TypeError, IndexError):
+            self._close(client)  # not one of ours
+
+    def _handle(self, client: _Client, message: Any) -> None:
+        kind = message["kind"]
+        if kind == "hello":
+            self._welcome(client, message)
+        elif client.rank < 0:
+            raise ValueError("a message before the greeting")
+        elif kind == "gather":
+            values = self._gathered.setdefault(message["key"], {})
+            values[client.rank] = message["value"]
+            if len(values) == self._ranks.world_size:
+                del self._gathered[message["key"]]
+                self._tell({"kind": "gathered", "key": message["key"], "values": [values[k] for k in sorted(values)]})
+        elif kind == "call":
+            client.calls = message["number"]
+            self._compare(client.rank, message["number"], message["text"])
+            self._check_pending()
+        elif kind == "failed":
+            client.done = True
+            self._report(client.rank, message["text"])
+        elif kind == "done":
+            client.done = True
+            self._check_pending()
+            self._left()
+
+    def _welcome(self, client: _Client, message: Any) -> None:
+        rank, size, own = int(message["rank"]), int(message["world_size"]), self._ranks
+        problem = ""
+        if message["run"] != own.run:
+            problem = "another run"
+        elif size != own.world_size:
+            problem = f"rank {rank} counts {size} ranks, and rank 0 counts {own.world_size}"
+        elif rank in self._clients:
+            problem = f"two processes have rank {rank}"
+        elif not 0 <= rank < size:
+            problem = f"rank {rank} of {size} does not exist"
+        client.connection.sendall(pack({"kind": "welcome", "problem": problem}))
+        if problem:
+            self._close(client)
+        else:
+            client.rank = rank
+            self._clients[rank] = client
+
+    def _compare(self, rank: int, number: int, text: str) -> None:
+        """Compare a call with the calls of the same number that other ranks have made."""
+        first, who, count = self._calls.get(number, (text, rank, 0))
+        if first != text:
+            self._report(rank, f"call {number} differs between ranks: rank {who} called {first}, rank {rank} {text}")
+            return
+        if count + 1 == self._ranks.world_size:
+            self._calls.pop(number, None)
+        else:
+            self._calls[number] = first, who, count + 1
+
+    def _check_pending(self) -> None:
+        """Report a call that waits for a rank that has ended."""
+        for client in list(self._clients.values()):
+            waiting = [number for number in self._calls if client.done and number > client.calls]
+            if waiting:
+                text, rank, _ = self._calls[min(waiting)]
+                self._report(rank, f"rank {rank} called {text}, and rank {client.rank} has already ended")
+
+    def _lost(self, client: _Client) -> None:
+        if client.rank >= 0 and not client.done:
+            client.done = True
+            self._report(client.rank, "the process ended without a message: a signal or a crash ended it")
+        self._close(client)
+        self._left()
+
+    def _report(self, rank: int, text: str) -> None:
+        """Tell all ranks about the first failure."""
+        if not self._failed:
+            self._failed = True
+            self._tell({"kind": "ended", "rank": rank, "text": text})
+        self._left()
+
+    def _tell(self, message: Any) -> None:
+        data = pack(message)
+        for client in list(self._clients.values()):
+            with contextlib.suppress(OSError):
+                client.connection.sendall(data)
+
+    def _close(self, client: _Client) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(client.connection)
+        client.connection.close()
+
+    def _left(self) -> None:
+        if len(self._clients) == self._ranks.world_size and all(each.done for each in self._clients.values()):
+            self.empty.set()
+
+
+def _listener(ranks: Ranks) -> socket.socket:
+    """Return a socket that listens at the run's address, or at the next free port."""
+    if ranks.file:
+        host = _own_host()
+        made = socket.create_server((host, 0), backlog=ranks.world_size)
+        path = Path(ranks.file)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps({"host": host, "port": made.getsockname()[1], "run": ranks.run}))
+        temporary.replace(path)
+        return made
+    problem: OSError | None = None
+    for port in range(ranks.port, min(ranks.port + ATTEMPTS, 2**16)):
+        for host in (ranks.host, ""):  # all interfaces, if the host's name is that of a router
+            try:
+                return socket.create_server((host, port), backlog=ranks.world_size)
+            except OSError as error:
+                problem = error
+                if host and error.errno == errno.EADDRINUSE:
+                    break
+    raise DeviceError(
+        f"rank 0 cannot listen at {ranks.host}, ports {ranks.port} to {ranks.port + ATTEMPTS - 1}: {problem}. Set "
+        "MASTER_ADDR to this host and MASTER_PORT to a free port"
+    )
+
+
+def _own_host() -> str:
+    """Return an address of this host that other hosts can reach; 127.0.0.1 without a network."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # an address of documentation; a datagram socket sends nothing here
+        return str(probe.getsockname()[0])
+    return "127.0.0.1"
+
+
+# ---------------------------------------------------------------- the connection of each rank
+
+
+class Control(NotCopied):
+    """A rank's connection to the server.
+
+    Attributes:
+        ranks: this process's place.
+        host: the address of this process that other ranks can reach.
+        failure: the text about the rank that failed first; "" while all is well.
+    """
+
+    _instead = _INSTEAD
+
+    def __init__(self, ranks: Ranks, timeout: float):
+        self.ranks, self.failure = ranks, ""
+        self._server: Server | None = None
+        deadline = time.monotonic() + timeout
+        if ranks.rank == 0:
+            self._server = Server(ranks)
+            self._server.start()
+        self._connection = self._connect(deadline)
+        self._connection.settimeout(None)
+        self.host = str(self._connection.getsockname()[0])
+        self._changed = threading.Condition()
+        self._sending = threading.Lock()
+        self._gathers = 0
+        self._answers: dict[str, list[Any]] = {}
+        self._done = self._broken = False
+        self._noticed = False
+        #: Called with the failure's text, in the watching thread, before the main thread is interrupted.
+        self.on_failure: list[Callable[[], None]] = []
+        self._main = threading.main_thread()
+        threading.Thread(target=self._watch, name="numbacc.distributed watch", daemon=True).start()
+
+    # ------------------------------------------------------------ the start
+
+    def _connect(self, deadline: float) -> socket.socket:
+        """Connect to the server, which may not have started yet."""
+        problem: object = "nothing listens there"
+        while True:
+            for host, port in self._addresses():
+                try:
+                    connection = socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1))
+                except OSError as error:
+                    problem = error
+                    continue
+                try:
+                    return self._greet(connection, deadline)
+                except (OSError, ValueError, KeyError, TypeError) as error:
+                    connection.close()
+                    problem = error
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        own = self.ranks
+        where = own.file or f"{own.host}:{own.port}"
+        raise DeviceError(
+            f"rank {own.rank} of {own.world_size} did not find rank 0 at {where}: {problem}. Start all ranks, and set "
+            "MASTER_ADDR and MASTER_PORT to the same values for all"
+        )
+
+    def _addresses(self) -> list[tuple[str, int]]:
+        own = self.ranks
+        if self._server is not None:
+            return [(own.host or _own_host(), self._server.port)]
+        if not own.file:
+            return [(own.host, port) for port in range(own.port, min(own.port + ATTEMPTS, 2**16))]
+        try:
+            found = json.loads(Path(own.file).read_text())
+        except (OSError, ValueError):
+            return []
+        # A file of an earlier run may still be there.
+        return [(found["host"], found["port"])] if found.get("run") == own.run else []
+
+    def _greet(self, connection: socket.socket, deadline: float) -> socket.socket:
+        own = self.ranks
+        watched(connection)
+        connection.sendall(pack({"kind": "hello", "rank": own.rank, "world_size": own.world_size, "run": own.run}))
+        # Another program that listens at one of the ports may never answer.
+        answer = receive(connection, bytearray(), min(deadline, time.monotonic() + 2))
+        if answer["kind"] != "welcome" or answer["problem"] == "another run":
+            raise ValueError("another program listens there")
+        if answer["problem"]:
+            connection.close()
+            raise DeviceError(f"the ranks do not fit together: {answer['problem']}")
+        return connection
+
+    # ------------------------------------------------------------ messages
+
+    def send(self, **message: Any) -> None:
+        """Send a message to the server. A broken connection is noticed by the watching thread."""
+        with contextlib.suppress(OSError), self._sending:
+            self._connection.sendall(pack(message))
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return the values of all ranks, in their order. All ranks call this equally often. This blocks.
+
+        Raises:
+            RankError: another rank has ended.
+        """
+        self._gathers += 1
+        key = str(self._gathers)
+        self.send(kind="gather", key=key, value=value)
+        with self._changed:
+            while key not in self._answers:
+                self.check()
+                # A timeout lets Ctrl-C through.
+                self._changed.wait(0.5)
+            return self._answers.pop(key)
+
+    def check(self) -> None:
+        """Raise RankError if a rank has failed."""
+        if self.failure:
+            raise RankError(self.notice())
+
+    def fail(self, text: str) -> None:
+        """Report an error of this rank to the others."""
+        if not self._done:
+            self._done = self._broken = True
+            self.send(kind="failed", text=text)
+
+    def finish(self) -> None:
+        """Report that this rank is done. Rank 0 waits for the others, because they are connected to it."""
+        if not self._done:
+            self._done = True
+            self.send(kind="done")
+        last = None
+        while self._server is not None and not self._server.empty.wait(0.2):
+            if last is None and (self._broken or self.failure):
+                last = time.monotonic() + _GRACE + 2  # all will have heard of it
+            if last is not None and time.monotonic() > last:
+                break
+
+    def forget(self) -> None:
+        """Close the connection in a forked child, so that the death of its parent is noticed."""
+        self._done, self._server = True, None
+        self._connection.close()
+
+    def _watch(self) -> None:
+        received = bytearray()
+        while True:
+            try:
+                data = self._connection.recv(1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                self._ended(0, "the process ended without a message: a signal or a crash ended it")
+                return
+            received += data
+            try:
+                messages = unpack(received)
+            except ValueError:
+                messages = []
+            for message in messages:
+                if message["kind"] == "gathered":
+                    with self._changed:
+                        self._answers[message["key"]] = message["values"]
+                        self._changed.notify_all()
+                elif message["kind"] == "ended":
+                    self._ended(message["rank"], message["text"])
+
+    def _ended(self, rank: int, text: str) -> None:
+        """End this rank, because another one has failed."""
+        if self._done or self.failure:
+            return
+        own = self.ranks
+        self.failure = f"rank {rank} of {own.world_size} has failed, so rank {own.rank} ends.\n{text}".rstrip()
+        with self._changed:
+            self._changed.notify_all()
+        # In a thread of its own, since a library's call may hang.
+        threading.Thread(target=self._abort, daemon=True).start()
+        time.sleep(0.2)  # calls that look for a failure raise it in their own words
+        if not self._noticed:
+            _interrupt(self._main)
+        deadline = time.monotonic() + _GRACE
+        while time.monotonic() < deadline:
+            time.sleep(0.1)
+            if self._noticed or self._done or not self._main.is_alive():
+                return
+        print(f"numbacc.distributed: {self.failure}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+    def _abort(self) -> None:
+        for function in self.on_failure:
+            with contextlib.suppress(Exception):
+                function()
+
+    def notice(self) -> str:
+        """Return the failure's text, and remember that the program has been told."""
+        self._noticed = True
+        return self.failure
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """Raise RankError in a thread as soon as it runs Python code."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(RankError))

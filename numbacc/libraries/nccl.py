@@ -1,0 +1,141 @@
+"""Collective operations of GPUs by NCCL, through NVIDIA's binding nccl4py.
+
+Calls here take addresses and handles; the caller orders them. NCCL itself looks whether the stream is being captured,
+and adds its kernels to that graph.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from ..base.ownership import NotCopied
+from ..errors import DeviceError, LibraryError
+from ..runtime.contexts import on_device, relaxed
+
+#: NCCL's number of a dtype (ncclDataType_t).
+DTYPES = {
+    "int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7, "float64": 8,
+    "bfloat16": 9, "float8_e4m3fn": 10, "float8_e5m2": 11,
+}  # fmt: skip
+#: NCCL's number of a reduction (ncclRedOp_t).
+REDUCTIONS = {"sum": 0, "product": 1, "max": 2, "min": 3, "mean": 4}
+
+
+@lru_cache(maxsize=1)
+def bindings() -> Any:
+    """Load nccl4py and NCCL.
+
+    Raises:
+        DeviceError: one of them is missing.
+    """
+    # Multicast over NVLink (NVLS) is off unless the user turns it on. A program that dies while it uses multicast can
+    # leave the GPUs of a host unusable until the host restarts.
+    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+    try:
+        from nccl.bindings import nccl as found
+
+        found.get_version()
+    except Exception as error:
+        raise DeviceError(
+            f"NCCL, which connects GPUs, was not found ({error}): pip install 'numbacc[nccl12]', or 'numbacc[nccl13]' "
+            "for CUDA 13"
+        ) from error
+    return found
+
+
+def version() -> str:
+    """Return NCCL's version, as in 2.28.9."""
+    number = int(bindings().get_version())
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def unique_id() -> bytes:
+    """Return a new identifier, by which the ranks of a communicator find each other."""
+    with _checked("ncclGetUniqueId"):
+        return bytes(bindings().get_unique_id())
+
+
+@contextmanager
+def _checked(function: str) -> Iterator[None]:
+    """Raise numbacc's error for an error of the binding."""
+    try:
+        yield
+    except bindings().NCCLError as error:
+        status = getattr(error, "status", None)
+        raise LibraryError(f"{function} failed: {error}", function=function, status=status) from error
+
+
+class NcclCommunicator(NotCopied):
+    """A communicator of NCCL: one rank, on one GPU.
+
+    Args:
+        rank, world_size: the number of this rank, and of all.
+        identifier: of rank 0's `unique_id`.
+        device: the GPU.
+        most_blocks: the most thread blocks of NCCL's kernels; 0 leaves the choice to NCCL.
+    """
+
+    _instead = "make another, on all ranks"
+
+    def __init__(self, rank: int, world_size: int, identifier: bytes, device: int, most_blocks: int = 0):
+        self.device = device
+        #: NCCL allows one call at a time. It is reentrant for finalizers.
+        self._lock = threading.RLock()
+        self._library = bindings()
+        self._aborted = False
+        options = self._library.Config()
+        if most_blocks:
+            options.max_ctas = most_blocks
+        with on_device(device), relaxed(), _checked("ncclCommInitRankScalable"):
+            self._comm = self._library.comm_init_rank_scalable(
+                world_size, rank, 1, bytearray(identifier), options.ptr if most_blocks else 0
+            )
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        with self._lock, _checked(name):
+            getattr(self._library, name)(*arguments)
+
+    def all_reduce(self, source: int, target: int, count: int, dtype: int, op: int, stream: int) -> None:
+        self._call("all_reduce", source, target, count, dtype, op, self._comm, stream)
+
+    def reduce_scatter(self, source: int, target: int, count: int, dtype: int, op: int, stream: int) -> None:
+        """Queue a reduction of which each rank gets `count` elements."""
+        self._call("reduce_scatter", source, target, count, dtype, op, self._comm, stream)
+
+    def all_gather(self, source: int, target: int, count: int, dtype: int, stream: int) -> None:
+        """Queue a gathering of `count` elements of each rank."""
+        self._call("all_gather", source, target, count, dtype, self._comm, stream)
+
+    def broadcast(self, source: int, target: int, count: int, dtype: int, root: int, stream: int) -> None:
+        self._call("broadcast", source, target, count, dtype, root, self._comm, stream)
+
+    def send(self, source: int, count: int, dtype: int, peer: int, stream: int) -> None:
+        self._call("send", source, count, dtype, peer, self._comm, stream)
+
+    def receive(self, target: int, count: int, dtype: int, peer: int, stream: int) -> None:
+        self._call("recv", target, count, dtype, peer, self._comm, stream)
+
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        """Queue the calls inside together."""
+        with self._lock:
+            with _checked("ncclGroupStart"):
+                self._library.group_start()
+            try:
+                yield
+            finally:
+                with _checked("ncclGroupEnd"):
+                    self._library.group_end()
+
+    def abort(self) -> None:
+        """End all operations, also those that wait for a rank that has gone."""
+        # Without the lock: the thread that holds it may hang.
+        if not self._aborted:
+            self._aborted = True
+            with on_device(self.device), _checked("ncclCommAbort"):
+                self._library.comm_abort(self._comm)
