@@ -131,7 +131,7 @@ def _orthogonal(u: Any, count: int, handle: int) -> Any:
     """Return u with singular values near 1, in other memory than u, which is overwritten."""
     norm, _ = elementwise.clip_grad_norm(u, None, write=False, stream=handle)
     elementwise.divide(u, elementwise.add(norm, 1e-7, stream=handle), out=u, stream=handle)
-    # The squares are those of the shorter side.
+    # The smaller of x xᵀ and xᵀ x is computed.
     is_tall = u.shape[0] > u.shape[1]
     x: Any = u.T if is_tall else u
     own = operands.layout_of(u)

@@ -1,4 +1,4 @@
-"""Muon's step against the formula in float64, and what its matrices become."""
+"""Muon's step against the formula in float64, and the singular values of its matrices."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ _SUM_CLUSTERED = 120
 #: For threads of these blocks: approximate bytes of each input's row, the most elements (as their sums are held in
 #: registers), and the most elements that stay in registers from one stage to the next.
 _SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
-#: The same bytes for operations that keep three inputs, unless more have fewer idle threads. Their elements are read
-#: again in each stage.
+#: Bytes of each input's row for a thread of operations that keep three inputs, unless `_SUM_BYTES` leaves fewer threads
+#: idle. Each stage reads their elements again.
 _SUM_BYTES_OF_THREE = 2 * VECTOR_BYTES
 #: Threads of such a block for short rows, and threads per multiprocessor with 128 registers each. Blocks with more
 #: threads have fewer registers and read the elements again in each stage.
