@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from functools import lru_cache
 from typing import Any
 
 from numbacc_bindings.driver import STREAM_SET_CAPTURE_DEPENDENCIES, CaptureMode, DriverError, driver
@@ -14,7 +15,13 @@ from . import captures
 from .captures import Capture
 from .contexts import call, on_device, relaxed
 from .memory import keep_until, with_room
-from .memory_order import DriverEvent, home_of_captures, using, wait
+from .memory_order import DriverEvent, create_stream, home_of_captures, using, wait
+
+
+@lru_cache(maxsize=64)
+def _launching_stream(device: int) -> int:
+    """Return a stream that launches graphs for the default stream of a GPU."""
+    return create_stream(device)
 
 
 class Recording:
@@ -109,7 +116,18 @@ class Recording:
 
     @observable("queue")
     def _queue(self, stream: int) -> None:
-        driver.cuGraphLaunch(self._executable, stream)
+        if stream or not self._device:
+            driver.cuGraphLaunch(self._executable, stream)
+            return
+        # On two GPUs, cuGraphLaunch on the default stream of GPU 1 failed with INVALID_VALUE (CUDA 13.0).
+        # Another stream launches the graph, after the default stream's work and before its later work.
+        other = _launching_stream(self._device)
+        before, after = DriverEvent(self._device), DriverEvent(self._device)
+        before.record(stream)
+        before.wait(other)
+        driver.cuGraphLaunch(self._executable, other)
+        after.record(other)
+        after.wait(stream)
 
     def _join(self, stream: int) -> None:
         """Add this graph as a node to the graph that is being captured on a stream."""

@@ -379,7 +379,10 @@ int cuGraphInstantiateWithFlags(graph **result, graph *g, word flags) {
 }
 int cuGraphGetNodes(graph *g, void **nodes, size_t *count) { *count = 1; return OK; }
 int cuGraphLaunch(graph *g, stream *s) {
-    if (find(s) && find(s)->context != g->context) return INVALID;
+    stream *found = find(s);
+    if (found && found->context != g->context) return INVALID;
+    /* As seen with CUDA 13.0 on two GPUs. */
+    if (found && found == &found->context->legacy && found->context->device) return INVALID;
     return queue(s, "launch graph", g->id, 0, 0);
 }
 int cuGraphExecDestroy(graph *g) { note("destroy graph", g->id, 0, 0, 0, 0); release(g); return OK; }
