@@ -264,8 +264,15 @@ def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
 
 
 def everyday_elementwise(vector: Layout, moments: Layout) -> None:
-    """Compile the kernels of steps for parameters and moments with these layouts."""
+    """Compile the kernels of steps for parameters and moments with these layouts, and of their float32 masters."""
     plan = _made(False, (vector,), (vector,), (moments,), (moments,))
+    if vector.itemsize == 2:
+        mixed = _made(False, (moments,), (vector,), (moments,), (moments,), (vector,))
+        for decays in (0.0, (0.0, 0.0)):
+            for names, dtypes_of in ((("step", "factor"), ("int64", "float32")), (("step",), ("int64",))):
+                options = Options(weight_decay=decays, factor=None if len(names) < 2 else names)
+                work = mixed._work([(name, None) for name in names], options)
+                mixed._lists.kernel(work, dtypes_of, (0,) * len(names))
     for singles in ((), ("int64",), ("int32",), ("float32",), ("int64", "float32")):
         plan.kernel(singles, (0,) * len(singles))
 
