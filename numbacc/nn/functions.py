@@ -49,8 +49,10 @@ def linear(
         out, adds = _destinations(x, weight, bias)
         if transposed and out[1] is not None:
             out[1] = out[1].T
-        # The first layer of a model needs no gradient of its argument.
-        dx, dw, dbias = linear_gradients(dy, saved, adds, tune, out, of_rows=isinstance(x, Variable))
+        if isinstance(x, Variable):
+            dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds, tune=tune)
+        else:  # the first layer of a model
+            dx, dw, dbias = linear_gradients(dy, saved, adds, tune, out, of_rows=False)
         return dx, _turned(weight, dw, out[1]) if transposed else dw, dbias, dy
 
     return record(y, (x, weight, bias, residual), backward)
