@@ -167,6 +167,12 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_unconfigure():
+    """Look for garbage whose end raises, once: pytest and Python would look again, for seconds each."""
+    gc.collect()
+    gc.freeze()
+
+
 def slow_ones(cases):
     """Yield the numbers of the slow cases, each of which is given as the set of its values."""
     first = seen = cases[0]
