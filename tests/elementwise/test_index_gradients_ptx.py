@@ -33,7 +33,7 @@ def loads(found):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("index", ["int32", "int64"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_what_is_launched(dtype, index):
     orders = launches(dtype, index=index)
     assert [order.kernel.algorithm for order in orders] == MANY
