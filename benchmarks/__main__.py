@@ -27,7 +27,7 @@ SUBJECTS = {
     "random": "random numbers against the speed of filling memory, torch and CuPy",
     "torch": "numbacc.torch: host time of its functions, and a layer of Llama against torch, eager and compiled",
     "startup": "the import and first calls in new processes, from source and from the disk cache",
-    "adamw": "AdamW's step over 200 parameters against the speed of copies and torch's fused optimizer",
+    "adamw": "AdamW and the norm of gradients over 200 parameters against the speed of copies and torch",
 }
 
 

@@ -28,6 +28,7 @@ from .calling import plans
 from .operation import run as run_one
 from .optimizers import factor_of
 from .rows import NAMED
+from .where_clamp import fill
 
 #: The sum of squares of an array that is not dense.
 _SQUARES = ReductionFormula("squares", square, start=(0.0,), merge=add, finish=same)
@@ -214,7 +215,7 @@ class NormPlan(NotCopied):
             squares.run([arrays[k]], [sums[place : place + 1].reshape(())], sums, handle)
             place += 1
         if self._is_empty:
-            run_one(NAMED["multiply"], (sums, 0.0), sums, None, handle)
+            fill(sums, 0.0, stream=handle)
         is_here = not isinstance(factor, float)
         numbers = [most] if is_here else [most, factor]
         scalars = [word for each in numbers for word in words(each, self._compute)]

@@ -562,8 +562,8 @@ def adamw_step(
         LayoutError: an array that is written overlaps another array, also one of another parameter, or is read-only.
         DeviceError: the arrays are on different devices.
 
-    In lists, parameters without elements are skipped. Parameters whose four arrays are contiguous in the same memory
-    order are updated together by one launch. It accesses 16 bytes at a time if all four arrays start at multiples of
+    In lists, parameters without elements are skipped. Parameters whose arrays are contiguous in the same memory
+    order are updated together by one launch. It accesses up to 16 bytes at a time if all arrays start at multiples of
     16. Each other parameter has its own launch. The arrays' addresses are written to a table on the GPU, unless one of
     the last calls used the same addresses. The results are bitwise equal to those of one call for each parameter; with
     `step` on the GPU or several decays, they differ by rounding.

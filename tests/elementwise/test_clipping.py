@@ -11,7 +11,7 @@ from optimizer_cases import OPTIONS, assert_near, exact
 import numbacc
 from numbacc import elementwise as ew
 
-pytestmark = pytest.mark.usefixtures("small_lists")
+pytestmark = pytest.mark.usefixtures("poison", "small_lists")
 
 SHAPES = [(5, 7), (3,), (0, 4), (), (33, 4), (261,)]
 

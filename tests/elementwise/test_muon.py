@@ -9,6 +9,8 @@ from conftest import refused
 import numbacc
 from numbacc import nn
 
+pytestmark = pytest.mark.usefixtures("poison")
+
 
 def exact(p, g, m, rate, momentum, decay, nesterov=True):
     """A step in float64."""
