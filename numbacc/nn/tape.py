@@ -95,6 +95,30 @@ class Variable:
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return record(self.value.reshape(wanted), (self,), lambda dy: (dy.reshape(self.shape),))
 
+    def transpose(self, *axes: int) -> Any:
+        """Return the same elements with the axes in another order, by default reversed, without a copy."""
+        order = axes or tuple(reversed(range(self.ndim)))
+        back = tuple(sorted(range(len(order)), key=lambda k: order[k] % self.ndim))
+        return record(self.value.transpose(order), (self,), lambda dy: (dy.transpose(back),))
+
+    @property
+    def T(self) -> Any:
+        """The same elements with reversed axes."""
+        return self.transpose()
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a part, selected by integers and slices, without a copy."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if not all(isinstance(each, (int, slice, type(None), type(...))) for each in parts):
+            raise OptionError("variables are indexed by integers and slices; use nn.wrap(elementwise.take) for arrays")
+
+        def backward(dy: Any) -> Sequence[Any]:
+            dx = creation.zeros(self.shape, self.dtype, device=operands.device_of(self.value))
+            dx[index] = dy
+            return (dx,)
+
+        return record(self.value[index], (self,), backward)
+
     def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
         """Return the sum along axes."""
         return wrap(elementwise.sum)(self, axis=axis, keepdims=keepdims)
