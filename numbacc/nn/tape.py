@@ -23,7 +23,7 @@ from .. import elementwise
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..base import checks
-from ..errors import DTypeError, OptionError, ShapeError, UnsupportedError
+from ..errors import DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
 
 
 class _State(threading.local):
@@ -91,9 +91,9 @@ class Variable:
         return float(creation.asnumpy(self.value))
 
     def reshape(self, *shape: Any) -> Any:
-        """Return the same elements in another shape, without a copy."""
+        """Return the same elements in another shape, without a copy if possible."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        return record(self.value.reshape(wanted), (self,), lambda dy: (dy.reshape(self.shape),))
+        return record(_reshaped(self.value, wanted), (self,), lambda dy: (_reshaped(dy, self.shape),))
 
     def transpose(self, *axes: int) -> Any:
         """Return the same elements with the axes in another order, by default reversed, without a copy."""
@@ -111,6 +111,9 @@ class Variable:
         parts = index if isinstance(index, tuple) else (index,)
         if not all(isinstance(each, (int, slice, type(None), type(...))) for each in parts):
             raise OptionError("variables are indexed by integers and slices; use nn.wrap(elementwise.take) for arrays")
+        if len(parts) == self.ndim and all(isinstance(each, int) for each in parts):
+            # A device array would return its element as a number of the host.
+            return self[tuple(slice(each, each + 1 or None) for each in parts)].reshape(())
 
         def backward(dy: Any) -> Sequence[Any]:
             dx = creation.zeros(self.shape, self.dtype, device=operands.device_of(self.value))
@@ -156,6 +159,15 @@ class Variable:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.value!r})"
+
+
+def _reshaped(array: Array, shape: Any) -> Array:
+    """Return an array in another shape: a view, or a copy if its strides allow none."""
+    try:
+        return array.reshape(shape)
+    except LayoutError:
+        made = creation.empty(array.shape, array.dtype, device=operands.device_of(array))
+        return elementwise.copy(array, out=made).reshape(shape)
 
 
 class Parameter(Variable):
