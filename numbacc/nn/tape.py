@@ -1,7 +1,7 @@
-"""A tape of closures: what was computed from which variables, and how to compute their gradients.
+"""A tape of closures: a list of computations, each with a function for its gradients.
 
 While a `Tape` records, each function that gets a variable returns a variable, and puts an entry on the tape: its
-results, its inputs, and a closure that computes the inputs' gradients from those of the results. `Tape.backward` calls
+results, its inputs, and a closure that computes the inputs' gradients from the results' gradients. `Tape.backward` calls
 the closures in reverse order. Without a tape, the same functions take and return ordinary arrays.
 
 Each variable owns the memory of its gradient, so that later gradients are added to it in place. A parameter's gradient
@@ -27,7 +27,7 @@ from ..errors import DTypeError, LayoutError, OptionError, ShapeError, Unsupport
 
 
 class _State(threading.local):
-    """The tape that records in this thread, and the one whose backward pass runs; None if there is none."""
+    """The tape that records in this thread, and the tape whose backward pass runs; None at other times."""
 
     recording: Tape | None = None
     running: Tape | None = None
@@ -103,7 +103,7 @@ class Variable:
 
     @property
     def T(self) -> Any:
-        """The same elements with reversed axes."""
+        """The transpose: the same elements with reversed axes."""
         return self.transpose()
 
     def __getitem__(self, index: Any) -> Any:
@@ -427,7 +427,7 @@ def record(
 
     Args:
         y: the result: an array, or a tuple of arrays.
-        inputs: what it was computed from: variables, parameters and others.
+        inputs: the variables, parameters and other objects that it was computed from.
         backward: a function that gets the gradient with respect to each array of y. It returns one gradient for each
             input, or None for no gradient. Each is a new array, or one that it got: the tape may change it later.
         takes_number: whether `backward` also takes a number for the gradient of an array of rank 0.

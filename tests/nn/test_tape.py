@@ -1,4 +1,4 @@
-"""The tape of `numbacc.nn`: gradients against central differences in float64, and what a tape records."""
+"""The tape of `numbacc.nn`: gradients against central differences in float64, and the recording."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAP = ew.kernel(lambda x, s: s * math.tanh(x / s))
 PAIR = ew.kernel(lambda x, y: (x * y, math.exp(x)))
 LENGTH = ew.reduction(lambda x: x * x, after=lambda total: math.sqrt(total))
 
-#: Functions of two variables (3, 4) and (4,), all entries of which are at least 0.5.
+#: Functions of two variables (3, 4) and (4,) with elements of at least 0.5.
 FUNCTIONS = {
     "operators": lambda x, y: (2.0 - x) * y / (x + 1.5) - (3.0 / y - -x) * 0.5,
     "shared": lambda x, y: (x + x) * x + y + y,
@@ -247,7 +247,7 @@ def test_errors():
 
 @pytest.mark.gpu
 def test_on_streams_and_in_graphs():
-    """Gradients on another stream, and in a graph that is launched with other inputs, are those of a plain call."""
+    """Gradients on another stream, and in a graph that is launched with other inputs, equal the gradients of a plain call."""
     rng = np.random.default_rng(4)
     model = nn.Transformer(11, width=32, layers=2, heads=4, kv_heads=2, length=16).initialize("bfloat16")
     tokens = numbacc.asarray(rng.integers(0, 11, (3, 16), dtype=np.int32))
