@@ -1,8 +1,8 @@
 """A tape of closures: a list of computations, each with a function for its gradients.
 
 While a `Tape` records, each function that gets a variable returns a variable, and puts an entry on the tape: its
-results, its inputs, and a closure that computes the inputs' gradients from the results' gradients. `Tape.backward` calls
-the closures in reverse order. Without a tape, the same functions take and return ordinary arrays.
+results, its inputs, and a closure that computes the inputs' gradients from the results' gradients. `Tape.backward`
+calls the closures in reverse order. Without a tape, the same functions take and return ordinary arrays.
 
 Each variable owns the memory of its gradient, so that later gradients are added to it in place. A parameter's gradient
 lies in a flat buffer; the first function that computes it overwrites it, and the others add to it.

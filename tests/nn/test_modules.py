@@ -123,7 +123,7 @@ def test_gradients(place, name, target, monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_dtypes_and_gradients_that_are_summed(place, dtype):
-    """Gradients of narrow dtypes are near the gradients of float64; in float32 they add up without rounding to the dtype."""
+    """Gradients in narrow dtypes are near exact ones; in float32 buffers they add up without rounding to the dtype."""
     rng, half = np.random.default_rng(3), dtypes.dtype(dtype)
     model, exact = (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), Residual(nn.GatedMLP(8, 8))) for _ in range(2))
     model.initialize(dtype, seed=1, gradient_dtype="float32")

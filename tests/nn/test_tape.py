@@ -247,7 +247,7 @@ def test_errors():
 
 @pytest.mark.gpu
 def test_on_streams_and_in_graphs():
-    """Gradients on another stream, and in a graph that is launched with other inputs, equal the gradients of a plain call."""
+    """Gradients on another stream and in a launched graph equal the gradients of a plain call."""
     rng = np.random.default_rng(4)
     model = nn.Transformer(11, width=32, layers=2, heads=4, kv_heads=2, length=16).initialize("bfloat16")
     tokens = numbacc.asarray(rng.integers(0, 11, (3, 16), dtype=np.int32))
