@@ -25,7 +25,7 @@ _WHOLE = 2**30
 
 
 def _destinations(*inputs: Any) -> tuple[list[Any], list[bool]]:
-    """Return `out` and `accumulate` for the gradients of these inputs: None and False for one that is no variable."""
+    """Return `out` and `accumulate` for gradients: None and False for inputs that are not variables."""
     found = [each.destination() if isinstance(each, Variable) else (None, False) for each in inputs]
     return [out for out, _ in found], [adds for _, adds in found]
 

@@ -109,7 +109,7 @@ class Buffers:
         elementwise.add(self.position, 2**36, out=self.position)
 
     def buckets(self, nbytes: int = 2**25) -> list[Bucket]:
-        """Cut the buffers into parts of about this many bytes, in the order in which gradients usually become ready.
+        """Cut the buffers into parts of about this many bytes, ordered as gradients usually become ready.
 
         That is the order from back to front, first of parameters with weight decay, then of the others. No parameter
         is cut; together the buckets cover the whole buffers.
@@ -150,7 +150,7 @@ class Module:
 
     @property
     def buffers(self) -> Buffers:
-        """The flat buffers. Parts of a model share those of the whole."""
+        """The flat buffers. All modules of a model share them."""
         if self._buffers is None:
             owners = {id(each.buffers): each.buffers for each in self.parameters().values()}
             if len(owners) != 1 or None in owners.values():
@@ -240,7 +240,7 @@ class Module:
 
         Args:
             state: name -> array of the parameter's shape, on any device, of any float dtype.
-            strict: whether all names must be those of the parameters.
+            strict: whether the names must be exactly the parameters' names.
 
         Raises:
             OptionError: names are missing or unknown. ShapeError: a shape differs.

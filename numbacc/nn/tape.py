@@ -1,8 +1,8 @@
-"""A tape of closures: what was computed from which variables, and how to compute their gradients.
+"""A tape of closures: a list of computations, each with a function for its gradients.
 
 While a `Tape` records, each function that gets a variable returns a variable, and puts an entry on the tape: its
-results, its inputs, and a closure that computes the inputs' gradients from those of the results. `Tape.backward` calls
-the closures in reverse order. Without a tape, the same functions take and return ordinary arrays.
+results, its inputs, and a closure that computes the inputs' gradients from the results' gradients. `Tape.backward`
+calls the closures in reverse order. Without a tape, the same functions take and return ordinary arrays.
 
 Each variable owns the memory of its gradient, so that later gradients are added to it in place. A parameter's gradient
 lies in a flat buffer; the first function that computes it overwrites it, and the others add to it.
@@ -23,11 +23,11 @@ from .. import elementwise
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..base import checks
-from ..errors import DTypeError, OptionError, ShapeError, UnsupportedError
+from ..errors import DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
 
 
 class _State(threading.local):
-    """The tape that records in this thread, and the one whose backward pass runs; None if there is none."""
+    """The tape that records in this thread, and the tape whose backward pass runs; None at other times."""
 
     recording: Tape | None = None
     running: Tape | None = None
@@ -91,9 +91,36 @@ class Variable:
         return float(creation.asnumpy(self.value))
 
     def reshape(self, *shape: Any) -> Any:
-        """Return the same elements in another shape, without a copy."""
+        """Return the same elements in another shape, without a copy if possible."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        return record(self.value.reshape(wanted), (self,), lambda dy: (dy.reshape(self.shape),))
+        return record(_reshaped(self.value, wanted), (self,), lambda dy: (_reshaped(dy, self.shape),))
+
+    def transpose(self, *axes: int) -> Any:
+        """Return the same elements with the axes in another order, by default reversed, without a copy."""
+        order = axes or tuple(reversed(range(self.ndim)))
+        back = tuple(sorted(range(len(order)), key=lambda k: order[k] % self.ndim))
+        return record(self.value.transpose(order), (self,), lambda dy: (dy.transpose(back),))
+
+    @property
+    def T(self) -> Any:
+        """The transpose: the same elements with reversed axes."""
+        return self.transpose()
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a part, selected by integers and slices, without a copy."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if not all(isinstance(each, (int, slice, type(None), type(...))) for each in parts):
+            raise OptionError("variables are indexed by integers and slices; use nn.wrap(elementwise.take) for arrays")
+        if len(parts) == self.ndim and all(isinstance(each, int) for each in parts):
+            # A device array would return its element as a number of the host.
+            return self[tuple(slice(each, each + 1 or None) for each in parts)].reshape(())
+
+        def backward(dy: Any) -> Sequence[Any]:
+            dx = creation.zeros(self.shape, self.dtype, device=operands.device_of(self.value))
+            dx[index] = dy
+            return (dx,)
+
+        return record(self.value[index], (self,), backward)
 
     def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
         """Return the sum along axes."""
@@ -132,6 +159,15 @@ class Variable:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.value!r})"
+
+
+def _reshaped(array: Array, shape: Any) -> Array:
+    """Return an array in another shape: a view, or a copy if its strides allow none."""
+    try:
+        return array.reshape(shape)
+    except LayoutError:
+        made = creation.empty(array.shape, array.dtype, device=operands.device_of(array))
+        return elementwise.copy(array, out=made).reshape(shape)
 
 
 class Parameter(Variable):
@@ -391,7 +427,7 @@ def record(
 
     Args:
         y: the result: an array, or a tuple of arrays.
-        inputs: what it was computed from: variables, parameters and others.
+        inputs: the variables, parameters and other objects that it was computed from.
         backward: a function that gets the gradient with respect to each array of y. It returns one gradient for each
             input, or None for no gradient. Each is a new array, or one that it got: the tape may change it later.
         takes_number: whether `backward` also takes a number for the gradient of an array of rank 0.

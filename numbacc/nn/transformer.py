@@ -131,7 +131,7 @@ class Attention(Module):
         Args:
             x: (batch, length, width), a variable or an array.
             residual: None, or what is added, like x.
-            cache: keys and values of earlier positions, to which those of x are added; without a tape.
+            cache: keys and values of earlier positions; the call adds the new ones. Not while a tape records.
             options: more options of `attention.forward`, such as bias, seq_len_q and seq_len_kv.
 
         Raises:
@@ -249,7 +249,7 @@ class Transformer(Module):
         Args:
             tokens: integers (batch, length).
             target: the next token of each position, integers like tokens; -100 is ignored.
-            cache: keys and values of earlier positions; those of `tokens` are added.
+            cache: keys and values of earlier positions; the call adds the new ones.
         """
         x = self.embedding(tokens)
         for layer in self.layers:

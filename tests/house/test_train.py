@@ -123,3 +123,19 @@ def test_an_interrupt_keeps_what_was_learnt(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(train.Training, "run", interrupted)
     assert main(["train", *ARGUMENTS, "--checkpoint", str(path)]) == 0
     assert "stopped after step 10" in capsys.readouterr().err and path.exists()
+
+
+@pytest.mark.gpu
+def test_learning_on_a_gpu(tmp_path):
+    """In bfloat16, by launches of one graph after two steps; a checkpoint goes on with the same losses."""
+    text, options = train.read_text(), {**SMALL, "dtype": "bfloat16", "steps": 60}
+    whole = train.Training(text, options)
+    losses = [found.loss for found in whole.run(60)]
+    assert losses[-1] < 0.9 * losses[0]
+    first, second = train.Training(text, options), train.Training(text, options)
+    list(first.run(20))
+    first.save(tmp_path / "a.safetensors")
+    second.load(tmp_path / "a.safetensors")
+    list(second.run(60))
+    np.testing.assert_allclose([loss for _, loss in second.curve], losses, rtol=0.02)
+    assert len(second.sample("The ", 20)) == 24

@@ -123,7 +123,7 @@ def test_gradients(place, name, target, monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_dtypes_and_gradients_that_are_summed(place, dtype):
-    """Gradients of narrow dtypes are near those of float64; in float32 they add up without rounding to the dtype."""
+    """Gradients in narrow dtypes are near exact ones; in float32 buffers they add up without rounding to the dtype."""
     rng, half = np.random.default_rng(3), dtypes.dtype(dtype)
     model, exact = (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), Residual(nn.GatedMLP(8, 8))) for _ in range(2))
     model.initialize(dtype, seed=1, gradient_dtype="float32")
@@ -228,7 +228,7 @@ def test_names_states_and_copies(place):
         assert trained(place, one, own, 3, 2) == wanted
         np.testing.assert_array_equal(place.get(one.buffers.values), state)
         np.testing.assert_array_equal(place.get(one.table.weight.value), state[:24].reshape(6, 4))
-    # What is loaded is also what the next step begins with.
+    # The next step begins with the loaded values.
     zeros = {name: np.zeros(each.shape, np.float32) for name, each in model.parameters().items()}
     model.load_state_dict(zeros)
     np.testing.assert_array_equal(place.get(optimizer.master), 0)
@@ -351,7 +351,7 @@ def test_dropout(place):
 
 
 def test_generation(place):
-    """With the cache of keys and values, tokens are those of whole passes, also for parts of a prompt."""
+    """Generation with the cache gives the same tokens as whole passes, also for parts of a prompt."""
     model = nn.Transformer(13, width=8, layers=2, heads=4, kv_heads=2, length=6, inner=8, std=0.5).initialize("float64")
     prompt = np.array([[3, 1], [7, 12]])
     found = nn.generate(model, prompt, 3, temperature=0)

@@ -1,4 +1,4 @@
-"""The tape of `numbacc.nn`: gradients against central differences in float64, and what a tape records."""
+"""The tape of `numbacc.nn`: gradients against central differences in float64, and the recording."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ CAP = ew.kernel(lambda x, s: s * math.tanh(x / s))
 PAIR = ew.kernel(lambda x, y: (x * y, math.exp(x)))
 LENGTH = ew.reduction(lambda x: x * x, after=lambda total: math.sqrt(total))
 
-#: Functions of two variables (3, 4) and (4,), all entries of which are at least 0.5.
+#: Functions of two variables (3, 4) and (4,) with elements of at least 0.5.
 FUNCTIONS = {
     "operators": lambda x, y: (2.0 - x) * y / (x + 1.5) - (3.0 / y - -x) * 0.5,
     "shared": lambda x, y: (x + x) * x + y + y,
     "reshape, sum, mean": lambda x, y: x.reshape(4, 3).sum(axis=0) * 2.0 + (x * y).mean(axis=1, keepdims=True),
+    "transpose": lambda x, y: (
+        x.T.reshape(2, 6).transpose(1, 0).sum(axis=1) * x.reshape(3, 2, 2).transpose(-1, 0, 1).sum()
+    ),
+    "parts": lambda x, y: x[1:, ::2] * y[-2:] + x[None, 2, :2] * y[0],
     "sum of all": lambda x, y: x.sum() * y,
     "own kernel": lambda x, y: nn.wrap(CAP)(x, 2.0) + nn.wrap(CAP)(x, y),
     "several results": lambda x, y: nn.wrap(PAIR)(x, y)[0] * x,
@@ -232,6 +236,7 @@ def test_errors():
     refused(OptionError, "loss is no variable", run=lambda: tape.backward(1.0))
     refused(OptionError, "initialize", run=lambda: nn.Parameter((2,)).value)
     refused(DTypeError, "an attribute `backward`", run=lambda: nn.wrap(np.exp))
+    refused(OptionError, "integers and slices", run=lambda: x[np.array([0])])
     with nn.Tape() as tape:
         refused(OptionError, "out, where", run=lambda: nn.wrap(ew.exp)(x, out=np.ones((2, 2))))
         refused(UnsupportedError, "several variables", run=lambda: nn.checkpoint(lambda x: (x * 2.0, x), x))
@@ -242,7 +247,7 @@ def test_errors():
 
 @pytest.mark.gpu
 def test_on_streams_and_in_graphs():
-    """Gradients on another stream, and in a graph that is launched with other inputs, are those of a plain call."""
+    """Gradients on another stream and in a launched graph equal the gradients of a plain call."""
     rng = np.random.default_rng(4)
     model = nn.Transformer(11, width=32, layers=2, heads=4, kv_heads=2, length=16).initialize("bfloat16")
     tokens = numbacc.asarray(rng.integers(0, 11, (3, 16), dtype=np.int32))
