@@ -84,6 +84,7 @@ class DataParallel(NotCopied):
 
     Attributes:
         parts: the elements that this rank updates, as a tuple of `BucketPart`, in the order of the flat arrays.
+        is_sharded: whether there is an element that only one rank updates.
         state_size: the number of these elements: the length of moments and of float32 parameters.
 
     Raises:
@@ -133,6 +134,7 @@ class DataParallel(NotCopied):
         self._own, self._on_host = own, own.device < 0
         self._buckets = self._divide(shard, boundaries, checks.integer(bucket_bytes, "bucket_bytes", 1, 2**40))
         self._starts = np.array([each.start for each in self._buckets])
+        self.is_sharded = any(each.is_shared for each in self._buckets)
         self.parts = tuple(each.part for each in self._buckets)
         self.state_size = sum(each.part.local.stop - each.part.local.start for each in self._buckets)
         #: The buckets that are ready, and those whose reduction is queued, in the order in which they became ready.
@@ -210,6 +212,27 @@ class DataParallel(NotCopied):
                     self._reduce_all()
             low, number = low + count, number + 1
 
+    def reduce(self) -> None:
+        """Reduce all gradients, and make the current stream wait for them: for a norm of all, before `reduced`.
+
+        Gradients that were not reported by `ready` are reduced, too.
+
+        Raises:
+            RankError: another rank has ended.
+        """
+        self._reduce_rest()
+        for bucket in self._queued:
+            if bucket.event is not None:
+                bucket.event.wait(handle_of(None), self._own.device)
+
+    def counted(self) -> list[BucketPart]:
+        """Return the parts that this rank contributes to a sum over all gradients: each element counts on one rank.
+
+        Without `shard` every rank has all parts, and no sum over the ranks is needed.
+        """
+        mine = [each.part for each in self._buckets if each.is_shared or not self.is_sharded or not self._team.rank]
+        return mine or [BucketPart(slice(0, 0), slice(0, 0))]
+
     def reduced(self) -> Iterator[BucketPart]:
         """Iterate over this rank's parts, in the order in which their buckets became ready.
 
@@ -222,8 +245,7 @@ class DataParallel(NotCopied):
         Raises:
             RankError: another rank has ended.
         """
-        self._full += [bucket for bucket in reversed(self._buckets) if bucket.left]
-        self._reduce_all()
+        self._reduce_rest()
         queued, self._queued = self._queued, []
         try:
             for bucket in queued:
@@ -281,6 +303,14 @@ class DataParallel(NotCopied):
         return made
 
     # ------------------------------------------------------------ NCCL
+
+    def _reduce_rest(self) -> None:
+        """Queue the reductions of all buckets that are not queued yet."""
+        for bucket in reversed(self._buckets):
+            if bucket.left:
+                bucket.left = 0
+                self._full.append(bucket)
+        self._reduce_all()
 
     def _reduce_all(self) -> None:
         """Queue the reductions of the buckets that are ready."""
