@@ -1,4 +1,4 @@
-"""Parts of a training step: the last layer of a language model with its loss, in time and memory, against torch."""
+"""A training step of a transformer, and its last layer with the loss alone, in time and memory, against torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numbacc
 from numbacc import elementwise, gemm, nn
 
-from . import peers
+from . import peers, training
 from .harness import RESOLUTION, Report, gpu_ms
 
 #: Rows, width and classes: of GPT-2 with 8 x 1024 tokens, and of Llama 3 8B with 4096.
@@ -26,7 +26,7 @@ class Result(NamedTuple):
 
 
 def run(report: Report, *, quick: bool = False) -> None:
-    """All figures of parts of a training step."""
+    """All figures of training steps and of parts of them."""
     torch = peers.import_torch()
     if torch is None:
         print("no figure of model: torch is not installed, or does not see the GPU")
@@ -35,6 +35,7 @@ def run(report: Report, *, quick: bool = False) -> None:
         label = f"linear cross entropy, forward and gradients, {rows} x {width} x {classes} bfloat16"
         if report.wants(label):
             _last_layer(report, torch, label, rows, width, classes, quick)
+    training.run(report, torch, quick=quick)
 
 
 def _last_layer(report: Report, torch: Any, label: str, rows: int, width: int, classes: int, quick: bool) -> None:

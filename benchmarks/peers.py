@@ -140,6 +140,47 @@ def rows(torch: Any, name: str, x: Any, weight: Any, bias: Any) -> dict[str, Cal
     return {"torch": lambda: torchs[name], **others}
 
 
+def sum_norms(
+    torch: Any, name: str, x: Any, residual: Any, weights: list[Any], slopes: list[Any] | None = None
+) -> dict[str, Callable[[], Work]]:
+    """peer -> what makes its call of a norm of x + residual, and that sum; or of the gradients, given two slopes.
+
+    Args:
+        torch: torch.
+        name: "add_rms_norm" or "add_layer_norm".
+        x, residual, weights: the arguments.
+        slopes: the gradients with respect to both results, or None.
+    """
+    shape = (x.shape[-1],)
+
+    def formula(x: Any, residual: Any, *weights: Any) -> Any:
+        total = x + residual
+        if name == "add_rms_norm":
+            return torch.nn.functional.rms_norm(total, shape, *weights, eps=1e-6), total
+        return torch.nn.functional.layer_norm(total, shape, *weights, eps=1e-5), total
+
+    def called(function: Callable[..., Any]) -> Work:
+        inputs = [each.detach().clone() if slopes else each for each in (x, residual, *weights)]
+        if slopes is None:
+            return lambda: function(*inputs)
+        tracked = [each.requires_grad_() for each in inputs]
+        results = function(*tracked)
+        wanted = [tracked[0], *tracked[2:]]
+        return lambda: torch.autograd.grad(results, wanted, slopes, retain_graph=True)
+
+    def compiled() -> Work:
+        torch._dynamo.reset()
+        return called(torch.compile(formula))
+
+    def liger() -> Work:
+        from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
+
+        return called(lambda *each: LigerFusedAddRMSNormFunction.apply(*each, 1e-6, 0.0, "llama", False))
+
+    makers: dict[str, Callable[[], Work]] = {"torch": lambda: called(formula), "torch compiled": compiled}
+    return makers | ({"Liger": liger} if name == "add_rms_norm" else {})
+
+
 def cross_entropy(torch: Any, x: Any, labels: Any) -> dict[str, Callable[[], Work]]:
     """peer -> what makes its call that gives each row's cross entropy, without a gradient."""
 

@@ -30,6 +30,8 @@ _FEW = 4
 _REDUCTIONS = ("sum", "mean", "max", "argmax", "var", "cumsum")
 #: Name -> how many weights a row has.
 _MAPS = {"softmax": 0, "log_softmax": 0, "rms_norm": 1, "layer_norm": 2}
+#: The same for norms of a sum with a residual, and their rows' lengths.
+_SUMS, _SUM_COLUMNS = {"add_rms_norm": 1, "add_layer_norm": 2}, (1024, 4096, 16384)
 
 
 def run(report: Report, *, quick: bool = False) -> None:
@@ -41,8 +43,9 @@ def run(report: Report, *, quick: bool = False) -> None:
             for name in _REDUCTIONS for axis in (1, 0) for n in _COLUMNS
         }  # fmt: skip
         maps = {f"{name} {dtype}, {_SIZE // n} x {n}": (name, n) for name in _MAPS for n in _columns()}
+        sums = {f"{name} {dtype}, {_SIZE // n} x {n}": (name, n) for name in _SUMS for n in _SUM_COLUMNS}
         losses = {f"cross entropy {dtype}, {_SIZE // n} x {n}": n for n in _CLASSES}
-        if not report.wants(*reductions, *maps, *losses):
+        if not report.wants(*reductions, *maps, *sums, *losses):
             continue
         whole = Generator("philox", seed=7).normal(size=_SIZE, dtype=dtype)
         for label, (name, axis, columns) in reductions.items():
@@ -51,6 +54,9 @@ def run(report: Report, *, quick: bool = False) -> None:
         for label, (name, columns) in maps.items():
             if report.wants(label):
                 _map(report, label, name, whole.reshape(_SIZE // columns, columns), torch, quick)
+        for label, (name, columns) in sums.items():
+            if report.wants(label):
+                _sum(report, label, name, whole.reshape(_SIZE // columns, columns), torch, quick)
         for label, columns in losses.items():
             if report.wants(label):
                 _cross_entropy(report, label, whole.reshape(_SIZE // columns, columns), torch, quick)
@@ -105,6 +111,35 @@ def _map(report: Report, label: str, name: str, x: Any, torch: Any, quick: bool)
         makers = peers.rows(torch, name, torch.from_dlpack(x), *tensors[:2])
         works, missing = peers.those_that_run(makers, lambda found: is_close(found[:_FEW], wanted))
     works |= {"ours": lambda: function(x, *weights, out=out), "copy": copy_of(2 * x.nbytes)}
+    add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True, **peers.told(missing))
+
+
+def _sum(report: Report, label: str, name: str, x: Any, torch: Any, quick: bool) -> None:
+    """The norm of a sum with a residual, and the sum. Another peer is the same in two calls."""
+    function, draws, columns = getattr(elementwise, name), Generator("philox", seed=8), x.shape[-1]
+    residual = draws.normal(size=x.shape, dtype=str(x.dtype))
+    weights = [draws.uniform(0.5, 1.5, size=columns, dtype=str(x.dtype)) for _ in range(_SUMS[name])]
+    out = function(x, residual, *weights)
+    wanted = function(wide(x[:_FEW]), wide(residual[:_FEW]), *map(wide, weights))
+    norm = getattr(elementwise, name.removeprefix("add_"))
+
+    def is_right(found: Any) -> bool:
+        return all(is_close(one[:_FEW], other, 4) for one, other in zip(found, wanted, strict=True))
+
+    def apart() -> Any:
+        elementwise.add(x, residual, out=out[1])
+        return norm(out[1], *weights, out=out[0])
+
+    if not is_right(out):
+        report.add(name=label, right=False)
+        return
+    works: dict[str, Callable[[], Any]] = {}
+    missing: dict[str, str] = {}
+    if torch is not None:
+        own, other, *more = map(torch.from_dlpack, (x, residual, *weights))
+        works, missing = peers.those_that_run(peers.sum_norms(torch, name, own, other, more), is_right)
+    works |= {"two calls": apart, "ours": lambda: function(x, residual, *weights, out=out)}
+    works["copy"] = copy_of(4 * x.nbytes)
     add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True, **peers.told(missing))
 
 

@@ -25,7 +25,7 @@ MODULES = {
     "gemm": "Matrix products",
     "conv": "Convolution",
     "attention": "Attention",
-    "nn": "Losses of a product",
+    "nn": "Models and their training",
     "distributed": "Several GPUs",
     "fft": "Fourier transforms",
     "random": "Random numbers",

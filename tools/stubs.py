@@ -117,9 +117,9 @@ def _as_ruff_sorts(name: str) -> tuple[bool, str]:
 # ---------------------------------------------------------------- types of parameters
 
 _ARRAYS = """
-x x1 x2 x3 y dy a b c q k v o do stats w w1 w2 b1 b2 bias aux residual weight indices target cos sin alibi seq_len_q
-seq_len_kv page_table_k page_table_v descale_q descale_k descale_v scale_s descale_s scale_o amax_d condition min max
-threshold value
+x x1 x2 x3 y dy dtotal total a b c q k v o do stats w w1 w2 b1 b2 bias aux residual weight indices target cos sin alibi
+seq_len_q seq_len_kv page_table_k page_table_v descale_q descale_k descale_v scale_s descale_s scale_o amax_d condition
+min max threshold value
 """
 #: Parameter without a type in the source -> its type.
 _PARAMETERS = {
@@ -282,6 +282,18 @@ def _losses() -> list[Overload]:
     return [*found, Overload(dict.fromkeys(names, _EITHER), "Any")]
 
 
+def _norm_gradients(x: str, kind: str) -> list[Overload]:
+    """Return the ways to call the gradients of a norm, whose saved object may take the place of `x`."""
+    found = [Overload({x: ("Saved", None)}, "Any"), Overload({"weight": _NONE}, "ARRAY")]
+    if kind == "rms":
+        return [*found, Overload({"weight": _WEIGHT}, "tuple[ARRAY, ARRAY]")]
+    return [
+        *found,
+        Overload({"weight": _WEIGHT, "bias": _NO}, "tuple[ARRAY, ARRAY]"),
+        Overload({"weight": _WEIGHT, "bias": _YES}, "tuple[ARRAY, ARRAY, ARRAY]"),
+    ]
+
+
 _SEVERAL_OUTS = ("AnyArray | Sequence[AnyArray | None] | None", "None")
 _PAIR = ("ARRAY", "ARRAY")
 _BY_SAVED = Overload({"x": ("Saved", None)}, "Any")
@@ -334,17 +346,10 @@ _OVERLOADS = {
         Overload({"dy": ("Scalar", None), "x": ("Saved", None)}, "Any"),
         Overload({}, "ARRAY"),
     ],
-    "elementwise.rms_norm_backward": [
-        _BY_SAVED,
-        Overload({"weight": _NONE}, "ARRAY"),
-        Overload({"weight": _WEIGHT}, "tuple[ARRAY, ARRAY]"),
-    ],
-    "elementwise.layer_norm_backward": [
-        _BY_SAVED,
-        Overload({"weight": _NONE}, "ARRAY"),
-        Overload({"weight": _WEIGHT, "bias": _NO}, "tuple[ARRAY, ARRAY]"),
-        Overload({"weight": _WEIGHT, "bias": _YES}, "tuple[ARRAY, ARRAY, ARRAY]"),
-    ],
+    "elementwise.rms_norm_backward": _norm_gradients("x", "rms"),
+    "elementwise.add_rms_norm_backward": _norm_gradients("total", "rms"),
+    "elementwise.layer_norm_backward": _norm_gradients("x", "layer"),
+    "elementwise.add_layer_norm_backward": _norm_gradients("total", "layer"),
 }  # fmt: skip
 
 
@@ -512,7 +517,8 @@ class Stub:
                     if hasattr(function, part):
                         gradient = getattr(function, part).__name__
                         found = [*inspect.signature(getattr(function, part)).parameters]
-                        yield f"{self.family}.{gradient}", found[0 if part == "backward_filter" else 1]
+                        number = found.index("total") if "total" in found else int(part != "backward_filter")
+                        yield f"{self.family}.{gradient}", found[number]
 
     # ------------------------------------------------------------ names
 
@@ -674,7 +680,7 @@ class Stub:
             return f"{name}: type[Any]\n"  # a dtype of ml_dtypes, whose stubs are missing
         if not inspect.isfunction(thing):
             return f"{name}: {_CONSTANTS[f'{self.family}.{name}'.lstrip('.')]}\n"
-        if not self.family and name not in _MADE:
+        if home in _AS_WRITTEN or (not self.family and name not in _MADE):
             return f"from {home} import {name} as {name}\n"
         if any(hasattr(thing, part) for part in (*_PARTS, *_GRADIENTS)) or self._is_gradient(thing):
             return self._function(name, thing)
@@ -787,6 +793,8 @@ _VARIABLES = {
 }
 #: Functions of `numbacc` that return arrays, and classes with methods that do.
 _MADE = ("array", "asarray", "empty", "empty_like", "from_dlpack", "full", "zeros")
+#: Modules whose functions have all types in the source: they work on variables as well as arrays.
+_AS_WRITTEN = tuple(f"numbacc.nn.{name}" for name in ("functions", "modules", "tape", "transformer"))
 _CUSTOM = ("Kernel", "Reduction")
 _CLASSES = ("Generator", *_CUSTOM)
 #: The methods of a generator that draw integers. The others draw floats.

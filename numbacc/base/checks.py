@@ -50,6 +50,18 @@ def real(value: Any, name: str) -> float:
     return number
 
 
+def bools(value: Any, name: str, count: int) -> tuple[bool, ...]:
+    """Return `count` bools, which are given as one for all, or as a tuple or list of them.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    found = (value,) * count if type(value) is bool else value
+    if not isinstance(found, (tuple, list)) or len(found) != count or any(type(each) is not bool for each in found):
+        raise OptionError(f"{name} is {value!r}; it must be True, False, or {count} of these")
+    return tuple(found)
+
+
 def boolean(value: Any, name: str) -> bool:
     """Return True or False.
 

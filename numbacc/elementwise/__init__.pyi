@@ -50,6 +50,10 @@ __all__ = [
     "adamw_step",
     "add",
     "add_backward",
+    "add_layer_norm",
+    "add_layer_norm_backward",
+    "add_rms_norm",
+    "add_rms_norm_backward",
     "addcdiv",
     "addcdiv_backward",
     "addcmul",
@@ -482,6 +486,230 @@ class _Functions:
         def plan(
             self, dy: Operand, x1: Operand, x2: Operand, *, out: AnyArray | None = None,
         ) -> ElementwisePlan[tuple[DeviceArray, ...]]: ...
+
+    class add_layer_norm(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, residual: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None,
+            *, eps: float = 1e-05, return_saved: Literal[False] = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *,
+            eps: float = 1e-05, return_saved: Literal[False] = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, residual: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None,
+            *, eps: float = 1e-05, return_saved: Literal[True],
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[tuple[NumPyArray, NumPyArray], Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *,
+            eps: float = 1e-05, return_saved: Literal[True], out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[tuple[DeviceArray, DeviceArray], Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *,
+            eps: float = 1e-05, return_saved: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, residual: NumPyArray, weight: NumPyArray | None = None, bias: NumPyArray | None = None,
+            *, eps: float = 1e-05, out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, x: AnyArray, residual: AnyArray, weight: AnyArray | None = None, bias: AnyArray | None = None, *,
+            eps: float = 1e-05, out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
+        backward: _Functions.add_layer_norm_backward
+
+    class add_layer_norm_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: AnyArray, dtotal: AnyArray, total: Saved, weight: AnyArray | None = None, *, bias: bool = False,
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> Any: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: None = None, *,
+            bias: bool = False, eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: None = None, *, bias: bool = False,
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: NumPyArray, *,
+            bias: Literal[False] = False, eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: AnyArray, *,
+            bias: Literal[False] = False, eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: NumPyArray, *,
+            bias: Literal[True], eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True],
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray, DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, dtotal: AnyArray, total: Saved, weight: AnyArray | None = None, *, bias: bool = False,
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
+        ) -> Plan[Any]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: None = None, *,
+            bias: bool = False, eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: None = None, *, bias: bool = False,
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: NumPyArray, *,
+            bias: Literal[False] = False, eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: AnyArray, *,
+            bias: Literal[False] = False, eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: NumPyArray, *,
+            bias: Literal[True], eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True],
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray, DeviceArray]]: ...
+
+    class add_rms_norm(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, residual: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06,
+            return_saved: Literal[False] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            return_saved: Literal[False] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, residual: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06,
+            return_saved: Literal[True], out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[tuple[NumPyArray, NumPyArray], Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            return_saved: Literal[True], out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[tuple[DeviceArray, DeviceArray], Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, residual: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            return_saved: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> Any: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, residual: NumPyArray, weight: NumPyArray | None = None, *, eps: float = 1e-06,
+            out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, x: AnyArray, residual: AnyArray, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
+        backward: _Functions.add_rms_norm_backward
+
+    class add_rms_norm_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: AnyArray, dtotal: AnyArray, total: Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> Any: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: None = None, *,
+            eps: float = 1e-06, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: None = None, *, eps: float = 1e-06,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: NumPyArray, *,
+            eps: float = 1e-06, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, dtotal: AnyArray, total: Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
+        ) -> Plan[Any]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: None = None, *,
+            eps: float = 1e-06, accumulate: bool | Sequence[bool] = False, out: NumPyArray | None = None,
+        ) -> Plan[NumPyArray]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: None = None, *, eps: float = 1e-06,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
+        ) -> Plan[DeviceArray]: ...
+        @overload
+        def plan(
+            self, dy: NumPyArray, dtotal: NumPyArray, total: NumPyArray | Saved, weight: NumPyArray, *,
+            eps: float = 1e-06, accumulate: bool | Sequence[bool] = False, out: NumPyArray | None = None,
+        ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, dy: AnyArray, dtotal: AnyArray, total: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
+        ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
 
     class addcdiv(_Function):
         @overload
@@ -2898,72 +3126,79 @@ class _Functions:
         @overload
         def __call__(
             self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, bias: bool = False, eps: float = 1e-05,
-            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
         ) -> Any: ...
         @overload
         def __call__(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
-            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
         ) -> NumPyArray: ...
         @overload
         def __call__(
             self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
-            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
         ) -> DeviceArray: ...
         @overload
         def __call__(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[False] = False,
-            eps: float = 1e-05, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
         ) -> tuple[NumPyArray, NumPyArray]: ...
         @overload
         def __call__(
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[False] = False,
-            eps: float = 1e-05, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray]: ...
         @overload
         def __call__(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[True], eps: float = 1e-05,
-            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
         ) -> tuple[NumPyArray, NumPyArray, NumPyArray]: ...
         @overload
         def __call__(
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True], eps: float = 1e-05,
-            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray, DeviceArray]: ...
         @overload
         def plan(
             self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, bias: bool = False, eps: float = 1e-05,
-            out: AnyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
         ) -> Plan[Any]: ...
         @overload
         def plan(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
-            out: NumPyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: NumPyArray | None = None,
         ) -> Plan[NumPyArray]: ...
         @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, bias: bool = False, eps: float = 1e-05,
-            out: AnyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
         ) -> Plan[DeviceArray]: ...
         @overload
         def plan(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[False] = False,
-            eps: float = 1e-05, out: NumPyArray | None = None,
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False, out: NumPyArray | None = None,
         ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
         @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[False] = False,
-            eps: float = 1e-05, out: AnyArray | None = None,
+            eps: float = 1e-05, accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
         ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
         @overload
         def plan(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, bias: Literal[True], eps: float = 1e-05,
-            out: NumPyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: NumPyArray | None = None,
         ) -> Plan[tuple[NumPyArray, NumPyArray, NumPyArray]]: ...
         @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, bias: Literal[True], eps: float = 1e-05,
-            out: AnyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
         ) -> Plan[tuple[DeviceArray, DeviceArray, DeviceArray]]: ...
 
     class ldexp(_Function):
@@ -4555,52 +4790,57 @@ class _Functions:
         @overload
         def __call__(
             self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
-            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
         ) -> Any: ...
         @overload
         def __call__(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, eps: float = 1e-06,
-            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
         ) -> NumPyArray: ...
         @overload
         def __call__(
             self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, eps: float = 1e-06,
-            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
         ) -> DeviceArray: ...
         @overload
         def __call__(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, eps: float = 1e-06,
-            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None,
+            stream: Any = None,
         ) -> tuple[NumPyArray, NumPyArray]: ...
         @overload
         def __call__(
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
-            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            stream: Any = None,
         ) -> tuple[DeviceArray, DeviceArray]: ...
         @overload
         def plan(
             self, dy: AnyArray, x: Saved, weight: AnyArray | None = None, *, eps: float = 1e-06,
-            out: AnyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
         ) -> Plan[Any]: ...
         @overload
         def plan(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: None = None, *, eps: float = 1e-06,
-            out: NumPyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: NumPyArray | None = None,
         ) -> Plan[NumPyArray]: ...
         @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Saved, weight: None = None, *, eps: float = 1e-06,
-            out: AnyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
         ) -> Plan[DeviceArray]: ...
         @overload
         def plan(
             self, dy: NumPyArray, x: NumPyArray | Saved, weight: NumPyArray, *, eps: float = 1e-06,
-            out: NumPyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: NumPyArray | None = None,
         ) -> Plan[tuple[NumPyArray, NumPyArray]]: ...
         @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Saved, weight: AnyArray, *, eps: float = 1e-06,
-            out: AnyArray | None = None,
+            accumulate: bool | Sequence[bool] = False, out: AnyArray | None = None,
         ) -> Plan[tuple[DeviceArray, DeviceArray]]: ...
 
     class rope(_Function):
@@ -5506,22 +5746,22 @@ class _Functions:
         @overload
         def __call__(
             self, dy: NumPyArray, x: NumPyArray | Sequence[int], indices: NumPyArray, *, axis: int | None = None,
-            out: NumPyArray | None = None, stream: Any = None,
+            accumulate: bool = False, out: NumPyArray | None = None, stream: Any = None,
         ) -> NumPyArray: ...
         @overload
         def __call__(
             self, dy: AnyArray, x: AnyArray | Sequence[int], indices: AnyArray, *, axis: int | None = None,
-            out: AnyArray | None = None, stream: Any = None,
+            accumulate: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
         @overload
         def plan(
             self, dy: NumPyArray, x: NumPyArray | Sequence[int], indices: NumPyArray, *, axis: int | None = None,
-            out: NumPyArray | None = None,
+            accumulate: bool = False, out: NumPyArray | None = None,
         ) -> ScatterPlan[NumPyArray]: ...
         @overload
         def plan(
             self, dy: AnyArray, x: AnyArray | Sequence[int], indices: AnyArray, *, axis: int | None = None,
-            out: AnyArray | None = None,
+            accumulate: bool = False, out: AnyArray | None = None,
         ) -> ScatterPlan[DeviceArray]: ...
 
     class tan(_Function):
@@ -6113,6 +6353,18 @@ add: _Functions.add
 
 add_backward: _Functions.add_backward
 """Return the gradients of add(x1, x2) with respect to x1 and x2, multiplied by dy."""
+
+add_layer_norm: _Functions.add_layer_norm
+"""Return `layer_norm` of x + residual, and x + residual, in one kernel."""
+
+add_layer_norm_backward: _Functions.add_layer_norm_backward
+"""Return the gradients of `add_layer_norm`: dtotal + `layer_norm_backward(dy, total, weight)`, in one kernel."""
+
+add_rms_norm: _Functions.add_rms_norm
+"""Return `rms_norm` of x + residual, and x + residual, in one kernel."""
+
+add_rms_norm_backward: _Functions.add_rms_norm_backward
+"""Return the gradients of `add_rms_norm`: dtotal + `rms_norm_backward(dy, total, weight)`, in one kernel."""
 
 addcdiv: _Functions.addcdiv
 """Return x + value x1 / x2."""

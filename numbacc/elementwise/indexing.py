@@ -221,7 +221,14 @@ def planned(x: Layout, indices: Layout, axis: int) -> NumberedPlan:
 
 @calls.planned(plans, "ScatterPlan", "dy indices", call="plan(dy, indices, out=None, stream=None)", short=False)
 def take_backward(
-    dy: Any, x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stream: Any = None
+    dy: Any,
+    x: Any,
+    indices: Any,
+    *,
+    axis: int | None = None,
+    accumulate: bool = False,
+    out: Any = None,
+    stream: Any = None,
 ) -> Array:
     """Return the gradient of take(x, indices) with respect to x, multiplied by dy.
 
@@ -233,8 +240,9 @@ def take_backward(
         indices: array of integers with any shape and strides. Negative indices count from the end. Indices beyond the
             axis, for which `take` returned NaN, add nothing.
         axis: the same as in `take`; None if x was viewed as one row.
-        out: array that receives the result. It has x's shape and dy's dtype and device. It must not share memory with
-            dy or the indices.
+        accumulate: True adds the gradient to `out`. Where no index points, `out` is then neither read nor written.
+        out: array that receives the result. It has x's shape and dy's dtype and device. If dy has 16 bits, it may also
+            be float32. It must not share memory with dy or the indices.
 
     Returns:
         dx, with x's shape in C order, and 0 where no index points: a device array if dy is one, a NumPy array if dy is
@@ -243,7 +251,7 @@ def take_backward(
     Raises:
         ShapeError: the axis, the rank, or the shape of dy or out is wrong; or the axis has no elements.
         DTypeError: a dtype is not named above, dtypes differ, or the indices are not integers.
-        OptionError: stream is invalid.
+        OptionError: accumulate or stream is invalid.
         LayoutError: out overlaps an argument, is read-only, or has elements that share memory.
 
     Rows of dy are added in their order, in float32 or float64, and rounded once. If there are more than 32 indices, a
@@ -257,7 +265,8 @@ def take_backward(
                [0., 0.],
                [4., 6.]])
     """
-    options = _shape_of(x, dy, stream), None if axis is None else checks.integer(axis, "axis")
+    adds = checks.boolean(accumulate, "accumulate") and out is not None
+    options = _shape_of(x, dy, stream), None if axis is None else checks.integer(axis, "axis"), adds
     return found(_take_gradient, "take_backward", {"dy": dy, "indices": indices}, options, out, stream)
 
 
@@ -318,10 +327,14 @@ def take_along_axis_backward(
 class ScatterPlan(TaskPlan[Result], ScatterExecutable):
     """A planned gradient of a `ScatterTask`. Call it with arrays that have the layouts it was made for."""
 
+    def __init__(self, task: ScatterTask):
+        super().__init__(task)
+        self.adds = (task.adds,)
+
 
 def everyday_blocks_gradients(matrix: Layout, tokens: Layout, places: Layout) -> Iterator[ScatterPlan]:
     """Yield plans that add rows to a table by tokens, and, with `places`, one element to each of its rows."""
-    yield _take_gradient("take_backward", matrix.shape, 0, None, matrix, tokens)
+    yield _take_gradient("take_backward", matrix.shape, 0, False, None, matrix, tokens)
     column = layout(places.shape, row_major_strides(places.shape, matrix.itemsize), matrix.dtype, matrix.device)
     yield _along_gradient("take_along_axis_backward", matrix.shape, 1, None, column, places)
 
@@ -340,7 +353,7 @@ def _shape_of(x: Any, dy: Any, stream: Any) -> tuple[int, ...]:
 
 
 def _take_gradient(
-    name: str, shape: tuple[int, ...], axis: int | None, out: Layout | None, dy: Layout, indices: Layout
+    name: str, shape: tuple[int, ...], axis: int | None, adds: bool, out: Layout | None, dy: Layout, indices: Layout
 ) -> ScatterPlan:
     _check(dy, indices, shape)
     number = None if axis is None else normalize_axis(axis, len(shape), "x")
@@ -363,7 +376,7 @@ def _take_gradient(
         beside=(own, none, numbers),
     )
     meaning = partial(reference.take_backward, shape=shape, axis=number)
-    return _plan_gradient(name, meaning, (dy, indices), out, shape, length, (listed, listed))
+    return _plan_gradient(name, meaning, (dy, indices), out, shape, length, (listed, listed), adds)
 
 
 def _along_gradient(
@@ -445,9 +458,12 @@ def _plan_gradient(
     shape: tuple[int, ...],
     length: int,
     lists: tuple[Scatter, Scatter],
+    adds: bool = False,
 ) -> ScatterPlan:
     dy, _ = inputs
-    result = layout(shape, row_major_strides(shape, dy.itemsize), dy.dtype, dy.device)
+    wide = dy.itemsize == 2 and out is not None and out.dtype == np.float32
+    dtype = np.dtype(np.float32) if wide else dy.dtype
+    result = layout(shape, row_major_strides(shape, dtype.itemsize), dtype, dy.device)
     compute = str(info(dy.dtype).compute)
     line, whole = lists
     return ScatterPlan(
@@ -462,5 +478,6 @@ def _plan_gradient(
             length=length,
             line=line,
             whole=whole,
+            adds=adds,
         )
     )

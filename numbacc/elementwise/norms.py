@@ -1,4 +1,4 @@
-"""Softmax along an axis, RMSNorm and LayerNorm of rows, forward and backward.
+"""Softmax along an axis, RMSNorm and LayerNorm of rows, alone or of a sum with a residual, forward and backward.
 
 | function | result |
 |---|---|
@@ -6,6 +6,7 @@
 | log_softmax | x - max - log Σ e^(x - max) |
 | rms_norm | x w / √(mean of x² + eps) |
 | layer_norm | (x - mean) w / √(variance + eps) + b |
+| add_rms_norm, add_layer_norm | the norm of x + residual, and x + residual |
 
 Each function reads a row once if a multiprocessor can hold it (99 to 227 KB for all arrays together), or if eight
 multiprocessors can hold it together (from compute capability 9.0 on). Longer rows are read once for each maximum, each
@@ -50,13 +51,17 @@ from ..kernels.rows.functions import GRADIENTS, ROW_FORMULAS, SUMS, unit_of
 from ..kernels.rows.launch import RowTask
 from ..plan import calls
 from ..plan.base import Plan, check_out, outs_of
-from ..plan.rows import GradientPlan, RowPlan
+from ..plan.rows import AddingPlan, GradientPlan, RowPlan
 from ..plan.saved import Saved, check_kept
 from ..reference import normalization as reference
 from ..runtime.streams import handle_of
 from .calling import plans
 
 __all__ = [
+    "add_layer_norm",
+    "add_layer_norm_backward",
+    "add_rms_norm",
+    "add_rms_norm_backward",
     "layer_norm",
     "layer_norm_backward",
     "log_softmax",
@@ -78,12 +83,16 @@ _NAMES = {
     "layer_norm": ("x", "weight", "bias"),
     "rms_norm_backward": ("dy", "x", "weight"),
     "layer_norm_backward": ("dy", "x", "weight"),
+    "add_rms_norm": ("x", "residual", "weight"),
+    "add_layer_norm": ("x", "residual", "weight", "bias"),
+    "add_rms_norm_backward": ("dy", "dtotal", "total", "weight"),
+    "add_layer_norm_backward": ("dy", "dtotal", "total", "weight"),
 }
 
 
 def _rows_of(name: str) -> int:
     """Return how many of a function's arrays have normalized rows or gradients of rows. The others are weights."""
-    return 2 if name.endswith("_backward") else 1
+    return 1 + name.endswith("_backward") + name.startswith("add_")
 
 
 def made(name: str, *given: Any) -> Plan:
@@ -97,7 +106,63 @@ def made(name: str, *given: Any) -> Plan:
     return _plan(name, (*inputs, *[each for each in weights if each is not None]), axis, eps, bias, outs)
 
 
+def _made_sums(name: str, adds: tuple[bool, ...], shared: tuple[int, ...], *given: Any) -> Plan:
+    """Return the plan of a key of a norm's gradients in the user's arrays.
+
+    Args:
+        name: the function.
+        adds: for each result, whether it is added to what is there.
+        shared: the rows that the weights' gradients are computed from, and that dx is written over.
+        given: options, then the layouts of `out` (None for each new array), the weights and the rows.
+    """
+    count, rows = len(_NAMES[name]), _rows_of(name)
+    *options, outs = given[:-count]
+    weights, inputs = given[-count:-rows], given[-rows:]
+    inputs = (*inputs, *[each for each in weights if each is not None])
+    return _plan(name, inputs, -1, options[-1], len(options) > 1 and bool(options[0]), outs, adds, shared)
+
+
+def _run(plan: Plan, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, handle: int) -> Any:
+    """Return the results of a plan: those in `out` as the user gave them, and new arrays for the others."""
+    if outs is None or not any(each is None for each in outs):
+        return plan.run(inputs, outs, out, handle)
+    results = plan.run(inputs, outs, None, handle)
+    return tuple(made if own is None else own for own, made in zip(out, results, strict=True))
+
+
+def _prepared(plan: Plan, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, handle: int) -> Plan:
+    """Return a plan, ready to run."""
+    plan.prepare(inputs, outs)
+    return plan
+
+
 _rows = partial(calls.planned, plans, "Plan", make=made)
+#: The decorator of functions with several results, for each of which `out` has an array or None.
+_several = partial(_rows, run=_run, prepare=_prepared)
+
+
+def _keep_add_rms_norm(x: Any, residual: Any, weight: Any, eps: float, out: Any, stream: Any) -> tuple[Any, Saved]:
+    """Return the results and the saved object of `add_rms_norm` with these arguments."""
+    _check_weight(weight, out, stream)
+    results = add_rms_norm(x, residual, weight, eps=eps, out=out, stream=stream)
+    return results, Saved("elementwise.add_rms_norm", {"total": results[1], "weight": weight}, {"eps": eps})
+
+
+def _keep_add_layer_norm(
+    x: Any, residual: Any, weight: Any, bias: Any, eps: float, out: Any, stream: Any
+) -> tuple[Any, Saved]:
+    """Return the results and the saved object of `add_layer_norm` with these arguments."""
+    _check_weight(weight, out, stream)
+    results = add_layer_norm(x, residual, weight, bias, eps=eps, out=out, stream=stream)
+    options = {"bias": bias is not None, "eps": eps}
+    return results, Saved("elementwise.add_layer_norm", {"total": results[1], "weight": weight}, options)
+
+
+def _check_weight(weight: Any, out: Any, stream: Any) -> None:
+    """Raise LayoutError if writing to `out` would change the weight."""
+    if out is not None and weight is not None:
+        for each in out if isinstance(out, (tuple, list)) else (out,):
+            check_kept(("weight",), (weight,), each, handle_of(stream))
 
 
 def _keep_layer_norm(x: Any, weight: Any, bias: Any, eps: float, out: Any, stream: Any) -> tuple[Array, Saved]:
@@ -271,9 +336,16 @@ def layer_norm(
     return _found("layer_norm", {"x": x, "weight": weight, "bias": bias}, out, stream, eps=eps)
 
 
-@_rows("dy x", optional="weight", opens="x weight eps")
+@_several("dy x", optional="weight", opens="x weight eps", defaults="accumulate")
 def rms_norm_backward(
-    dy: Any, x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None, stream: Any = None
+    dy: Any,
+    x: Any,
+    weight: Any = None,
+    *,
+    eps: float = 1e-6,
+    accumulate: bool | Sequence[bool] = False,
+    out: Any = None,
+    stream: Any = None,
 ) -> Array | tuple[Array, ...]:
     """Return the gradients of rms_norm(x, weight) with respect to x and weight, multiplied by dy.
 
@@ -284,28 +356,40 @@ def rms_norm_backward(
         x: the object saved by `rms_norm(..., return_saved=True)`. It holds x, weight and eps. Or x itself.
         weight, eps: the same values as in `rms_norm`, if no saved object is given. If you forget eps, the gradients are
             wrong and no error is raised.
-        out: array for dx, like x. With a weight, it is a tuple of arrays for all results.
+        accumulate: True adds the results to the arrays in `out`; or one bool for each result.
+        out: array for dx, like x. With a weight, it is a tuple of arrays for all results; each may be None. dx may be
+            written over dy or x (in place). The weights' gradients have the weight's dtype; if that has 16 bits, their
+            arrays may also be float32.
 
     Returns:
-        dx, or with a weight the pair (dx, dweight); `out` if given.
+        dx, or with a weight the pair (dx, dweight). Those in `out` are returned.
 
     Raises:
         ShapeError: the rank, the length of a weight or the shape of out is wrong, or shapes differ.
         DTypeError: an argument is not an array, has a dtype not named above, or dtypes differ.
-        OptionError: eps or stream is invalid, or an argument differs from the saved one.
+        OptionError: eps, accumulate or stream is invalid, or an argument differs from the saved one.
 
     Example:
         >>> y, saved = elementwise.rms_norm(np.array([[2.0, -2.0]]), np.ones(2), eps=0, return_saved=True)
         >>> elementwise.rms_norm_backward(np.array([[1.0, 0.0]]), saved)[1]
         array([1., 0.])
     """
-    return _found("rms_norm_backward", {"dy": dy, "x": x, "weight": weight}, out, stream, eps=eps)
+    given = {"dy": dy, "x": x, "weight": weight}
+    return _gradients("rms_norm_backward", given, accumulate, out, stream, eps=eps)
 
 
-@_rows("dy x", optional="weight", opens="x weight bias eps")
+@_several("dy x", optional="weight", opens="x weight bias eps", defaults="accumulate")
 @like(rms_norm_backward)
 def layer_norm_backward(
-    dy: Any, x: Any, weight: Any = None, *, bias: bool = False, eps: float = 1e-5, out: Any = None, stream: Any = None
+    dy: Any,
+    x: Any,
+    weight: Any = None,
+    *,
+    bias: bool = False,
+    eps: float = 1e-5,
+    accumulate: bool | Sequence[bool] = False,
+    out: Any = None,
+    stream: Any = None,
 ) -> Array | tuple[Array, ...]:
     """Return the gradients of layer_norm(x, weight, bias) with respect to all three, multiplied by dy.
 
@@ -319,18 +403,189 @@ def layer_norm_backward(
         bias: True if there was a bias, to return its gradient.
 
     Returns:
-        dx; with a weight (dx, dweight), and with a bias (dx, dweight, dbias); `out` if given.
+        dx; with a weight (dx, dweight), and with a bias (dx, dweight, dbias). Those in `out` are returned.
 
     Raises:
-        OptionError: eps or stream is invalid, an argument differs from the saved one, or there is a bias without a
-            weight.
+        OptionError: eps, accumulate or stream is invalid, an argument differs from the saved one, or there is a bias
+            without a weight.
 
     Example:
         >>> y, saved = elementwise.layer_norm(np.array([[2.0, 6.0]]), np.ones(2), eps=0, return_saved=True)
         >>> elementwise.layer_norm_backward(np.array([[1.0, 0.0]]), saved)[1]
         array([-1.,  0.])
     """
-    return _found("layer_norm_backward", {"dy": dy, "x": x, "weight": weight}, out, stream, bias=bias, eps=eps)
+    given = {"dy": dy, "x": x, "weight": weight}
+    return _gradients("layer_norm_backward", given, accumulate, out, stream, bias=bias, eps=eps)
+
+
+# ---------------------------------------------------------------- norms of a sum with a residual
+
+
+@_several("x residual", optional="weight", keep=_keep_add_rms_norm)
+def add_rms_norm(
+    x: Any,
+    residual: Any,
+    weight: Any = None,
+    *,
+    eps: float = 1e-6,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> tuple[Array, Array]:
+    """Return `rms_norm` of x + residual, and x + residual, in one kernel.
+
+    The sum is rounded to x's dtype before it is normalized, so that the results equal those of two functions.
+
+    Args:
+        x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
+        residual: array with x's shape, dtype and device.
+        weight: w, an array of any of these dtypes with the last axis's length; None for 1.
+        eps: a number that is added to the mean of squares, so that its root is not 0.
+        return_saved: whether to return a second object for `add_rms_norm_backward(dy, dtotal, saved)`. It holds the
+            sum, weight and eps. Do not change the sum and weight before that call.
+        out: a pair of arrays for the norm and the sum, of x's shape, dtype and device. Each may be None. One may be x,
+            and one may be residual (in place).
+
+    Returns:
+        (the norm, the sum): device arrays if x is one, NumPy arrays if x is one. Those in `out` are returned.
+        With return_saved, ((the norm, the sum), saved).
+
+    Raises:
+        ShapeError: the rank, the length of a weight or the shape of out is wrong, or shapes differ.
+        DTypeError: an argument is not an array, has a dtype not named above, or dtypes differ.
+        OptionError: eps, return_saved or stream is invalid.
+
+    Example:
+        >>> y, total = elementwise.add_rms_norm(np.array([[1.0, -2.0]]), np.array([[1.0, 0.0]]), eps=0)
+        >>> y, total
+        (array([[ 1., -1.]]), array([[ 2., -2.]]))
+    """
+    found: Any = _found("add_rms_norm", {"x": x, "residual": residual, "weight": weight}, out, stream, eps=eps)
+    return found  # type: ignore[no-any-return]
+
+
+@_several("x residual", optional="weight bias", keep=_keep_add_layer_norm)
+@like(add_rms_norm)
+def add_layer_norm(
+    x: Any,
+    residual: Any,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    eps: float = 1e-5,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> tuple[Array, Array]:
+    """Return `layer_norm` of x + residual, and x + residual, in one kernel.
+
+    Args:
+        x: array of float32, float64, float16 or bfloat16, with rank 1 to 8 and any strides.
+        bias: b, an array like weight; None for 0.
+        eps: a number that is added to the variance, so that its root is not 0.
+        return_saved: whether to return a second object for `add_layer_norm_backward(dy, dtotal, saved)`. It holds the
+            sum, weight, eps and whether there is a bias. Do not change the sum and weight before that call.
+
+    Returns:
+        (the norm, the sum): device arrays if x is one, NumPy arrays if x is one. Those in `out` are returned.
+        With return_saved, ((the norm, the sum), saved).
+
+    Raises:
+        OptionError: eps, return_saved or stream is invalid, or there is a bias without a weight.
+
+    Example:
+        >>> y, total = elementwise.add_layer_norm(np.array([[1.0, 6.0]]), np.array([[1.0, 0.0]]), eps=0)
+        >>> y, total
+        (array([[-1.,  1.]]), array([[2., 6.]]))
+    """
+    given = {"x": x, "residual": residual, "weight": weight, "bias": bias}
+    found: Any = _found("add_layer_norm", given, out, stream, eps=eps)
+    return found  # type: ignore[no-any-return]
+
+
+@_several("dy dtotal total", optional="weight", opens="total weight eps", defaults="accumulate")
+def add_rms_norm_backward(
+    dy: Any,
+    dtotal: Any,
+    total: Any,
+    weight: Any = None,
+    *,
+    eps: float = 1e-6,
+    accumulate: bool | Sequence[bool] = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """Return the gradients of `add_rms_norm`: dtotal + `rms_norm_backward(dy, total, weight)`, in one kernel.
+
+    Args:
+        dy: the gradient with respect to the norm, an array with total's shape, dtype and device.
+        dtotal: the gradient that reaches the sum by other ways, such as the residual branch; an array like dy.
+        total: the object saved by `add_rms_norm(..., return_saved=True)`. It holds the sum, weight and eps. Or the sum.
+        weight, eps: the same values as in `add_rms_norm`, if no saved object is given. If you forget eps, the gradients
+            are wrong and no error is raised.
+        accumulate: True adds the results to the arrays in `out`; or one bool for each result.
+        out: array for dx, like total. With a weight, it is a tuple of arrays for all results; each may be None. dx may
+            be written over dy, dtotal or total (in place). The weights' gradients have the weight's dtype; if that has
+            16 bits, their arrays may also be float32.
+
+    Returns:
+        dx, which is the gradient with respect to x and to residual; or with a weight the pair (dx, dweight). Those in
+        `out` are returned.
+
+    Raises:
+        ShapeError: the rank, the length of a weight or the shape of out is wrong, or shapes differ.
+        DTypeError: an argument is not an array, has a dtype not named above, or dtypes differ.
+        OptionError: eps, accumulate or stream is invalid, or an argument differs from the saved one.
+
+    Example:
+        >>> x, residual = np.array([[1.0, -2.0]]), np.array([[1.0, 0.0]])
+        >>> (y, total), saved = elementwise.add_rms_norm(x, residual, np.ones(2), eps=0, return_saved=True)
+        >>> elementwise.add_rms_norm_backward(np.array([[1.0, 0.0]]), np.ones((1, 2)), saved)[1]
+        array([1., 0.])
+    """
+    given = {"dy": dy, "dtotal": dtotal, "total": total, "weight": weight}
+    return _gradients("add_rms_norm_backward", given, accumulate, out, stream, eps=eps)
+
+
+@_several("dy dtotal total", optional="weight", opens="total weight bias eps", defaults="accumulate")
+@like(add_rms_norm_backward)
+def add_layer_norm_backward(
+    dy: Any,
+    dtotal: Any,
+    total: Any,
+    weight: Any = None,
+    *,
+    bias: bool = False,
+    eps: float = 1e-5,
+    accumulate: bool | Sequence[bool] = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """Return the gradients of `add_layer_norm`: dtotal + `layer_norm_backward(dy, total, weight)`, in one kernel.
+
+    Args:
+        dy: the gradient with respect to the norm, an array with total's shape, dtype and device.
+        total: the object saved by `add_layer_norm(..., return_saved=True)`. It holds the sum, weight, bias and eps. Or
+            the sum.
+        weight, eps: the same values as in `add_layer_norm`, if no saved object is given. If you forget eps, the
+            gradients are wrong and no error is raised.
+        bias: True if there was a bias, to return its gradient.
+
+    Returns:
+        dx; with a weight (dx, dweight), and with a bias (dx, dweight, dbias). Those in `out` are returned.
+
+    Raises:
+        OptionError: eps, accumulate or stream is invalid, an argument differs from the saved one, or there is a bias
+            without a weight.
+
+    Example:
+        >>> x, residual = np.array([[1.0, 6.0]]), np.array([[1.0, 0.0]])
+        >>> (y, total), saved = elementwise.add_layer_norm(x, residual, np.ones(2), eps=0, return_saved=True)
+        >>> elementwise.add_layer_norm_backward(np.array([[1.0, 0.0]]), np.ones((1, 2)), saved)[1]
+        array([-1.,  0.])
+    """
+    given = {"dy": dy, "dtotal": dtotal, "total": total, "weight": weight}
+    return _gradients("add_layer_norm_backward", given, accumulate, out, stream, bias=bias, eps=eps)
 
 
 # ---------------------------------------------------------------- plans of calls
@@ -342,44 +597,96 @@ def eps_of(value: Any) -> float:
 
 
 def _found(name: str, given: dict[str, Any], out: Any, stream: Any, **options: Any) -> Any:
-    """Return the plan of a call and its operands, for `plan.calls.planned`.
+    """Return the plan of a call and its operands, for `plan.calls.planned`, or for `_run` if it has several results.
 
     Args:
         name: a key of `_NAMES`.
         given: the arrays by name, with None for missing ones.
         out, stream, options: the same as in the function's docstring, in the order of its signature.
     """
-    handle, rows = handle_of(stream), _rows_of(name)
-    arrays = {own: array for k, (own, array) in enumerate(given.items()) if array is not None or k < rows}
+    handle, is_several = handle_of(stream), name.startswith("add_")
+    rows, weights = _operands(name, given, handle)
+    outs = _outs_of(out, handle) if is_several else outs_of(out, handle)
+    plan = plans.find((made, name, *_options(name, options, rows), _target(outs), *_layouts(name, rows, weights)))
+    return plan, [*rows, *weights], outs, *((out, handle) if is_several else (handle, ()))
+
+
+def _gradients(name: str, given: dict[str, Any], accumulate: Any, out: Any, stream: Any, **options: Any) -> Any:
+    """Return the plan of a norm's gradients and its operands, for `_run`. The arguments are those of `_found`."""
+    handle = handle_of(stream)
+    rows, weights = _operands(name, given, handle)
+    values, outs = _options(name, options, rows), _outs_of(out, handle)
+    results = 1 + (1 + bool(options.get("bias"))) * len(weights)
+    adds = checks.bools(accumulate, "accumulate", results)
+    if outs is None or len(outs) != results:  # the plan reports a wrong number
+        plan = plans.find((made, name, *values, _target(outs), *_layouts(name, rows, weights)))
+        return plan, [*rows, *weights], outs, out, handle
+    adds = tuple([own and each is not None for own, each in zip(adds, outs, strict=True)])
+    dx, layouts = outs[0], _layouts(name, rows, weights)
+    # The weights' gradients need dy and x after dx is written, if that takes two passes.
+    ends = (0, len(rows) - 1) if weights and dx is not None else ()
+    shared = tuple([k for k in ends if _is_same(rows[k], dx)])
+    if adds[0]:
+        if name.startswith("add_"):
+            raise OptionError("dx is the sum of dtotal and the norm's gradient: to add to an array, pass it as dtotal")
+        rows.insert(1, dx)
+    plan = plans.find((_made_sums, name, adds, shared, *values, _target(outs, True), *layouts))
+    return plan, [*rows, *weights], outs, out, handle
+
+
+def _operands(name: str, given: dict[str, Any], handle: int) -> tuple[list[Any], list[Any]]:
+    """Return the arrays of rows, and the weights that are given."""
+    count = _rows_of(name)
+    arrays = {own: array for k, (own, array) in enumerate(given.items()) if array is not None or k < count}
     if len(arrays) < len(given) and _NAMES[name][-1] in arrays:
         missing = next(own for own in given if own not in arrays)
         raise OptionError(f"{missing} is None, but {_NAMES[name][-1]} is given; pass {missing}, too")
+    inputs = [operands.as_input(array, own, handle) for own, array in arrays.items()]
+    return inputs[:count], inputs[count:]
+
+
+def _options(name: str, options: dict[str, Any], rows: list[Any]) -> list[Any]:
+    """Return the values of options in a unique form."""
     if "eps" in options:
         options["eps"] = eps_of(options["eps"])
-    inputs = [operands.as_input(array, own, handle) for own, array in arrays.items()]
-    outs = outs_of(out, handle)
-    if outs is not None and len(outs) > 1:
-        inputs[:2] = [_apart(array, outs[0], handle) for array in inputs[:2]]
-    layouts = [operands.layout_of(array) for array in inputs]
-    own = None if outs is None else tuple([operands.layout_of(array) for array in outs])
     if not isinstance(options.get("bias", False), (bool, np.bool_)):
         raise OptionError(f"bias={shown(options['bias'])} is not True or False")
     if "axis" in options and type(options["axis"]) is not int:  # 1.0 and True would be found in the cache under 1
-        options["axis"] = normalize_axis(options["axis"], max(layouts[-1].ndim, 1), _NAMES[name][-1])
-    weights = (*layouts[rows:], *[None] * (len(given) - len(arrays)))
-    target = own[0] if own is not None and len(own) == 1 else own
-    return plans.find((made, name, *options.values(), target, *weights, *layouts[:rows])), inputs, outs, handle, ()
+        rank = max(operands.layout_of(rows[-1]).ndim, 1)
+        options["axis"] = normalize_axis(options["axis"], rank, _NAMES[name][len(rows) - 1])
+    return [*options.values()]
 
 
-def _apart(array: Any, out: Any, handle: int) -> Any:
-    """Return an array, or a copy of it if dx is written there: the weights' gradients need it after dx is written."""
+def _layouts(name: str, rows: Sequence[Any], weights: Sequence[Any]) -> list[Layout | None]:
+    """Return the layouts of weights (None for missing ones), then of rows, as in the keys of plans."""
+    missing = len(_NAMES[name]) - len(rows) - len(weights)
+    return [*map(operands.layout_of, weights), *[None] * missing, *map(operands.layout_of, rows)]
+
+
+def _outs_of(out: Any, handle: int) -> list[Any] | None:
+    """Return `out` as a list of arrays, some of which may be None; None if it is None."""
+    if isinstance(out, (tuple, list)):
+        return [None if a is None else operands.as_array(a, f"out[{k}]", handle) for k, a in enumerate(out)]
+    return outs_of(out, handle)
+
+
+def _target(outs: Sequence[Any] | None, is_tuple: bool = False) -> Any:
+    """Return the layouts of `out` as in the keys of plans."""
+    if outs is None:
+        return None
+    own = tuple([None if each is None else operands.layout_of(each) for each in outs])
+    return own[0] if len(own) == 1 and not is_tuple else own
+
+
+def _is_same(array: Any, out: Any) -> bool:
+    """Return True if dx is written over an array."""
     if isinstance(array, np.ndarray) != isinstance(out, np.ndarray):
-        return array
+        return False
     if not same_layout(operands.layout_of(array), operands.layout_of(out)):
-        return array
+        return False
     if isinstance(array, np.ndarray):
-        return array.copy() if array.ctypes.data == out.ctypes.data else array
-    return array.copy(stream=handle) if array._address == out._address else array
+        return bool(array.ctypes.data == out.ctypes.data)
+    return bool(array._address == out._address)
 
 
 def _check(names: Sequence[str], inputs: Sequence[Layout], rows: int) -> Layout:
@@ -405,37 +712,49 @@ def _check(names: Sequence[str], inputs: Sequence[Layout], rows: int) -> Layout:
 
 
 def _plan(
-    name: str, inputs: tuple[Layout, ...], axis: int, eps: float | None, bias: bool, outs: tuple[Layout, ...] | None
+    name: str,
+    inputs: tuple[Layout, ...],
+    axis: int,
+    eps: float | None,
+    bias: bool,
+    outs: tuple[Layout | None, ...] | None,
+    adds: tuple[bool, ...] = (),
+    shared: tuple[int, ...] = (),
 ) -> Plan:
-    """Validate a call and return its plan. Everything here depends only on layouts and options."""
-    names, backward = _NAMES[name][: len(inputs)], name.endswith("_backward")
-    rows = _rows_of(name)
-    x = _check(names, inputs, rows)
+    """Validate a call and return its plan. Everything here depends only on layouts and options.
+
+    `adds` and `shared` are as in `_made_sums`.
+    """
+    names, backward, rows = _NAMES[name][: len(inputs)], name.endswith("_backward"), _rows_of(name)
+    x, weights = _check(names, inputs, rows), inputs[rows:]
     axis = normalize_axis(axis, x.ndim, names[rows - 1])
-    weights = inputs[rows:]
     if bias and not weights:
         raise OptionError("bias=True needs a weight: pass an array of ones")
-    wanted = [dense_like(x, x.shape)]
+    wanted = [dense_like(x, x.shape)] * (1 + (name.startswith("add_") and not backward))
     if backward:
         wanted += [dense_like(weight, weight.shape) for weight in weights] * (1 + bias)
-    outputs = tuple(wanted) if outs is None else outs
-    out_names = ("out",) if len(wanted) == 1 else tuple(f"out[{k}]" for k in range(len(wanted)))
-    check_out(outputs, wanted, out_names)
-    compute = str(info(x.dtype).compute)
+    outputs, out_names = _outputs(wanted, outs, 1 if backward else len(wanted))
+    own = name
+    if True in adds[:1]:
+        # The formula is that of the gradient with a residual, which is in the same memory as the result.
+        own, inputs, names = f"add_{name}", (inputs[0], outputs[0], *inputs[1:]), (names[0], "out[0]", *names[1:])
+        rows, shared = rows + 1, tuple([2 * k for k in shared])
+    compute, made = str(info(x.dtype).compute), outputs[: 1 if backward else len(outputs)]
+    kind = f"_{x.dtype.name}" * (own.startswith("add_") and not backward and x.itemsize == 2)
     task = RowTask(
         op=f"elementwise.{name}",
-        formula=ROW_FORMULAS[name + ("", "_w", "_wb")[len(weights)]],
-        reference=_reference(name, axis, eps, bias),
-        names=(*names, out_names[0]),
+        formula=ROW_FORMULAS[own + ("", "_w", "_wb")[len(weights)] + kind],
+        reference=_reference(own, axis, eps, bias),
+        names=(*names, *out_names[: len(made)]),
         inputs=inputs,
-        outputs=outputs[:1],
+        outputs=made,
         shape=x.shape,
         axis=axis,
         reads=(
             *(view(k, 0, inputs[k].strides, x.shape) for k in range(rows)),
             *(_repeated(rows + k, weight, x.shape) for k, weight in enumerate(weights)),
         ),
-        writes=(view(0, 0, outputs[0].strides, x.shape),),
+        writes=tuple(view(k, 0, each.strides, x.shape) for k, each in enumerate(made)),
         out_given=outs is not None,
         compute=compute,
         scalars=() if eps is None else (compute, compute),
@@ -446,15 +765,41 @@ def _plan(
         unit = unit_of(eps, compute)
         scalars = (*dtypes.words(eps * unit * unit, compute), *dtypes.words(unit, compute))
     if not (backward and weights):
-        return RowPlan(task, scalars)
-    return _gradient_plan(name.removesuffix("_backward"), task, outputs[1:], out_names[1:], scalars)
+        return (RowPlan if own == name else AddingPlan)(task, scalars)
+    return _gradient_plan(own.removesuffix("_backward"), task, outputs[1:], out_names[1:], scalars, adds, shared)
+
+
+def _outputs(
+    wanted: Sequence[Layout], outs: tuple[Layout | None, ...] | None, rows: int
+) -> tuple[tuple[Layout, ...], tuple[str, ...]]:
+    """Return the layouts of results, those of `out` where it has arrays, and their names.
+
+    The first `rows` results have rows. The others are gradients of weights: if weights have 16 bits, these may be
+    float32.
+    """
+    names = ("out",) if len(wanted) == 1 else tuple([f"out[{k}]" for k in range(len(wanted))])
+    if outs is None:
+        return tuple(wanted), names
+    if len(outs) != len(wanted):
+        check_out([each for each in outs if each is not None], wanted, names)
+        raise ShapeError(f"out has {len(outs)} entries; there are {len(wanted)} results")
+    found = []
+    for k, (own, made, name) in enumerate(zip(outs, wanted, names, strict=True)):
+        if own is None:
+            found.append(made)
+            continue
+        if k >= rows and made.itemsize == 2 and own.dtype == np.float32:
+            made = layout(made.shape, row_major_strides(made.shape, 4), own.dtype, made.device)
+        check_out((own,), (made,), (name,))
+        found.append(own)
+    return tuple(found), names
 
 
 def _reference(name: str, axis: int, eps: float | None, bias: bool) -> Callable[..., Any]:
     function = getattr(reference, name)
     if eps is None:
         return partial(function, axis=axis)
-    return partial(function, eps=eps, bias=bias) if name == "layer_norm_backward" else partial(function, eps=eps)
+    return partial(function, eps=eps, bias=bias) if name.endswith("layer_norm_backward") else partial(function, eps=eps)
 
 
 def _repeated(argument: int, weight: Layout, shape: tuple[int, ...]) -> View:
@@ -463,39 +808,52 @@ def _repeated(argument: int, weight: Layout, shape: tuple[int, ...]) -> View:
 
 
 def _gradient_plan(
-    name: str, task: RowTask, outputs: tuple[Layout, ...], names: tuple[str, ...], scalars: Sequence[int]
+    name: str,
+    task: RowTask,
+    outputs: tuple[Layout, ...],
+    names: tuple[str, ...],
+    scalars: Sequence[int],
+    adds: tuple[bool, ...],
+    shared: tuple[int, ...],
 ) -> GradientPlan:
     """Return the plan of the gradients of x and of weights. The latter are sums over all rows."""
     # The rows' statistics: the results that normalize x, from all stages.
-    shape, count = task.shape, 1 if name == "rms_norm" else 4
+    kind = name.removeprefix("add_") + "_bias" * (len(outputs) > 1)
+    shape, count = task.shape, 1 if "rms" in name else 4
     own = info(np.dtype(task.compute)).numpy
     stat = layout(shape[:-1], row_major_strides(shape[:-1], own.itemsize), own, task.inputs[0].device)
-    steps = (*stat.strides, 0)
+    steps, ends = (*stat.strides, 0), (0, task.kept - 1)
+    sources = [dense_like(task.inputs[k], shape) if k in shared else task.inputs[k] for k in ends]
     reduction = ReduceTask(
         op=task.op,
-        formula=GRADIENTS[name + "_bias" * (len(outputs) > 1)],
+        formula=GRADIENTS[kind],
         reference=task.reference,
         names=names,
-        inputs=(*task.inputs[:2], *[stat] * count),
+        inputs=(*sources, *[stat] * count),
         outputs=outputs,
         shape=shape,
         axes=tuple(range(len(shape) - 1)),
-        reads=(*task.reads[:2], *(view(2 + k, 0, steps, shape) for k in range(count))),
+        reads=(
+            *(view(k, 0, each.strides, shape) for k, each in enumerate(sources)),
+            *(view(2 + k, 0, steps, shape) for k in range(count)),
+        ),
         writes=tuple(view(k, 0, each.strides, shape[-1:]) for k, each in enumerate(outputs)),
         out_given=task.out_given,
         compute=task.compute,
+        adds=adds[1:],
     )
     task = task.replace(
         outputs=(*task.outputs, *[stat] * count),
         writes=(*task.writes, *(view(1 + k, 0, steps, shape) for k in range(count))),
         stats=count,
     )
-    return GradientPlan(task, reduction, SUMS[name + "_bias" * (len(outputs) > 1)], scalars)
+    sums = SUMS[name + "_bias" * (len(outputs) > 1)]
+    return GradientPlan(task, reduction, sums, scalars, adds, shared)
 
 
 def planned(name: str, inputs: tuple[Layout, ...]) -> Plan:
     """Return a plan for arrays that need not exist, without caching it."""
-    bias = name == "layer_norm_backward" and len(inputs) > 2
+    bias = name.endswith("layer_norm_backward") and len(inputs) > _rows_of(name)
     return _plan(name, inputs, -1, None if "softmax" in name else 1e-5, bias, None)
 
 

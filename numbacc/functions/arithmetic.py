@@ -169,6 +169,18 @@ def power_of_bits(x):
     return struct.unpack("<f", struct.pack("<I", (bits << 23) % 2**32))[0]
 
 
+def to_float16(x):
+    """Return x rounded to float16."""
+    return struct.unpack("<e", struct.pack("<e", x))[0]
+
+
+def to_bfloat16(x):
+    """Return x rounded to bfloat16: to the upper half of a float32."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", x))
+    half = bits + 0x7FFF + (bits >> 16 & 1)
+    return struct.unpack("<f", struct.pack("<I", half & 0xFFFF0000))[0] if math.isfinite(x) else x
+
+
 def erfinv(x):
     """Return y with erf(y) = x, by Newton's method on erfc, starting from Winitzki's approximation (2008, 2e-3)."""
     if not -1.0 < x < 1.0:

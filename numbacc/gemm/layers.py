@@ -20,6 +20,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.operands import Array
+from ..base import checks
 from ..base.layout import Layout, check_same_device, layout, row_major_strides
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, unknown
 from ..functions.formula import COPY
@@ -424,14 +425,6 @@ def _check_apart(written: Mapping[str, Any], kept: Mapping[str, Any], why: str =
                 raise LayoutError(f"{name} shares memory with {own}{why}: pass a separate array")
 
 
-def sums_of(accumulate: Any, count: int) -> tuple[bool, ...]:
-    """Return for each of `count` results whether it is added to the user's array."""
-    sums = (accumulate,) * count if type(accumulate) is bool else accumulate
-    if not isinstance(sums, (tuple, list)) or len(sums) != count or any(type(each) is not bool for each in sums):
-        raise OptionError(f"accumulate is {accumulate!r}; it must be True, False, or {count} of these")
-    return tuple(sums)
-
-
 def given_gradients(
     shapes: Mapping[str, tuple[int, ...]], out: Any, count: int, x: Any, kept: Mapping[str, Any], handle: int
 ) -> dict[str, tuple[Any, Any]]:
@@ -496,7 +489,9 @@ class _Gradients:
         self._adds: set[str] = set()
         if out is None and accumulate is False:
             return
-        self._adds = {name for name, each in zip(names, sums_of(accumulate, count), strict=False) if each}
+        self._adds = {
+            name for name, each in zip(names, checks.bools(accumulate, "accumulate", count), strict=False) if each
+        }
         self._given = given_gradients(dict(zip(names, shapes, strict=True)), out, count, x, kept, handle)
 
     def of_rows(self, name: str, dz: Any, w: Any, renamed: dict[str, str]) -> Any:

@@ -1,6 +1,6 @@
 # Written by `python -m tools.stubs`: do not edit.
 # mypy: disable-error-code="overload-overlap"
-"""Parts of a model's training step that are made of several families: losses of a product."""
+"""Models and their training: a tape of closures, modules over ordinary arrays, optimizers, and losses of a product."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, overload
@@ -12,9 +12,68 @@ from numbacc.typing import (
 from numbacc.nn.losses import LinearGradients
 
 __all__ = [
+    "AdamW",
+    "Attention",
+    "Bucket",
+    "Buffers",
+    "Conv",
+    "CrossEntropy",
+    "Dropout",
+    "Embedding",
+    "GatedMLP",
+    "KVCache",
+    "LayerNorm",
+    "Linear",
+    "LinearCrossEntropy",
+    "Module",
+    "Parameter",
+    "RMSNorm",
+    "Sequential",
+    "Tape",
+    "Transformer",
+    "Variable",
+    "checkpoint",
+    "cross_entropy",
+    "generate",
     "linear_cross_entropy",
+    "mean_squared_error",
+    "no_grad",
+    "normal",
+    "record",
+    "value_of",
+    "wrap",
 ]
 
+
+from numbacc.nn.optimizers import AdamW as AdamW
+from numbacc.nn.transformer import Attention as Attention
+from numbacc.nn.modules import Bucket as Bucket
+from numbacc.nn.modules import Buffers as Buffers
+from numbacc.nn.modules import Conv as Conv
+from numbacc.nn.modules import CrossEntropy as CrossEntropy
+from numbacc.nn.modules import Dropout as Dropout
+from numbacc.nn.modules import Embedding as Embedding
+from numbacc.nn.modules import GatedMLP as GatedMLP
+from numbacc.nn.transformer import KVCache as KVCache
+from numbacc.nn.modules import LayerNorm as LayerNorm
+from numbacc.nn.modules import Linear as Linear
+from numbacc.nn.modules import LinearCrossEntropy as LinearCrossEntropy
+from numbacc.nn.modules import Module as Module
+from numbacc.nn.tape import Parameter as Parameter
+from numbacc.nn.modules import RMSNorm as RMSNorm
+from numbacc.nn.modules import Sequential as Sequential
+from numbacc.nn.tape import Tape as Tape
+from numbacc.nn.transformer import Transformer as Transformer
+from numbacc.nn.tape import Variable as Variable
+from numbacc.nn.tape import checkpoint as checkpoint
+from numbacc.nn.functions import cross_entropy as cross_entropy
+from numbacc.nn.transformer import generate as generate
+from numbacc.nn.functions import mean_squared_error as mean_squared_error
+from numbacc.nn.tape import no_grad as no_grad
+from numbacc.nn.modules import normal as normal
+from numbacc.nn.tape import record as record
+from numbacc.nn.tape import value_of as value_of
+from numbacc.nn.tape import wrap as wrap
 
 @overload
 def linear_cross_entropy(

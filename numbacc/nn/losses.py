@@ -12,7 +12,7 @@ from ..arrays.operands import Array
 from ..base import checks
 from ..base.layout import Layout, argument_of, is_dense
 from ..errors import DTypeError, OptionError, ShapeError, unknown
-from ..gemm.layers import as_matrix, dense_rows, given_gradients, sums_of
+from ..gemm.layers import as_matrix, dense_rows, given_gradients
 from ..runtime.streams import handle_of
 
 #: The largest chunk of logits in bytes. With smaller ones, reading and writing the sum of dw takes longer: on an H100,
@@ -169,7 +169,10 @@ class _Results:
         own, weight = operands.layout_of(x), operands.layout_of(w)
         shapes = dict(zip(self._names, (own.shape, weight.shape, weight.shape[1:]), strict=False))
         kept = {"x": x, "w": w, "target": target} | ({} if bias is None else {"bias": bias})
-        self._handle, self._adds = handle, dict(zip(("dx", "dw", "dbias"), sums_of(accumulate, 3), strict=True))
+        self._handle, self._adds = (
+            handle,
+            dict(zip(("dx", "dw", "dbias"), checks.bools(accumulate, "accumulate", 3), strict=True)),
+        )
         self._given = given_gradients(shapes, out, 3, x, kept, handle)
         wide = "float32" if own.itemsize == 2 else own.dtype.name
         found = {name: array for name, (_, array) in self._given.items()}

@@ -26,7 +26,12 @@ class TaskPlan(Plan[Result], TaskOperation):
     Args:
         task: the task.
         scalars: the scalar arguments of all runs, as words; the reference knows them. Empty if each run has its own.
+
+    Attributes:
+        adds: for each output, whether the reference's result is added to what is there; () if that holds for none.
     """
+
+    adds: tuple[bool, ...] = ()
 
     def __init__(self, task: Any, scalars: Sequence[int] = ()):
         super().__init__(task)
@@ -52,11 +57,14 @@ class TaskPlan(Plan[Result], TaskOperation):
         results: Any = self.task.reference(*seen, *scalars)
         if isinstance(results, (np.ndarray, np.generic)):
             results = (results,)
-        if outs[0] is None and self._is_whole and all(map(self._is_new, results, self.outputs, [seen] * len(outs))):
+        are_new = self._is_whole and all(each is None for each in outs)
+        if are_new and all(map(self._is_new, results, self.outputs, [seen] * len(outs))):
             return tuple(results)
         outs = self._targets(outs)
         for (k, look), result in zip(self._writes, results, strict=True):
             target = outs[k] if look is None else look(outs[k])
+            if self.adds and self.adds[k]:
+                result = cast(target, result.dtype) + result
             np.copyto(target, cast(result, target.dtype))
         return outs
 

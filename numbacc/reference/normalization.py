@@ -130,3 +130,32 @@ def layer_norm_backward(
     r, g = _factor(d, eps), _scaled(dy, weight)
     dx = r * (g - _mean(g) - d * (r * (r * _mean(g * d))))
     return (dx,) if weight is None else (dx, *_of_weights(dy * (d * r), *([dy] if bias else [])))
+
+
+def _of_total(norm: Rows) -> Rows:
+    """Return the function (x, residual, weights) -> (norm of x + residual, x + residual), rounded to x's dtype."""
+
+    def normalized(x: Array, residual: Array, *weights: Array, eps: float) -> tuple[Array, ...]:
+        compute = np.dtype(info(x.dtype).compute)
+        with np.errstate(all="ignore"):
+            total = cast(cast(x, compute) + cast(residual, compute), x.dtype)
+        return (*norm(total, *weights, eps=eps), total)
+
+    return normalized
+
+
+add_rms_norm, add_layer_norm = _of_total(rms_norm), _of_total(layer_norm)
+
+
+def _with_gradient(backward: Rows) -> Rows:
+    """Return the function (dy, dtotal, total, weight) -> the norm's gradients, with dtotal added to the first."""
+
+    def gradients(dy: Array, dtotal: Array, total: Array, *weight: Array, **options: Any) -> tuple[Array, ...]:
+        dx, *others = backward(dy, total, *weight, **options)
+        with np.errstate(all="ignore"):
+            return (dx + cast(dtotal, dx.dtype), *others)
+
+    return gradients
+
+
+add_rms_norm_backward, add_layer_norm_backward = _with_gradient(rms_norm_backward), _with_gradient(layer_norm_backward)

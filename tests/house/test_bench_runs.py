@@ -66,11 +66,13 @@ def report(place, monkeypatch):
     monkeypatch.setattr(custom_kernels, "_COLUMNS", side)
     monkeypatch.setattr(rows, "_SIZE", side**2)
     monkeypatch.setattr(rows, "_COLUMNS", (side,))
+    monkeypatch.setattr(rows, "_SUM_COLUMNS", (side,))
     monkeypatch.setattr(rows, "_CLASSES", (side,))
     monkeypatch.setattr(rows, "_LONG", (side**2,))
     monkeypatch.setattr(rows, "_UNALIGNED", (side, side + 1))
     monkeypatch.setattr(row_gradients, "_SIZE", side**2)
     monkeypatch.setattr(row_gradients, "_COLUMNS", (side,))
+    monkeypatch.setattr(row_gradients, "_SUM_COLUMNS", (side,))
     for name, value in _SMALL_BLOCKS.items():
         monkeypatch.setattr(blocks, name, value)
     return harness.Report(quiet=True, on_gpu=place.name == "gpu")
@@ -168,7 +170,7 @@ def test_rows(place, report, part):
 
 def test_row_gradients(place, report):
     row_gradients.run(report, quick=True)
-    assert len(all_right(report)) == 14
+    assert len(all_right(report)) == 18
 
 
 def test_blocks(place, report):

@@ -53,6 +53,8 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
     single |= {
         plain.fma: "fma",
         plain.power_of_bits: "power_of_bits",
+        plain.to_float16: "to_float16",
+        plain.to_bfloat16: "to_bfloat16",
         digamma.digamma: digamma.digamma_single,
         division.floor_divide: division.floor_divide_single,
         division.floor_divide_narrow: division.floor_divide_single,

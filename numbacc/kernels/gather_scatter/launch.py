@@ -159,7 +159,7 @@ def in_c_order(scatter: Scatter) -> Merged:
 
 
 def over_few(
-    shape: Sequence[int], line: Scatter, out: Sequence[int], size: int, alignments: Sequence[int]
+    shape: Sequence[int], line: Scatter, out: Sequence[int], sizes: Sequence[int], alignments: Sequence[int]
 ) -> ScatterRows:
     """Return the grid of `scatter_few`, with the strides of (dy, indices, number, dx).
 
@@ -167,17 +167,17 @@ def over_few(
         shape: the shape of dx.
         line: the list.
         out: the strides of dx.
-        size: bytes of an element.
+        sizes: bytes of an element of dy and of dx.
         alignments: the addresses of dy and dx modulo 16.
     """
     merged = _two(merge_dimensions(shape, (*line.beside, out), 1, leader=3))
     dy, indices, number, target = merged.strides
-    width = _width(merged.shape[-1], (dy, target), (*line.dy,), size, alignments)
+    width = _width(merged.shape[-1], (dy, target), line.dy, sizes, alignments)
     return ScatterRows(merged, width if not indices[-1] and not number[-1] else 1)
 
 
 def over_rows(
-    shape: Sequence[int], whole: Scatter, out: Sequence[int], size: int, alignments: Sequence[int]
+    shape: Sequence[int], whole: Scatter, out: Sequence[int], sizes: Sequence[int], alignments: Sequence[int]
 ) -> ScatterRows:
     """Return the grid of `scatter_rows`, with the strides of (dy, chunks' sums, number, dx); see `over_few`."""
     dy, _, number = whole.beside
@@ -186,7 +186,7 @@ def over_rows(
     beside = [0 if step else n for n, step in zip(merged.shape, number, strict=True)]
     sums = row_major_strides([n or 1 for n in beside], 1)
     part = tuple(step if n > 1 else 0 for n, step in zip(beside, sums, strict=True))
-    width = _width(merged.shape[-1], (dy, target), (*whole.dy,), size, alignments)
+    width = _width(merged.shape[-1], (dy, target), whole.dy, sizes, alignments)
     return ScatterRows(Merged(merged.shape, (dy, part, number, target)), 1 if number[-1] else width)
 
 
@@ -219,13 +219,20 @@ def _two(merged: Merged) -> Merged:
 
 
 def _width(
-    columns: int, walked: Sequence[tuple[int, ...]], listed: Sequence[int], size: int, alignments: Sequence[int]
+    columns: int,
+    walked: Sequence[tuple[int, ...]],
+    listed: Sequence[int],
+    sizes: Sequence[int],
+    alignments: Sequence[int],
 ) -> int:
     """Return how many elements an access has, if they are adjacent and aligned throughout dy and dx; else 1."""
     if any(step[-1] != 1 for step in walked):
         return 1
-    distances = (columns, *(n for step in walked for n in step[:-1]), *listed)
-    return max(gcd(VECTOR_BYTES, *alignments, *(size * n for n in distances)) // size, 1)
+    width = VECTOR_BYTES
+    for size, own, step, more in zip(sizes, alignments, walked, (listed, ()), strict=True):
+        distances = (columns, *step[:-1], *more)
+        width = min(width, max(gcd(VECTOR_BYTES, own, *(size * n for n in distances)) // size, 1))
+    return width
 
 
 # ---------------------------------------------------------------- executable
@@ -242,12 +249,14 @@ class ScatterTask(Task):
         length: number of elements of the axis; indices from -length to length - 1 are valid.
         line: for each element of dx, the list of the indices that could select it.
         whole: the list of all indices.
+        adds: whether sums are added to what is in dx.
     """
 
     length: int
     line: Scatter
     whole: Scatter
     is_whole: bool = True
+    adds: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -275,8 +284,9 @@ class ScatterExecutable(Passes):
     def __init__(self, task: ScatterTask):
         super().__init__(task)
         (out,) = task.outputs
-        row = info(out.dtype)
-        self._dtype, self._size, self._shape = row.name, row.itemsize, out.shape
+        row, own = info(out.dtype), info(task.inputs[_DY].dtype)
+        self._dtype, self._target, self._shape = own.name, row.name, out.shape
+        self._sizes = own.itemsize, row.itemsize
         self._steps = tuple(
             step // row.itemsize if n > 1 else 0 for n, step in zip(out.shape, out.strides, strict=True)
         )
@@ -303,7 +313,7 @@ class ScatterExecutable(Passes):
 
     def _rows(self, key: Sequence[int]) -> ScatterRows:
         alignments = key[_DY], key[_OUT]
-        return over_rows(self._shape, self.task.whole, self._steps, self._size, alignments)
+        return over_rows(self._shape, self.task.whole, self._steps, self._sizes, alignments)
 
     # ------------------------------------------------------------ launches
 
@@ -342,11 +352,13 @@ class ScatterExecutable(Passes):
             compute=self.task.compute,
             width=rows.width,
             bits=BITS,
+            target=self.task.compute if algorithm == "scatter_chunks" else self._target,
+            adds=self.task.adds and algorithm != "scatter_chunks",
         )
 
     def _few(self, key: tuple[int, ...]) -> _Launch:
         line = self.task.line
-        rows = over_few(self._shape, line, self._steps, self._size, (key[_DY], key[_OUT]))
+        rows = over_few(self._shape, line, self._steps, self._sizes, (key[_DY], key[_OUT]))
         listed = in_c_order(line)
         rank = _rank(listed.shape)
         kernel = self._spec("scatter_few", rows, self.task.is_wide(), info(self.inputs[_INDICES].dtype).name, rank)

@@ -52,8 +52,35 @@ def _tools(spec: ScatterSpec) -> SimpleNamespace:
         join=parts.join,
         present=sweeping(parts, ((0,),)).present,
         merge=specialize(add, spec.compute, False),
-        stores=runs_of(spec.writes, "", spec.width, 1),
+        store=_storing(spec, parts.join, specialize(add, spec.compute, False)),
     )
+
+
+def _storing(spec: ScatterSpec, join: Any, merge: Any) -> Any:
+    """Return the device function that stores a sum, or adds it to what is there.
+
+    Its arguments are (outs, target, total, whole): see `scatter_few`.
+    """
+    stores, width = runs_of(spec.writes, "", spec.width, 1), spec.width
+    store_runs, store_loose = stores.store_runs, stores.store_loose
+
+    def store(outs, target, total, whole):
+        if width == 1 or whole:
+            store_runs(outs, target, total, 0, 1)
+        else:
+            store_loose(outs, target, total, 0, 1)
+
+    alone = cuda.jit(device=True)(store)
+    if not spec.adds:
+        return alone
+    loads = runs_of(spec.writes, spec.compute, width, 1)
+    load_runs, load_loose = loads.load_runs, loads.load_loose
+
+    def store_both(outs, target, total, whole):
+        before = load_runs(outs, target, 0) if width == 1 or whole else load_loose(outs, target, 0)
+        alone(outs, target, join(merge, before, total), whole)
+
+    return cuda.jit(device=True)(store_both)
 
 
 def scatter_few(spec: ScatterSpec) -> Kernel:
@@ -66,8 +93,7 @@ def scatter_few(spec: ScatterSpec) -> Kernel:
     offsets, unravel, nothing, join, merge = io.offsets, io.unravel, io.nothing, io.join, io.merge
     load_index = operands((TABLE[spec.indices],), 1, 1, "int64").load
     rows = runs_of((spec.dtype,), spec.compute, width, 1)
-    load_runs, load_loose = rows.load_runs, rows.load_loose
-    store_runs, store_loose = io.stores.store_runs, io.stores.store_loose
+    load_runs, load_loose, store, adds = rows.load_runs, rows.load_loose, io.store, spec.adds
 
     def kernel(ins, outs, in_steps, listed_steps, out_steps, outer, listed, rows, columns, count, length, whole):
         item, row = cuda.grid(2)
@@ -76,7 +102,7 @@ def scatter_few(spec: ScatterSpec) -> Kernel:
             while row < rows:
                 here = unravel(row, outer) + (column,)
                 start, first, number = offsets(here, in_steps)
-                total, n = nothing(), 0
+                total, n, is_wanted = nothing(), 0, not adds
                 while n < count:
                     there, index = offsets(unravel(n, listed), listed_steps)
                     (named,) = load_index(ins[1:], (first + index,))
@@ -85,13 +111,10 @@ def scatter_few(spec: ScatterSpec) -> Kernel:
                     if named == number:
                         at = ((start + there,),)
                         values = load_runs(ins[:1], at, 0) if width == 1 or whole else load_loose(ins[:1], at, 0)
-                        total = join(merge, total, values)
+                        total, is_wanted = join(merge, total, values), True
                     n += 1
-                target = (offsets(here, out_steps),)
-                if width == 1 or whole:
-                    store_runs(outs, target, total, 0, 1)
-                else:
-                    store_loose(outs, target, total, 0, 1)
+                if is_wanted:
+                    store(outs, (offsets(here, out_steps),), total, whole)
                 row += cuda.gridsize(2)[1]
 
     return kernel
@@ -150,7 +173,7 @@ def scatter_rows(spec: ScatterSpec) -> Kernel:
     """
     io, width, bits, chunks = _tools(spec), spec.width, spec.bits, spec.algorithm == "scatter_chunks"
     offsets, unravel, load_words, walk = io.offsets, io.unravel, io.load_words, _walking(spec, io)
-    store_runs, store_loose = io.stores.store_runs, io.stores.store_loose
+    store, adds = io.store, spec.adds
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, count, apart, top, beyond, whole):
         item, row = cuda.grid(2)
@@ -166,14 +189,10 @@ def scatter_rows(spec: ScatterSpec) -> Kernel:
                     is_wanted = one == other and one < beyond
                 else:
                     here, end = load_words((ins[2], ins[2]), (number, number + 1))
-                    is_wanted = True
+                    is_wanted = here < end or not adds
                 if is_wanted:
                     total = walk(ins, start, part, here, end, count, apart, top, whole)
-                    target = (offsets(at, out_steps),)
-                    if width == 1 or whole or chunks:
-                        store_runs(outs, target, total, 0, 1)
-                    else:
-                        store_loose(outs, target, total, 0, 1)
+                    store(outs, (offsets(at, out_steps),), total, 1 if chunks else whole)
                 row += cuda.gridsize(2)[1]
 
     return kernel

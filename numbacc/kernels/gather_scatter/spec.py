@@ -68,6 +68,8 @@ class _ScatterFields(NamedTuple):
     compute: str
     width: int
     bits: int
+    target: str
+    adds: bool = False
 
 
 class ScatterSpec(_ScatterFields, Spec):
@@ -75,7 +77,7 @@ class ScatterSpec(_ScatterFields, Spec):
 
     Attributes:
         algorithm: "scatter_few", "scatter_chunks" or "scatter_rows".
-        dtype: name of dy's dtype, and dx's.
+        dtype: name of dy's dtype.
         indices: name of the dtype of the indices, for `scatter_few`.
         rank: dimensions that are unravelled.
         listed: dimensions of the list of indices, for `scatter_few`.
@@ -83,6 +85,8 @@ class ScatterSpec(_ScatterFields, Spec):
         compute: name of the dtype of sums.
         width: adjacent elements that a thread sums.
         bits: a chunk is 2^bits rows, or chunks one level below.
+        target: name of the dtype of what is written: dx, or chunks' sums.
+        adds: True if sums are added to what is there. Elements without rows are then left alone.
     """
 
     __slots__ = ()
@@ -101,7 +105,7 @@ class ScatterSpec(_ScatterFields, Spec):
     @property
     def writes(self) -> tuple[str, ...]:
         """Names of the outputs' dtypes."""
-        return (self.compute if self.algorithm == "scatter_chunks" else self.dtype,)
+        return (self.target,)
 
     @property
     def access_bytes(self) -> int:

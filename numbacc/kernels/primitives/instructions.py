@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base._numba import SIMULATED, cuda, types
+from ...base.dtypes import TABLE
 from ...runtime.launch_order import VECTOR_BYTES
 
 if SIMULATED:
@@ -145,6 +146,24 @@ if not SIMULATED:
 
         return extreme
 
+    def _rounding(name: str) -> Any:
+        """Return a float32 rounded to a dtype of 16 bits, as a float32."""
+        conversion = TABLE[name].conversion
+        assert conversion is not None
+        widen, narrow = conversion.widen, conversion.narrow
+
+        @intrinsic
+        def rounded(typing: Any, x: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                half = assembly(builder, ir.IntType(16), narrow, "=h,f", list(args), "readnone")
+                if widen:
+                    return assembly(builder, _FLOAT, widen, "=f,h", [half], "readnone")
+                return builder.bitcast(builder.shl(builder.zext(half, _I32), _I32(16)), _FLOAT)
+
+            return types.float32(types.float32), generate
+
+        return rounded
+
     @cuda.jit(device=True)
     def _exp(x):
         return math.exp(x)
@@ -214,6 +233,8 @@ if not SIMULATED:
         power_of_bits=_instruction(
             "{ .reg .b32 t; mov.b32 t, $1; shl.b32 t, t, 23; mov.b32 $0, t; }", _f32, _f32, what="readnone"
         ),
+        to_float16=_rounding("float16"),
+        to_bfloat16=_rounding("bfloat16"),
         # Adds these exponent bits to the first number.
         times_power_of_bits=_instruction(
             "{ .reg .b32 t; .reg .b32 n; mov.b32 t, $1; mov.b32 n, $2; mad.lo.s32 t, n, 8388608, t; mov.b32 $0, t; }",

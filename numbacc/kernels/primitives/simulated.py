@@ -342,6 +342,8 @@ hardware = SimpleNamespace(
     times_power_of_bits=lambda x, n: (
         np.float32(x).view(np.uint32) + (np.float32(n).view(np.uint32) << np.uint32(23))
     ).view(np.float32),
+    to_float16=lambda x: cast(np.float32(x), np.dtype(np.float16)).astype(np.float32)[()],
+    to_bfloat16=lambda x: cast(np.float32(x), TABLE["bfloat16"].numpy).astype(np.float32)[()],
     # In float64 the product of two float32 is exact.
     fma=lambda x, y, z: np.float32(np.float64(x) * y + z),
     fma_double=_fma_double,

@@ -207,9 +207,11 @@ class ReduceTask(Task):
 
     Attributes:
         axes: the axes that are reduced, in order.
+        adds: for each output, True if the result is added to what is there; () if that holds for none.
     """
 
     axes: tuple[int, ...]
+    adds: tuple[bool, ...] = ()
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -319,6 +321,7 @@ class ReduceExecutable(Passes):
             scalars=task.scalars,
             narrow=bool(floats) and all(row.compute == task.compute != row.name for row in floats),
             stage=stage,
+            adds=() if stage == "first" else task.adds,
         )
 
     def _order(

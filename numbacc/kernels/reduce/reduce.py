@@ -22,7 +22,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.casts import cast
-from ...base.dtypes import TABLE, real_of
+from ...base.dtypes import TABLE, DTypeInfo, real_of
 from ...runtime.launch_order import MAX_THREADS, WARP, WORDS
 from ..primitives.arg_reduce import finding
 from ..primitives.block_partials import chunked
@@ -273,6 +273,44 @@ def reduce_strided(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
     return kernel
 
 
+def storing(writes: Sequence[DTypeInfo], compute: str, adds: Sequence[bool]) -> Any:
+    """Return the device function (outs, at, results) that stores one element of each output.
+
+    Results are added to the outputs' elements, in the compute dtype, where `adds` is True; it is () for none.
+    """
+    store = operands(tuple(writes), 1, 1).store
+    if True not in adds:
+        return store
+    total = _totals(writes, compute, adds, len(adds) - 1)
+
+    def store_totals(outs, at, results):
+        store(outs, at, total(outs, at, results))
+
+    return cuda.jit(device=True)(store_totals)
+
+
+def _totals(writes: Sequence[DTypeInfo], compute: str, adds: Sequence[bool], number: int) -> Any:
+    """Return the device function (outs, at, results) -> what `storing` stores, of the outputs up to this number."""
+    load = operands((writes[number],), 1, 1, compute).load
+
+    def added(outs, at, results):
+        (before,) = load((outs[number],), (at[number],))
+        return (before + results[number],)
+
+    def alone(outs, at, results):
+        return (results[number],)
+
+    own = cuda.jit(device=True)(added if adds[number] else alone)
+    if number == 0:
+        return own
+    others = _totals(writes, compute, adds, number - 1)
+
+    def totals(outs, at, results):
+        return others(outs, at, results) + own(outs, at, results)
+
+    return cuda.jit(device=True)(totals)
+
+
 _MAKERS = {f.__name__: f for f in (reduce_contiguous, reduce_strided)}
 #: Number of integers after `kept` and `reduced`.
 _SCALARS = 6
@@ -302,7 +340,7 @@ def make(spec: ReduceSpec) -> Kernel:
         find=find,
         offsets=own.offsets,
         unravel=own.unravel,
-        store=operands(writes, 1, 1).store,
+        store=storing(writes, spec.compute, spec.adds),
         scalars=scalar_reader(spec.scalars),
         # The second pass merges what the first pass writes.
         function=None if spec.stage == "second" else function,

@@ -30,6 +30,8 @@ from ...functions.arithmetic import (
     reciprocal_approximate,
     reciprocal_root,
     shared_out,
+    to_bfloat16,
+    to_float16,
 )
 from ...functions.formula import Formula
 from ...functions.reduction_formula import ReductionFormula, RowFormula
@@ -486,6 +488,139 @@ _LAYER_PARTS = ReductionFormula(
 )
 
 
+# ---------------------------------------------------------------- sums of two arrays, and gradients that are added
+
+
+def plain_total(x, r):
+    """Return x + r."""
+    return x + r
+
+
+def float16_total(x, r):
+    """Return x + r, rounded to float16."""
+    return to_float16(x + r)
+
+
+def bfloat16_total(x, r):
+    """Return x + r, rounded to bfloat16."""
+    return to_bfloat16(x + r)
+
+
+#: Dtype -> the function of a sum in it.
+_TOTALS = {"": plain_total, "_float16": float16_total, "_bfloat16": bfloat16_total}
+
+
+def _norms_of_totals(suffix: str, total: Any) -> tuple[RowFormula, ...]:
+    """Return the formulas of norms of x + r. Their second result is x + r, in the dtype that it is stored in."""
+
+    def square(x, r, eps, unit):
+        return rms_square(total(x, r), eps, unit)
+
+    def square_w(x, r, w, eps, unit):
+        return rms_square(total(x, r), eps, unit)
+
+    def rms(x, r, factor, eps, unit):
+        both = total(x, r)
+        return rms_norm(both, factor, eps, unit)[0], both
+
+    def rms_w(x, r, w, factor, eps, unit):
+        both = total(x, r)
+        return rms_norm_w(both, w, factor, eps, unit)[0], both
+
+    def first(x, r, eps, unit):
+        return value(total(x, r), eps, unit)
+
+    def first_w(x, r, w, eps, unit):
+        return value(total(x, r), eps, unit)
+
+    def first_wb(x, r, w, b, eps, unit):
+        return value(total(x, r), eps, unit)
+
+    def distances(x, r, mean, eps, unit):
+        return apart(total(x, r), mean, eps, unit)
+
+    def distances_w(x, r, w, mean, eps, unit):
+        return apart(total(x, r), mean, eps, unit)
+
+    def distances_wb(x, r, w, b, mean, eps, unit):
+        return apart(total(x, r), mean, eps, unit)
+
+    def layer(x, r, mean, rest, varies, factor, eps, unit):
+        both = total(x, r)
+        return layer_norm(both, mean, rest, varies, factor, eps, unit)[0], both
+
+    def layer_w(x, r, w, mean, rest, varies, factor, eps, unit):
+        both = total(x, r)
+        return layer_norm_w(both, w, mean, rest, varies, factor, eps, unit)[0], both
+
+    def layer_wb(x, r, w, b, mean, rest, varies, factor, eps, unit):
+        both = total(x, r)
+        return layer_norm_wb(both, w, b, mean, rest, varies, factor, eps, unit)[0], both
+
+    return (
+        RowFormula(f"add_rms_norm{suffix}", rms, (sum_of(square, rms_factor),)),
+        RowFormula(f"add_rms_norm_w{suffix}", rms_w, (sum_of(square_w, rms_factor),)),
+        *(
+            RowFormula(f"add_{name}{suffix}", function, (sum_of(one, mean_of), sum_of(other, layer_factor, 2)))
+            for name, function, one, other in (
+                ("layer_norm", layer, first, distances),
+                ("layer_norm_w", layer_w, first_w, distances_w),
+                ("layer_norm_wb", layer_wb, first_wb, distances_wb),
+            )
+        ),
+    )
+
+
+def rms_products_a(dy, a, x, eps, unit):
+    """Return `rms_products`."""
+    return rms_products(dy, x, eps, unit)
+
+
+def rms_products_aw(dy, a, x, w, eps, unit):
+    """Return `rms_products_w`."""
+    return rms_products_w(dy, x, w, eps, unit)
+
+
+def rms_backward_a(dy, a, x, factor, slope, eps, unit):
+    """Return (`rms_backward` + a,)."""
+    return (fma(dy - x * slope, factor, a),)
+
+
+def rms_backward_aw(dy, a, x, w, factor, slope, eps, unit):
+    """Return (`rms_backward_w` + a,)."""
+    return (fma(dy * w - x * slope, factor, a),)
+
+
+def second_a(dy, a, x, eps, unit):
+    """Return (x unit,)."""
+    return (x * unit,)
+
+
+def second_aw(dy, a, x, w, eps, unit):
+    """Return (x unit,)."""
+    return (x * unit,)
+
+
+def layer_products_a(dy, a, x, mean, eps, unit):
+    """Return `layer_products`."""
+    return layer_products(dy, x, mean, eps, unit)
+
+
+def layer_products_aw(dy, a, x, w, mean, eps, unit):
+    """Return `layer_products_w`."""
+    return layer_products_w(dy, x, w, mean, eps, unit)
+
+
+def layer_backward_a(dy, a, x, mean, rest, varies, factor, middle, slope, eps, unit):
+    """Return (`layer_backward` + a,)."""
+    return (layer_backward(dy, x, mean, rest, varies, factor, middle, slope, eps, unit)[0] + a,)
+
+
+def layer_backward_aw(dy, a, x, w, mean, rest, varies, factor, middle, slope, eps, unit):
+    """Return (`layer_backward_w` + a,)."""
+    return (layer_backward(dy * w, x, mean, rest, varies, factor, middle, slope, eps, unit)[0] + a,)
+
+
 #: The formulas of rows.
 NORMS = (
     RowFormula("rms_norm", rms_norm, (sum_of(rms_square, rms_factor),)),
@@ -505,8 +640,13 @@ NORMS = (
         for name, function, first, products in (
             ("layer_norm_backward", layer_backward, second, layer_products),
             ("layer_norm_backward_w", layer_backward_w, second_w, layer_products_w),
+            ("add_layer_norm_backward", layer_backward_a, second_a, layer_products_a),
+            ("add_layer_norm_backward_w", layer_backward_aw, second_aw, layer_products_aw),
         )
     ),
+    RowFormula("add_rms_norm_backward", rms_backward_a, (sum_of(rms_products_a, rms_factors, 2),)),
+    RowFormula("add_rms_norm_backward_w", rms_backward_aw, (sum_of(rms_products_aw, rms_factors, 2),)),
+    *(each for suffix, total in _TOTALS.items() for each in _norms_of_totals(suffix, total)),
 )
 
 
@@ -539,6 +679,21 @@ def layer_sums(dy, x, w, mean, rest, varies, factor, middle, slope):
     return layer_gradients(dy, x, mean, rest, varies, factor)
 
 
+def rms_sum_a(dy, a, x, w, factor, slope):
+    """Return `rms_sum`."""
+    return rms_sum(dy, x, w, factor, slope)
+
+
+def layer_sum_a(dy, a, x, w, mean, rest, varies, factor, middle, slope):
+    """Return `layer_sum`."""
+    return layer_sum(dy, x, w, mean, rest, varies, factor, middle, slope)
+
+
+def layer_sums_a(dy, a, x, w, mean, rest, varies, factor, middle, slope):
+    """Return `layer_sums`."""
+    return layer_gradients(dy, x, mean, rest, varies, factor)
+
+
 def both(a, b):
     """Return (a, b)."""
     return a, b
@@ -567,6 +722,9 @@ SUMS = {
     "rms_norm": Formula("rms_norm_sum", rms_sum),
     "layer_norm": Formula("layer_norm_sum", layer_sum),
     "layer_norm_bias": Formula("layer_norm_sums", layer_sums),
+    "add_rms_norm": Formula("add_rms_norm_sum", rms_sum_a),
+    "add_layer_norm": Formula("add_layer_norm_sum", layer_sum_a),
+    "add_layer_norm_bias": Formula("add_layer_norm_sums", layer_sums_a),
 }
 
 

@@ -567,6 +567,7 @@ class FewRows:
         # Constant along a row.
         spread = (*steps[:axis], 0, *steps[axis:])
         inputs, reads, scalars = task.inputs, task.reads, len(task.scalars)
+        self._inputs = inputs
         self.stages: list[tuple[ReduceExecutable, tuple[Any, ...]]] = []
         for stage in task.formula.fewer.stages:
             made = (stat,) * _results(stage, scalars)
@@ -593,7 +594,7 @@ class FewRows:
                 op=task.op,
                 formula=Formula(task.formula.name, task.formula.function),
                 reference=task.reference,
-                names=("",) * (len(inputs) + 1),
+                names=("",) * (len(inputs) + len(task.outputs)),
                 inputs=inputs,
                 outputs=task.outputs,
                 shape=shape,
@@ -609,7 +610,7 @@ class FewRows:
         self, key: Sequence[int], close: Sequence[tuple[int, ...]], fits: Callable[[Sequence[int]], bool]
     ) -> Steps:
         """Return all steps for arrays that start at these addresses modulo 16; `close` and `fits` are as in `Steps`."""
-        scratch, arrays, first = Scratch(), len(key), len(key) - 1
+        scratch, arrays, first = Scratch(), len(key), len(self._inputs)
         known: tuple[int, ...] = tuple(range(first))
         steps = []
         for reduction, made in self.stages:
@@ -618,8 +619,8 @@ class FewRows:
             steps.append(Step(reduction.choose((*key[:first], *nothing)), (*known, *stats), takes_scalars=True))
             known = (*known, *stats)
         nothing = (0,) * (len(known) - first)
-        write = self.write.choose((*key[:first], *nothing, key[first]))
-        steps.append(Step(write, (*known, first), takes_scalars=True))
+        write = self.write.choose((*key[:first], *nothing, *key[first:]))
+        steps.append(Step(write, (*known, *range(first, arrays)), takes_scalars=True))
         return Steps(steps, scratch, close, fits)
 
 
@@ -642,11 +643,12 @@ class RowSums(RowExecutable):
         task: the gradient of rows, without statistics.
         sums: the terms to sum, as in `SumsSpec`.
         weights: the layouts of the results, one for each sum.
+        adds: as in `ReduceTask`, for the results.
     """
 
-    def __init__(self, task: RowTask, sums: Formula, weights: Sequence[Layout]):
+    def __init__(self, task: RowTask, sums: Formula, weights: Sequence[Layout], adds: tuple[bool, ...] = ()):
         super().__init__(task)
-        self._sums, self._weights = sums, tuple(weights)
+        self._sums, self._weights, self._adds = sums, tuple(weights), adds
 
     def executable(
         self, key: tuple[int, ...], close: Sequence[tuple[int, ...]], fits: Callable[[Sequence[int]], bool]
@@ -673,7 +675,8 @@ class RowSums(RowExecutable):
         )
         kernel = kernel_of(order)
         # There are so few sums that reducing them in one pass is faster than in two.
-        reduction = ReduceExecutable(_reduction(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
+        totals = _reduction(task, sums, self._weights, self._adds)
+        reduction = ReduceExecutable(totals, 1).choose((*[0] * parts, *key[arrays:]))
         steps = [
             Step(kernel, (*range(arrays), *places), takes_scalars=True),
             Step(reduction, (*places, *range(arrays, arrays + parts))),
@@ -681,7 +684,7 @@ class RowSums(RowExecutable):
         return Steps(steps, scratch, close, fits)
 
 
-def _reduction(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> ReduceTask:
+def _reduction(task: RowTask, sums: Layout, weights: Sequence[Layout], adds: tuple[bool, ...]) -> ReduceTask:
     """Return the task that sums all blocks' sums."""
     parts = len(weights)
     return ReduceTask(
@@ -697,4 +700,5 @@ def _reduction(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> Reduce
         writes=tuple(view(k, 0, weight.strides, weight.shape) for k, weight in enumerate(weights)),
         out_given=task.out_given,
         compute=task.compute,
+        adds=adds,
     )

@@ -1,0 +1,253 @@
+"""The functions that modules are made of: numbacc's functions, put on the tape with their gradients.
+
+Each takes variables or arrays. The kernels that compute gradients of parameters write or add them to the flat buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from .. import attention as attending
+from .. import conv as convolution
+from .. import elementwise, gemm
+from .. import gated as gating
+from ..arrays import creation, operands
+from ..arrays.operands import Array
+from ..errors import OptionError
+from . import pending
+from .losses import linear_cross_entropy as loss_and_gradients
+from .tape import Variable, record, recording, value_of
+
+#: The most bytes of logits that are kept for the backward pass, which is faster than chunks.
+_WHOLE = 2**30
+
+
+def _destinations(*inputs: Any) -> tuple[list[Any], list[bool]]:
+    """Return `out` and `accumulate` for the gradients of these inputs: None and False for one that is no variable."""
+    found = [each.destination() if isinstance(each, Variable) else (None, False) for each in inputs]
+    return [out for out, _ in found], [adds for _, adds in found]
+
+
+def linear(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    activation: str | None = None,
+    residual: Any = None,
+    *,
+    transposed: bool = False,
+) -> Any:
+    """Compute act(x w + bias) + residual as one product; see `gemm.linear`. `transposed` is for a weight (out, in)."""
+    w = value_of(weight)
+    y, saved = gemm.linear(
+        value_of(x), w.T if transposed else w, value_of(bias), activation, residual=value_of(residual)
+    )
+
+    def backward(dy: Any) -> Sequence[Any]:
+        out, adds = _destinations(x, weight, bias)
+        if transposed and out[1] is not None:
+            out[1] = out[1].T
+        dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds)
+        return dx, _turned(weight, dw, out[1]) if transposed else dw, dbias, dy
+
+    return record(y, (x, weight, bias, residual), backward)
+
+
+def _turned(weight: Any, dw: Any, out: Any) -> Any:
+    """Return the gradient of a weight, given that of its transpose, which `out` holds unless it is None."""
+    return dw.T if out is None else weight.gradient
+
+
+def embedding(tokens: Any, weight: Any) -> Any:
+    """Return the rows of a weight (rows, width) that an array of integers selects."""
+
+    def backward(dy: Any) -> Sequence[Any]:
+        (out,), (adds,) = _destinations(weight)
+        return (pending.take_backward(dy, weight.value, tokens, axis=0, out=out, accumulate=adds),)
+
+    return record(elementwise.take(value_of(weight), tokens, axis=0), (weight,), backward)
+
+
+def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
+    """Normalize rows by their root mean square; see `elementwise.rms_norm`."""
+    given = value_of(x), value_of(weight)
+
+    def backward(dy: Any) -> Sequence[Any]:
+        out, adds = _destinations(x, weight)
+        found: Sequence[Any] = pending.rms_norm_backward(dy, *given, eps=eps, out=out, accumulate=adds)
+        return found
+
+    return record(elementwise.rms_norm(*given, eps=eps), (x, weight), backward)
+
+
+def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+    """Normalize rows by their mean and variance; see `elementwise.layer_norm`."""
+    given = value_of(x), value_of(weight)
+
+    def backward(dy: Any) -> Sequence[Any]:
+        out, adds = _destinations(x, weight, bias)
+        found: Sequence[Any] = pending.layer_norm_backward(dy, *given, bias=True, eps=eps, out=out, accumulate=adds)
+        return found
+
+    return record(elementwise.layer_norm(*given, value_of(bias), eps=eps), (x, weight, bias), backward)
+
+
+def gated(x: Any, kind: str, *, reuse: bool = False) -> Any:
+    """Compute gate(a) b of the halves (a, b) of x; see `gated.forward`. With `reuse`, the gradient overwrites x."""
+    u = value_of(x)
+
+    def backward(dy: Any) -> Sequence[Any]:
+        return (gating.backward(dy, u, kind, gate="first", out=u if reuse else None),)
+
+    return record(gating.forward(u, kind, gate="first"), (x,), backward)
+
+
+def split_heads(x: Any, heads: int, kv_heads: int) -> tuple[Any, Any, Any]:
+    """Return queries, keys and values, given the array (batch, length, heads + 2 kv_heads, d) that holds all."""
+    return x[:, :, :heads], x[:, :, heads : heads + kv_heads], x[:, :, heads + kv_heads :]
+
+
+def attention(qkv: Any, heads: int, kv_heads: int, tables: Any, **options: Any) -> Any:
+    """Compute attention, given queries, keys and values side by side, (batch, length, (heads + 2 kv_heads) d).
+
+    Queries and keys are rotated in place: nothing else may read `qkv`.
+
+    Args:
+        tables: cosines and sines (length, 1, d/2) for `elementwise.rope`, or None.
+        options: of `attention.forward`, such as mask, bias and dropout. A bias has no gradient.
+    """
+    packed = value_of(qkv)
+    batch, length, _ = packed.shape
+    x = packed.reshape((batch, length, heads + 2 * kv_heads, -1))
+    if tables is not None:
+        rotated = x[:, :, : heads + kv_heads]
+        elementwise.rope(rotated, *tables, out=rotated)
+    parts = split_heads(x, heads, kv_heads)
+    if recording() is None or not isinstance(qkv, Variable):
+        only: Any = attending.forward(*parts, layout="BSHD", **options)
+        return only.reshape((batch, length, -1))
+    o, saved = attending.forward(*parts, layout="BSHD", return_saved=True, **options)
+
+    def backward(dy: Any) -> Sequence[Any]:
+        dx = creation.empty_like(x)
+        attending.backward(dy.reshape(o.shape), saved, out=split_heads(dx, heads, kv_heads))
+        if tables is not None:
+            rotated = dx[:, :, : heads + kv_heads]
+            elementwise.rope_backward(rotated, *tables, out=rotated)
+        return (dx.reshape(packed.shape),)
+
+    return record(o.reshape((batch, length, -1)), (qkv,), backward)
+
+
+def conv(x: Any, weight: Any, bias: Any, **options: Any) -> Any:
+    """Compute a convolution with its bias; see `conv.forward`."""
+    given = value_of(x), value_of(weight)
+    if recording() is None or not any(isinstance(each, Variable) for each in (x, weight, bias)):
+        return convolution.forward(*given, value_of(bias), **options)
+    y, saved = convolution.forward(*given, value_of(bias), return_saved=True, **options)
+
+    def backward(dy: Any) -> Sequence[Any]:
+        (out,), (adds,) = _destinations(weight)
+        fits = out is not None and out.dtype == dy.dtype
+        dw = convolution.backward_filter(saved, dy, out=out if fits else None, beta=1.0 if fits and adds else 0.0)
+        if out is not None and not fits:
+            if adds:
+                elementwise.add(out, dw, out=out)
+            else:
+                elementwise.copy(dw, out=out)
+        dx = convolution.backward_data(dy, saved) if isinstance(x, Variable) else None
+        channel = options["layout"].index("C")
+        axes = tuple(axis for axis in range(dy.ndim) if axis != channel)
+        dbias = elementwise.sum(dy, axis=axes) if isinstance(bias, Variable) else None
+        return dx, dw if fits or out is None else out, dbias
+
+    return record(y, (x, weight, bias), backward)
+
+
+def cross_entropy(logits: Any, target: Any, **options: Any) -> Array | Variable:
+    """Return the mean cross entropy of logits (..., classes) and target classes (...), a loss.
+
+    Args:
+        logits: a variable or array of floats.
+        target: an array of integers.
+        options: reduction ("mean" or "sum"), ignore_index and label_smoothing, as in `elementwise.cross_entropy`.
+
+    Example:
+        >>> float(nn.cross_entropy(np.zeros((2, 4)), np.array([1, 3])).round(4))
+        1.3863
+    """
+    z = value_of(logits)
+    if recording() is None or not isinstance(logits, Variable):
+        return elementwise.cross_entropy(z, target, **options)
+    loss, saved = elementwise.cross_entropy(z, target, return_saved=True, **options)
+    return record(loss, (logits,), lambda dy: (elementwise.cross_entropy_backward(dy, saved),), takes_number=True)
+
+
+def fused_cross_entropy(
+    x: Any, weight: Any, target: Any, bias: Any = None, *, transposed: bool = False, **options: Any
+) -> Any:
+    """Return the cross entropy of the logits x w + bias without an array of all logits; see `linear_cross_entropy`.
+
+    Up to 1 GiB of logits, the backward pass overwrites them with their gradients, and computes the others as for
+    `linear`. More logits are computed in chunks, the gradients with them; the backward pass multiplies these by dloss.
+    """
+    w = value_of(weight)
+    given = value_of(x), w.T if transposed else w, target, value_of(bias)
+    inputs = x, weight, bias
+    if recording() is None or not any(isinstance(each, Variable) for each in inputs):
+        return loss_and_gradients(*given, gradients=False, **options)[0]
+    if prod(given[0].shape[:-1]) * given[1].shape[1] * given[0].dtype.itemsize <= _WHOLE:
+        logits = linear(x, weight, bias, transposed=transposed)
+        z = value_of(logits)
+        loss, saved = elementwise.cross_entropy(z, target, return_saved=True, **options)
+        return record(
+            loss, (logits,), lambda dy: (elementwise.cross_entropy_backward(dy, saved, out=z),), takes_number=True
+        )
+    loss, slopes = loss_and_gradients(*given, **options)
+
+    def backward(dy: Any) -> Sequence[Any]:
+        dx, dw, dbias = slopes
+        found = [dx, dw.T if transposed else dw, dbias]
+        if type(dy) is float and dy == 1.0:
+            return found
+        return [None if each is None else elementwise.multiply(each, dy, out=each) for each in found]
+
+    return record(loss, inputs, backward, takes_number=True)
+
+
+def mean_squared_error(x: Any, target: Any) -> Array | Variable:
+    """Return the mean of (x - target)², a loss, in float32 or float64.
+
+    Args:
+        x, target: variables or arrays of floats with the same shape.
+
+    Example:
+        >>> float(nn.mean_squared_error(np.array([1.0, 2.0]), np.array([1.0, 4.0])))
+        2.0
+    """
+    one, other = value_of(x), value_of(target)
+    difference = elementwise.subtract(one, other)
+    wide = "float64" if difference.dtype == "float64" else "float32"
+    loss = elementwise.mean(elementwise.square(difference), dtype=wide)
+    count = max(operands.layout_of(difference).size, 1)
+
+    def backward(dy: Any) -> Sequence[Any]:
+        dx = elementwise.multiply(difference, elementwise.multiply(dy, 2.0 / count))
+        return dx, elementwise.negative(dx) if isinstance(target, Variable) else None
+
+    return record(loss, (x, target), backward)
+
+
+def dropout(x: Any, p: float, seed: int, offset: Any) -> Any:
+    """Set elements of x to 0 with probability p; see `elementwise.dropout`."""
+    y = elementwise.dropout(value_of(x), p, seed=seed, offset=offset)
+    return record(y, (x,), lambda dy: (elementwise.dropout_backward(dy, p, seed=seed, offset=offset),))
+
+
+def check_probability(p: float) -> float:
+    """Return a probability to drop elements."""
+    if not 0.0 <= p < 1.0:
+        raise OptionError(f"dropout={p}: it must be at least 0 and below 1")
+    return float(p)

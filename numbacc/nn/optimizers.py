@@ -1,0 +1,123 @@
+"""Optimizers on flat buffers: one kernel updates all parameters of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import elementwise
+from ..arrays import creation, operands
+from ..arrays.operands import Array
+from ..errors import OptionError, ShapeError
+from . import pending
+from .modules import Module
+
+
+class AdamW:
+    """AdamW on the flat buffers of a model (Loshchilov and Hutter 2017, arXiv:1711.05101); see `adamw_step`.
+
+    Parameters with 16 bits have a float32 copy here, which is updated and then rounded. Weight decay applies to
+    parameters whose `decay` is true. Everything that changes from step to step is an array, so a step can be captured
+    in a CUDA graph.
+
+    Args:
+        model: a module, after `initialize`.
+        rate: the learning rate. Assign to `rate` to change it, also between launches of a graph.
+        beta1, beta2, eps, weight_decay: as in `elementwise.adamw_step`.
+        max_norm: gradients are scaled so that their norm is at most this; None for no limit.
+        span: the slice of the flat buffers to update, for optimizers whose state is divided among several GPUs; all by
+            default.
+
+    Attributes:
+        master, m, v: the float32 parameters and the moments, arrays of rank 1 for `span`.
+        count: the number of steps, an array with one integer.
+        norm: the norm of the last gradients, an array of rank 0; None without max_norm.
+
+    Example:
+        >>> model = nn.Linear(2, 1).initialize()
+        >>> optimizer = nn.AdamW(model, rate=0.1)
+        >>> optimizer.step()
+        >>> int(optimizer.count[0])
+        1
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        rate: float = 1e-3,
+        *,
+        beta1: float = 0.9,
+        beta2: float = 0.95,
+        eps: float = 1e-8,
+        weight_decay: float = 0.1,
+        max_norm: float | None = None,
+        span: slice | None = None,
+    ):
+        self.buffers = model.buffers
+        first, last, _ = (slice(None) if span is None else span).indices(int(self.buffers.values.shape[0]))
+        self.span = slice(first, last)
+        self.options = {"beta1": beta1, "beta2": beta2, "eps": eps}
+        self.weight_decay, self.max_norm, self.norm = weight_decay, max_norm, None
+        values, device = self.buffers.values[self.span], operands.device_of(self.buffers.values)
+        wide = "float64" if values.dtype == "float64" else "float32"
+        self.master = values if values.dtype == wide else elementwise.astype(values, wide)
+        if span is None and self.master is not values:
+            self.buffers.master = self.master
+        self.m, self.v = (creation.zeros(self.master.shape, wide, device=device) for _ in "mv")
+        self.count = creation.zeros(1, "int64", device=device)
+        self._rate = creation.full(1, rate, wide, device=device)
+
+    @property
+    def rate(self) -> Any:
+        """The learning rate, an array with one element. A number that is assigned is written to it."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, value: Any) -> None:
+        self._rate[...] = value
+
+    def _parts(self) -> list[slice]:
+        """Return the slices of `master` with and without weight decay."""
+        first, last = self.span.start, self.span.stop
+        border = min(max(self.buffers.decayed, first), last) - first
+        return [slice(0, border), slice(border, last - first)]
+
+    def step(self, factor: Any = None) -> None:
+        """Update the parameters with their gradients.
+
+        Args:
+            factor: multiplies the gradients: a number, or an array of one float32 on their device; 1 if None.
+        """
+        elementwise.add(self.count, 1, out=self.count)
+        values, gradients = self.buffers.values[self.span], self.buffers.gradients[self.span]
+        if self.max_norm is not None:
+            self.norm, factor = pending.clip_grad_norm(gradients, self.max_norm, factor=factor, write=False)
+        parts = self._parts()
+        p, g, m, v = ([each[part] for part in parts] for each in (self.master, gradients, self.m, self.v))
+        copies = (
+            None if self.master is values or values.dtype == self.master.dtype else [values[part] for part in parts]
+        )
+        pending.adamw_step(
+            p, g, m, v, self.count, rate=self._rate, weight_decay=[self.weight_decay, 0.0], factor=factor, copy=copies,
+            **self.options,
+        )  # fmt: skip
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return the arrays of the optimizer by name: master, m, v, count and rate."""
+        return {"master": self.master, "m": self.m, "v": self.v, "count": self.count, "rate": self._rate}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Copy arrays that `state_dict` returned, and write the parameters.
+
+        Raises:
+            OptionError: names are missing. ShapeError: the state is that of another model.
+        """
+        own = self.state_dict()
+        if missing := sorted(own.keys() - state.keys()):
+            raise OptionError(f"state lacks {missing}; pass what state_dict() of an AdamW returned")
+        for name, array in own.items():
+            if tuple(state[name].shape) != tuple(array.shape):
+                raise ShapeError(f"{name} has shape {tuple(state[name].shape)}; it must have {tuple(array.shape)}")
+        for name, array in own.items():
+            elementwise.copy(creation.asarray(state[name], device=operands.device_of(array)), out=array)
+        elementwise.copy(self.master, out=self.buffers.values[self.span])
