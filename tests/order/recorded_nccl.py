@@ -76,21 +76,22 @@ def marks(log):
 
 @each_call
 def test_every_pair_of_streams(team, name):
-    """NCCL's work comes behind what made x, before whoever reads the result, overwrites x, or frees either."""
-    s, t = streams(2)
+    """NCCL's work comes after the work on x and y before it. Readers, writers and frees come after NCCL's work."""
+    s, t, u = streams(3)
     rows = CALLS[name](team, drawn(), None, None).shape[0]
     for home, writer, reader in ((None, s, t), (s, None, t), (s, t, None), (None, s, None)):
         log = recorder.Log()
-        x, y = drawn(home), numbacc.empty((rows, 256), stream=home)
-        filled = log.named("fill")[-1]
+        x, y = drawn(home), numbacc.full((rows, 256), 9, stream=u)
+        filled = log.named("fill")[-2:]
         assert CALLS[name](team, x, y, writer) is y
         work = only(marks(log))
-        numbacc.asnumpy(y, stream=reader)
         x[...] = 2.0
         overwrite = log.named("fill")[-1]
+        numbacc.asnumpy(y, stream=reader)
         addresses = {x._address, y._address}
         del x, y
-        assert log.before(filled, work) and log.before(work, log.named("copy out")[-1]) and log.before(work, overwrite)
+        assert all(log.before(call, work) for call in filled)
+        assert log.before(work, log.named("copy out")[-1]) and log.before(work, overwrite)
         freed = [free for free in log.named("free") if free.arguments[0] in addresses]
         assert len(freed) == 2 and all(log.before(work, free) for free in freed)
 
