@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import operands
+from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..base import checks, dtypes
 from ..base.dispatch import has_gpu, runtime, simulated
@@ -23,6 +23,7 @@ from ..base.layout import (
     argument_of,
     check_writable,
     layout,
+    lengths_of,
     overlap,
     read_only,
     row_major_strides,
@@ -122,6 +123,30 @@ class Communicator(NotCopied):
         made = _nccl().NcclCommunicator(self.rank, self.world_size, bytes.fromhex(identifier), self._gpu)
         self._nccl = made
         self._control.on_failure.append(made.abort)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
+        """Return an uninitialized array that NCCL reads and writes directly in all ranks' memory.
+
+        NCCL copies the values of other arrays through buffers of its own. All ranks call this together, with the same
+        arguments. The memory is not freed before the process ends: make such arrays once, for gradients and parameters.
+        Without NCCL this is an ordinary array.
+
+        Args:
+            shape, dtype: as of `numbacc.empty`.
+
+        Example:
+            >>> numbacc.distributed.init().empty(3, "float16").shape
+            (3,)
+        """
+        if self._nccl is None:
+            return creation.empty(shape, dtype, device=self.device)
+        lengths, own = lengths_of(shape), dtypes.dtype(dtype)
+        made = layout(lengths, row_major_strides(lengths, own.itemsize), own, self._nccl.device)
+        if not made.size:
+            return creation.empty(lengths, own, device=self.device)
+        address, handle = self._nccl.allocate(made.nbytes), handle_of(None)
+        storage = runtime().borrow(self._nccl, address, made.device, handle, None, "memory")
+        return operands.device_array()(made, address, storage)
 
     # ------------------------------------------------------------ operations
 

@@ -137,7 +137,7 @@ class DataParallel(NotCopied):
         self.is_sharded = any(each.is_shared for each in self._buckets)
         self.parts = tuple(each.part for each in self._buckets)
         self.state_size = sum(each.part.local.stop - each.part.local.start for each in self._buckets)
-        #: The buckets that are ready, and those whose reduction is queued, in the order in which they became ready.
+        #: Buckets that are ready, and buckets with a queued reduction, in this order.
         self._full: list[_Bucket] = []
         self._queued: list[_Bucket] = []
         self._works = communicator.world_size > 1 and own.size > 0
@@ -156,7 +156,7 @@ class DataParallel(NotCopied):
         local = 0
         for first, last in pairwise(edges):
             stops = [*range(first + step, last, step), last]
-            # A short rest would cost a reduction of its own.
+            # A short rest is reduced with the bucket before it.
             if len(stops) > 1 and stops[-1] - stops[-2] < step // 4:
                 del stops[-2]
             for start, stop in zip([first, *stops], stops, strict=False):
@@ -215,7 +215,7 @@ class DataParallel(NotCopied):
     def reduce(self) -> None:
         """Reduce all gradients, and make the current stream wait for them: for a norm of all, before `reduced`.
 
-        Gradients that were not reported by `ready` are reduced, too.
+        Gradients that `ready` did not report are reduced, too.
 
         Raises:
             RankError: another rank has ended.
@@ -234,13 +234,13 @@ class DataParallel(NotCopied):
         return mine or [BucketPart(slice(0, 0), slice(0, 0))]
 
     def reduced(self) -> Iterator[BucketPart]:
-        """Iterate over this rank's parts, in the order in which their buckets became ready.
+        """Iterate over this rank's parts, in the order of their reductions.
 
         When a part comes, its gradients are the means over all ranks, for work on the current stream. Update its
         parameters, on the current stream, before the next part. With `shard`, all ranks then gather the bucket's
         parameters, while the next part is updated. At the end of the loop the stream has all parameters.
 
-        Gradients that were not reported by `ready` are taken as ready, and reduced first.
+        Gradients that `ready` did not report are reduced first.
 
         Raises:
             RankError: another rank has ended.

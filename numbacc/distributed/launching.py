@@ -1,4 +1,4 @@
-"""Start the processes of a program on this host, pass on what they print, and end all of them when one fails."""
+"""Start the processes of a program on this host, forward their output, and end all of them when one fails."""
 
 from __future__ import annotations
 
@@ -110,13 +110,13 @@ def launch(
         processes: the number of processes on this host; by default one for each GPU, or one without a GPU.
         hosts: the number of hosts. Start the launcher on each of them.
         host_rank: the number of this host, from 0.
-        address: "host:port" at which the first host can be reached; needed for several hosts.
+        address: "host:port" of the first host; needed for several hosts.
 
     Returns:
         the exit status: 0, or that of the process that failed first.
 
     Raises:
-        OptionError: a number is out of range, or several hosts have no address.
+        OptionError: a number is out of range, or the address is missing for several hosts.
 
     Example:
         >>> import sys
@@ -138,7 +138,7 @@ def launch(
         "MASTER_ADDR": host,
         "MASTER_PORT": port,
     }
-    # Several hosts have no common secret; their port tells runs apart.
+    # The launchers of several hosts share no random text; the address identifies the run.
     shared["NUMBACC_RUN_ID"] = secrets.token_hex(8) if hosts == 1 else f"{host}:{port}"
     shared.setdefault("PYTHONUNBUFFERED", "1")
     visible = _visible(gpus)

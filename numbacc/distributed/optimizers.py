@@ -81,7 +81,8 @@ class ParallelAdamW:
         )
         self.ready = self.parallel.ready
         self.options = {"beta1": beta1, "beta2": beta2, "eps": eps}
-        self.weight_decay, self.max_norm, self.norm = weight_decay, max_norm, None
+        self.weight_decay, self.max_norm = weight_decay, max_norm
+        self.norm: Any = None
         self._wide = "float64" if parameters.dtype == "float64" else "float32"
         device = operands.device_of(parameters)
         self.master = None

@@ -24,6 +24,10 @@ DTYPES = {
 }  # fmt: skip
 #: NCCL's number of a reduction (ncclRedOp_t).
 REDUCTIONS = {"sum": 0, "product": 1, "max": 2, "min": 3, "mean": 4}
+#: Registered memory has a multiple of so many bytes.
+_GRANULARITY = 1 << 21
+#: NCCL_WIN_COLL_SYMMETRIC: all ranks register memory of one size.
+_SYMMETRIC = 1
 
 
 @lru_cache(maxsize=1)
@@ -55,7 +59,7 @@ def version() -> str:
 
 
 def unique_id() -> bytes:
-    """Return a new identifier, by which the ranks of a communicator find each other."""
+    """Return a new identifier. The ranks of a communicator find each other with it."""
     with _checked("ncclGetUniqueId"):
         return bytes(bindings().get_unique_id())
 
@@ -88,6 +92,8 @@ class NcclCommunicator(NotCopied):
         self._lock = threading.RLock()
         self._library = bindings()
         self._aborted = False
+        #: The registrations of memory.
+        self._windows: list[Any] = []
         options = self._library.Config()
         if most_blocks:
             options.max_ctas = most_blocks
@@ -95,6 +101,19 @@ class NcclCommunicator(NotCopied):
             self._comm = self._library.comm_init_rank_scalable(
                 world_size, rank, 1, bytearray(identifier), options.ptr if most_blocks else 0
             )
+
+    def allocate(self, nbytes: int) -> int:
+        """Allocate memory that NCCL registers with all ranks, and return its address. All ranks call this together.
+
+        The memory is never freed: its registration belongs to all ranks, which cannot agree on its end.
+        """
+        size = -(-nbytes // _GRANULARITY) * _GRANULARITY
+        with self._lock, on_device(self.device), relaxed():
+            with _checked("ncclMemAlloc"):
+                address = int(self._library.mem_alloc(size))
+            with _checked("ncclCommWindowRegister"):
+                self._windows.append(self._library.comm_window_register(self._comm, address, size, _SYMMETRIC))
+        return address
 
     def _call(self, name: str, *arguments: Any) -> None:
         with self._lock, _checked(name):
@@ -104,7 +123,7 @@ class NcclCommunicator(NotCopied):
         self._call("all_reduce", source, target, count, dtype, op, self._comm, stream)
 
     def reduce_scatter(self, source: int, target: int, count: int, dtype: int, op: int, stream: int) -> None:
-        """Queue a reduction of which each rank gets `count` elements."""
+        """Queue a reduction. Each rank gets `count` elements of the result."""
         self._call("reduce_scatter", source, target, count, dtype, op, self._comm, stream)
 
     def all_gather(self, source: int, target: int, count: int, dtype: int, stream: int) -> None:

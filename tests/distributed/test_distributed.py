@@ -36,7 +36,7 @@ def wide(array):
 
 
 def test_reductions(tmp_path):
-    """Of all dtypes and ops; the same bits on all ranks; sums of narrow floats are rounded once."""
+    """All dtypes and ops give the same bits on all ranks, and sums of narrow floats are rounded once."""
     dtypes = [*FLOATS, "int8", "uint8", "int32", "int64", "uint64", "complex64", "complex128"]
     shapes = ((), (1,), (7,), (6, 4), (3, 0), (60_001,))
 

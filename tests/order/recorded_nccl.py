@@ -1,6 +1,6 @@
 """Run by test_order.py with the driver replaced by a recorder: NCCL's work in the order of its arrays' memory.
 
-In place of NCCL's kernels, memory is filled. What a real communicator would queue is on the stream that it is given.
+A stand-in for NCCL fills memory, on the stream that a real communicator would use.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from numbacc.base.dispatch import runtime
 from numbacc.distributed.communicator import Communicator
 from numbacc.distributed.environment import Ranks
 
-#: What stands in for NCCL's kernels fills memory with this byte.
+#: The stand-in fills memory with this byte.
 MARK = b"\7"
 
 
 class Library:
-    """In place of `NcclCommunicator`: each call fills its target."""
+    """A stand-in for `NcclCommunicator`: each call fills its target."""
 
     device = 0
 
@@ -70,7 +70,7 @@ def drawn(stream=None):
 
 
 def marks(log):
-    """The calls of what stands in for NCCL."""
+    """Return the calls of the stand-in."""
     return [call for call in log.named("fill") if call.arguments[1] == MARK[0]]
 
 
