@@ -1,7 +1,8 @@
-"""AdamW's step over the 200 parameters of a transformer, against the speed of copies and torch's fused optimizer."""
+"""AdamW and the norm of gradients, over the 200 parameters of a transformer, against the speed of copies and torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from numbacc import elementwise
 from numbacc.random import Generator
 
 from . import peers
-from .harness import RESOLUTION, Report, add_host_times, copy_of, gpu_ms
+from .harness import RESOLUTION, Report, add_bandwidth, add_host_times, copy_of, gpu_ms
 
 _WIDTH, _INNER, _LAYERS = 2048, 5632, 22
 _RATE, _DECAY = 1e-3, 0.01
@@ -33,6 +34,15 @@ def run(report: Report, *, quick: bool = False) -> None:
         label = f"adamw {dtype}, {len(shapes)} parameters"
         if report.wants(label):
             _step(report, label, shapes, dtype, torch, quick)
+    names = [
+        f"clip and adamw, float32 master, bfloat16 gradients, {each}" for each in (f"{len(shapes)} parameters", "flat")
+    ]
+    for name in names:
+        if report.wants(name):
+            _mixed(report, name, [(sum(map(math.prod, shapes)),)] if name.endswith("flat") else shapes, torch, quick)
+    label = f"clip_grad_norm bfloat16, {len(shapes)} parameters"
+    if report.wants(label):
+        _clip(report, label, shapes, torch, quick)
     if report.wants("host time"):
         _host(report, torch)
 
@@ -76,6 +86,98 @@ def _step(report: Report, label: str, shapes: list[tuple[int, ...]], dtype: str,
             name=name, right=True, ms=ours, bandwidth=copy / ours, ratio=ratio, peers=theirs, bound=1.0,
             holds=ratio is None or ratio <= 1.0 + RESOLUTION,
         )  # fmt: skip
+
+
+def _mixed(report: Report, label: str, shapes: list[tuple[int, ...]], torch: Any, quick: bool) -> None:
+    """The norm of 16-bit gradients, and a step of float32 parameters that writes 16-bit copies. Two decays."""
+    draws = Generator("philox", seed=7)
+    p, m, v = ([numbacc.zeros(shape, "float32") for shape in shapes] for _ in range(3))
+    g, copies = ([draws.normal(size=shape, dtype="bfloat16") for shape in shapes] for _ in range(2))
+    decays = [_DECAY * (len(shape) > 1) for shape in shapes]
+    count = numbacc.full(1, 2, "int64")
+
+    def work() -> Any:
+        _, factor = elementwise.clip_grad_norm(g, 1.0, write=False)
+        options: dict[str, Any] = {"rate": _RATE, "weight_decay": decays if len(shapes) > 1 else _DECAY}
+        return elementwise.adamw_step(p, g, m, v, count, factor=factor, copy=copies, **options)
+
+    few = [numbacc.asnumpy(x.reshape(-1)[:64]).astype(np.float64) for x in g]
+    norm = np.sqrt(sum(float(numbacc.asnumpy(elementwise.sum(elementwise.square(x), dtype="float64"))) for x in g))
+    work()
+    found = [numbacc.asnumpy(x.reshape(-1)[:64]) for x in m]
+    right = all(np.allclose(one, 0.1 * x / norm, 1e-4, 1e-9) for one, x in zip(found, few, strict=True))
+    if not right:
+        report.add(name=label, right=False)
+        return
+    size = sum(x.size for x in p)
+    works: dict[str, Callable[[], Any]] = {"ours": work, "copy": copy_of(30 * size)}
+    if torch is not None:
+        gradients, halves = ([torch.from_dlpack(x) for x in each] for each in (g, copies))
+        if len(shapes) > 1:
+            works["torch"] = _torchs_mixed(torch, shapes, gradients, halves)
+        elif not quick:
+            works["torch compiled"] = _compiled(torch, shapes[0], gradients[0], halves[0])
+    add_bandwidth(report, label, works, 0.9, 7 if quick else 15, right=True)
+
+
+def _torchs_mixed(torch: Any, shapes: list[tuple[int, ...]], g: list[Any], copies: list[Any]) -> Callable[[], Any]:
+    """The same by torch's functions of lists and its fused optimizer, which needs float32 gradients."""
+    parameters = [torch.nn.Parameter(torch.zeros(shape, device="cuda")) for shape in shapes]
+    for each in parameters:
+        each.grad = torch.zeros_like(each)
+    groups = [
+        {"params": [each for each in parameters if (each.ndim > 1) == is_matrix], "weight_decay": _DECAY * is_matrix}
+        for is_matrix in (True, False)
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=_RATE, fused=True)
+    wide = [each.grad for each in parameters]
+
+    def work() -> None:
+        torch._foreach_copy_(wide, g)
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
+        optimizer.step()
+        with torch.no_grad():
+            torch._foreach_copy_(copies, parameters)
+
+    return work
+
+
+def _compiled(torch: Any, shape: tuple[int, ...], g: Any, copy: Any) -> Callable[[], Any]:
+    """The same by torch.compile, of flat arrays, without casts of gradients in memory."""
+    p, m, v = (torch.zeros(shape, device="cuda") for _ in range(3))
+    count = torch.full((), 2.0, device="cuda")
+
+    def step(p: Any, g: Any, m: Any, v: Any, copy: Any, t: Any) -> None:
+        wide = g.float()
+        wide = wide * torch.clamp(1.0 / (torch.linalg.vector_norm(wide) + 1e-6), max=1.0)
+        m.lerp_(wide, 0.1)
+        v.mul_(0.999).addcmul_(wide, wide, value=0.001)
+        p.mul_(1 - _RATE * _DECAY)
+        p.sub_(_RATE / (1 - 0.9**t) * m / ((v / (1 - 0.999**t)).sqrt() + 1e-8))
+        copy.copy_(p)
+
+    compiled = torch.compile(step)
+    return lambda: compiled(p, g, m, v, copy, count)
+
+
+def _clip(report: Report, label: str, shapes: list[tuple[int, ...]], torch: Any, quick: bool) -> None:
+    """Gradients that are read for their norm, and multiplied."""
+    draws = Generator("philox", seed=7)
+    g = [draws.normal(size=shape, dtype="bfloat16") for shape in shapes]
+    norm, _ = elementwise.clip_grad_norm(g, 1.0, write=False)
+    wanted = np.sqrt(sum(float(numbacc.asnumpy(elementwise.sum(elementwise.square(x), dtype="float64"))) for x in g))
+    if not np.isclose(float(numbacc.asnumpy(norm)), wanted, 1e-5):
+        report.add(name=label, right=False)
+        return
+    works: dict[str, Callable[[], Any]] = {
+        "ours": lambda: elementwise.clip_grad_norm(g, 1.0), "copy": copy_of(6 * sum(x.size for x in g))
+    }  # fmt: skip
+    if torch is not None:
+        parameters = [torch.nn.Parameter(torch.from_dlpack(x)) for x in g]
+        for parameter, x in zip(parameters, g, strict=True):
+            parameter.grad = torch.from_dlpack(x)
+        works["torch"] = lambda: torch.nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
+    add_bandwidth(report, label, works, 0.9, 7 if quick else 15, right=True)
 
 
 def _is_right(p: list[Any], g: list[Any], m: list[Any], v: list[Any]) -> bool:

@@ -153,6 +153,33 @@ def rms_norm_backward(outs: Any, dy: Any, x: Any, weight: Any, eps: float) -> Fu
 
 
 @_named
+def add_rms_norm(outs: Any, x: Any, residual: Any, weight: Any, eps: float) -> FunctionCall:
+    """Two results: the norm, and the sum."""
+    return call(_ew.add_rms_norm, x, residual, weight, eps=eps, out=outs)
+
+
+@_named
+def add_rms_norm_backward(outs: Any, dy: Any, dtotal: Any, total: Any, weight: Any, eps: float) -> FunctionCall:
+    out = outs if weight is not None else outs[0]
+    return call(_ew.add_rms_norm_backward, dy, dtotal, total, weight, eps=eps, out=out)
+
+
+@_named
+def add_layer_norm(outs: Any, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> FunctionCall:
+    """Two results: the norm, and the sum."""
+    return call(_ew.add_layer_norm, x, residual, weight, bias, eps=eps, out=outs)
+
+
+@_named
+def add_layer_norm_backward(
+    outs: Any, dy: Any, dtotal: Any, total: Any, weight: Any, bias: Any, eps: float
+) -> FunctionCall:
+    out = outs if weight is not None else outs[0]
+    options = {"bias": bias is not None, "eps": eps, "out": out}
+    return call(_ew.add_layer_norm_backward, dy, dtotal, total, weight, **options)
+
+
+@_named
 def layer_norm(outs: Any, x: Any, weight: Any, bias: Any, eps: float) -> FunctionCall:
     return call(_ew.layer_norm, x, weight, bias, eps=eps, out=outs[0])
 

@@ -21,6 +21,7 @@ from ..base.keywords import explain
 from . import gradients, norms, reduction_gradients, reductions, scans
 from .calling import cache_clear, cache_info, cache_limit
 from .casting import astype, copy
+from .clipping import clip_grad_norm
 from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction
 from .indexing import take, take_along_axis, take_along_axis_backward, take_backward
@@ -82,6 +83,7 @@ __all__ = [
     "cache_clear",
     "cache_info",
     "cache_limit",
+    "clip_grad_norm",
     "concatenate",
     "copy",
     "cross_entropy",

@@ -122,15 +122,23 @@ def _made_sums(name: str, adds: tuple[bool, ...], shared: tuple[int, ...], *give
     return _plan(name, inputs, -1, options[-1], len(options) > 1 and bool(options[0]), outs, adds, shared)
 
 
-def _run(plan: Plan, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, handle: int) -> Any:
+class _Outs(list[Any]):
+    """The arrays for several results, and None for each new one. `given` is the user's `out`."""
+
+    given: Any
+
+
+def _run(plan: Plan, inputs: Sequence[Any], outs: _Outs | None, handle: int, scalars: Sequence[Any]) -> Any:
     """Return the results of a plan: those in `out` as the user gave them, and new arrays for the others."""
-    if outs is None or not any(each is None for each in outs):
-        return plan.run(inputs, outs, out, handle)
+    if outs is None:
+        return plan.run(inputs, None, None, handle)
+    if not any(each is None for each in outs):
+        return plan.run(inputs, outs, outs.given, handle)
     results = plan.run(inputs, outs, None, handle)
-    return tuple(made if own is None else own for own, made in zip(out, results, strict=True))
+    return tuple(made if own is None else own for own, made in zip(outs.given, results, strict=True))
 
 
-def _prepared(plan: Plan, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, handle: int) -> Plan:
+def _prepared(plan: Plan, inputs: Sequence[Any], outs: _Outs | None, handle: int, scalars: Sequence[Any]) -> Plan:
     """Return a plan, ready to run."""
     plan.prepare(inputs, outs)
     return plan
@@ -608,7 +616,7 @@ def _found(name: str, given: dict[str, Any], out: Any, stream: Any, **options: A
     rows, weights = _operands(name, given, handle)
     outs = _outs_of(out, handle) if is_several else outs_of(out, handle)
     plan = plans.find((made, name, *_options(name, options, rows), _target(outs), *_layouts(name, rows, weights)))
-    return plan, [*rows, *weights], outs, *((out, handle) if is_several else (handle, ()))
+    return plan, [*rows, *weights], outs, handle, ()
 
 
 def _gradients(name: str, given: dict[str, Any], accumulate: Any, out: Any, stream: Any, **options: Any) -> Any:
@@ -620,7 +628,7 @@ def _gradients(name: str, given: dict[str, Any], accumulate: Any, out: Any, stre
     adds = checks.bools(accumulate, "accumulate", results)
     if outs is None or len(outs) != results:  # the plan reports a wrong number
         plan = plans.find((made, name, *values, _target(outs), *_layouts(name, rows, weights)))
-        return plan, [*rows, *weights], outs, out, handle
+        return plan, [*rows, *weights], outs, handle, ()
     adds = tuple([own and each is not None for own, each in zip(adds, outs, strict=True)])
     dx, layouts = outs[0], _layouts(name, rows, weights)
     # The weights' gradients need dy and x after dx is written, if that takes two passes.
@@ -631,7 +639,7 @@ def _gradients(name: str, given: dict[str, Any], accumulate: Any, out: Any, stre
             raise OptionError("dx is the sum of dtotal and the norm's gradient: to add to an array, pass it as dtotal")
         rows.insert(1, dx)
     plan = plans.find((_made_sums, name, adds, shared, *values, _target(outs, True), *layouts))
-    return plan, [*rows, *weights], outs, out, handle
+    return plan, [*rows, *weights], outs, handle, ()
 
 
 def _operands(name: str, given: dict[str, Any], handle: int) -> tuple[list[Any], list[Any]]:
@@ -663,11 +671,16 @@ def _layouts(name: str, rows: Sequence[Any], weights: Sequence[Any]) -> list[Lay
     return [*map(operands.layout_of, weights), *[None] * missing, *map(operands.layout_of, rows)]
 
 
-def _outs_of(out: Any, handle: int) -> list[Any] | None:
-    """Return `out` as a list of arrays, some of which may be None; None if it is None."""
+def _outs_of(out: Any, handle: int) -> _Outs | None:
+    """Return `out` as arrays, some of which may be None; None if it is None."""
+    if out is None:
+        return None
     if isinstance(out, (tuple, list)):
-        return [None if a is None else operands.as_array(a, f"out[{k}]", handle) for k, a in enumerate(out)]
-    return outs_of(out, handle)
+        outs = _Outs([None if a is None else operands.as_array(a, f"out[{k}]", handle) for k, a in enumerate(out)])
+    else:
+        outs = _Outs(outs_of(out, handle) or ())
+    outs.given = out
+    return outs
 
 
 def _target(outs: Sequence[Any] | None, is_tuple: bool = False) -> Any:

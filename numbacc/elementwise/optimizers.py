@@ -23,7 +23,7 @@ from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.elementwise.multi_tensor_launch import Apart, ListExecutable, ListTask, Work
-from ..kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED, adamw, adamw_counted
+from ..kernels.elementwise.optimizers import ADAMWS, COUNTED_STEPS, STEPS
 from ..plan.base import PlanInfo, plan_html
 from ..plan.calls import planned
 from ..runtime.streams import handle_of
@@ -39,57 +39,98 @@ _M = TypeVar("_M")
 _V = TypeVar("_V")
 
 
-def _row(function: Callable[..., Any]) -> Row:
+def _row(function: Callable[..., Any], has_copies: bool) -> Row:
     """Return the step of one parameter with any strides, as an elementwise function: bitwise equal to that of lists."""
     name, names = "adamw_step", tuple(inspect.signature(function).parameters)
     meanings = {"f": Meaning(function, vectorized(function, name))}
-    return Row(name, names, "float", meanings, results=("",) * 3, is_tuple=True, heavy=(2,))
+    return Row(name, names, "float", meanings, results=("",) * (3 + has_copies), is_tuple=True, heavy=(2,))
 
 
-#: The step with all options as scalars; and the step that reads the step number, and possibly the rate, on the GPU.
-ONE, _ONE_COUNTED = _row(adamw), _row(adamw_counted)
+#: (whether there is a factor, whether there are copies) -> the step with all options as scalars; and the step that
+#: reads the step number, and possibly the rate, on the GPU.
+_ONES, _COUNTED_ONES = ({key: _row(each, key[1]) for key, each in table.items()} for table in (STEPS, COUNTED_STEPS))
+ONE = _ONES[False, False]
 
-_OP, _NAMES = "elementwise.adamw_step", ("p", "g", "m", "v")
-#: The indices of the arrays that are written, in the order of the formula's results.
-_WRITTEN = (0, 2, 3)
+#: The names of the lists. The last one may be missing.
+_OP, _NAMES = "elementwise.adamw_step", ("p", "g", "m", "v", "copy")
+#: The indices of the arrays that are written, in the order of the formula's results; and how many lists are read.
+_WRITTEN, _READ = (0, 2, 3, 4), 4
 #: The dtypes of arrays with one element. A float counter represents all relevant whole numbers exactly.
 _SINGLES = {
     "step": ("int32", "int64", "uint32", "uint64", "float32", "float64"),
     "rate": ("float32", "float64"),
+    "factor": ("float32", "float64"),
 }
 #: Types that are not arrays, whether they are valid or not.
-_NUMBERS = (int, float, complex, str, np.generic, type(None))
+NUMBERS = (int, float, complex, str, np.generic, type(None))
 _layout, _is_read_only = attrgetter("_numbacc_layout"), attrgetter("_readonly")
 
 
 class Options(NamedTuple):
-    """The options of a step, named as in `adamw_step`: η, β₁, β₂, ε, λ. η may be a GPU array with one element."""
+    """The options of a step, named as in `adamw_step`: η, β₁, β₂, ε, λ, and the gradient's factor.
+
+    η and the factor may be GPU arrays with one element. There may be one λ for each parameter.
+    """
 
     rate: Any = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
-    weight_decay: float = 0.01
+    weight_decay: Any = 0.01
+    factor: Any = None
 
     def checked(self, handle: int) -> Options:
         """Return the options in a unique form. Raise OptionError if one is out of range."""
         for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
             if not 0.0 <= checks.real(beta, name) < 1.0:
                 raise OptionError(f"{name}={beta} is out of range: it must be at least 0 and below 1")
-        small, decay = checks.at_least_0(self.eps, "eps"), checks.at_least_0(self.weight_decay, "weight_decay")
-        eta = self.rate if isinstance(self.rate, _NUMBERS) else _single(self.rate, "rate", handle)
-        eta = checks.at_least_0(eta, "rate") if isinstance(eta, _NUMBERS) else eta
-        return Options(eta, float(self.beta1), float(self.beta2), small, decay)
+        small, decay = checks.at_least_0(self.eps, "eps"), self.weight_decay
+        if isinstance(decay, (list, tuple)):
+            decays = tuple([checks.at_least_0(each, f"weight_decay[{k}]") for k, each in enumerate(decay)])
+            # A single value needs no list.
+            decay = decays[0] if len({*decays}) == 1 and len(decays) > 1 else decays
+        else:
+            decay = checks.at_least_0(decay, "weight_decay")
+        factor = self.factor
+        if factor is not None:
+            factor = factor if isinstance(factor, NUMBERS) else single(factor, "factor", handle)
+            factor = factor.item() if isinstance(factor, np.generic) else factor
+            if isinstance(factor, NUMBERS) and factor == factor:
+                factor = checks.real(factor, "factor")
+        eta = self.rate if isinstance(self.rate, NUMBERS) else single(self.rate, "rate", handle)
+        eta = checks.at_least_0(eta, "rate") if isinstance(eta, NUMBERS) else eta
+        return Options(eta, float(self.beta1), float(self.beta2), small, decay, factor)
+
+    def of(self, k: int) -> Options:
+        """Return the options of parameter number k."""
+        return self._replace(weight_decay=self.weight_decay[k]) if self.has_decays else self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one decay and no factor."""
+        return self.factor is None and not self.has_decays
+
+    @property
+    def has_decays(self) -> bool:
+        """Whether there is a decay for each parameter."""
+        return isinstance(self.weight_decay, tuple)
 
     def at(self, t: int) -> tuple[float, ...]:
-        """Return the scalars of `kernels.elementwise.optimizers.adamw` at step t."""
+        """Return the scalars of `kernels.elementwise.optimizers.adamw` at step t; the rate is last if decays differ."""
         pace, scale = self.rate / (1.0 - self.beta1**t), 1.0 / math.sqrt(1.0 - self.beta2**t)
-        return 1.0 - self.beta1, 1.0 - self.beta2, pace, scale, self.eps, 1.0 - self.rate * self.weight_decay
+        kept = self.rate if self.has_decays else 1.0 - self.rate * self.weight_decay
+        return 1.0 - self.beta1, 1.0 - self.beta2, pace, scale, self.eps, kept
 
     def counted(self) -> tuple[Any, ...]:
         """Return the scalars of `adamw_numbers` that follow the step."""
         logs = [math.log(beta) if beta else -math.inf for beta in (self.beta1, self.beta2)]
-        return self.rate, *logs, 1.0 - self.beta1, 1.0 - self.beta2, self.eps, self.weight_decay
+        decay = 0.0 if self.has_decays else self.weight_decay
+        return self.rate, *logs, 1.0 - self.beta1, 1.0 - self.beta2, self.eps, decay
+
+    @property
+    def scale(self) -> tuple[Any, ...]:
+        """The factor, if there is one."""
+        return () if self.factor is None else (self.factor,)
 
 
 def counted(step: Any, handle: int) -> Any:
@@ -98,15 +139,15 @@ def counted(step: Any, handle: int) -> Any:
     Raises:
         OptionError: it is not such an integer. DTypeError, ShapeError: it is not an array with one element.
     """
-    if not isinstance(step, _NUMBERS):
-        step = _single(step, "step", handle)
-        if not isinstance(step, _NUMBERS):
+    if not isinstance(step, NUMBERS):
+        step = single(step, "step", handle)
+        if not isinstance(step, NUMBERS):
             return step
         step = int(step) if isinstance(step, float) and step.is_integer() else step
     return checks.integer(step, "step", 1, 2**63 - 1)
 
 
-def _single(obj: Any, name: str, handle: int) -> Any:
+def single(obj: Any, name: str, handle: int) -> Any:
     """Return a GPU array with one element, or the number in a NumPy array."""
     array = operands.as_array(obj, name, handle)
     own = operands.layout_of(array)
@@ -123,7 +164,7 @@ def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alo
     """Make a step for lists of parameters.
 
     Args:
-        lists: p, g, m and v, as lists or tuples.
+        lists: p, g, m, v, and the copies if there are any, as lists or tuples.
         step: the result of `counted`.
         options: the options of the step.
         stream: the stream to run on.
@@ -154,14 +195,14 @@ def find(lists: tuple[Any, ...], step: Any, options: Options, *, alone: bool) ->
 
 def _check_lists(lists: tuple[Any, ...]) -> None:
     """Raise DTypeError if lists are mixed with single arrays."""
-    for name, each in zip(_NAMES, lists, strict=True):
+    for name, each in zip(_NAMES, lists, strict=False):
         if not isinstance(each, (list, tuple)):
             raise DTypeError(f"{name} is a {type(each).__name__} and p a list; pass lists, or one array of each")
 
 
 def _find(lists: tuple[Any, ...], handle: int, alone: bool) -> tuple[StepPlan, list[Any]]:
     arrays, layouts = [], []
-    for name, each in zip(_NAMES, lists, strict=True):
+    for name, each in zip(_NAMES, lists, strict=False):
         found = [operands.as_array(x, name if alone else f"{name}[{k}]", handle) for k, x in enumerate(each)]
         arrays += found
         layouts.append(tuple(map(operands.layout_of, found)))
@@ -171,10 +212,12 @@ def _find(lists: tuple[Any, ...], handle: int, alone: bool) -> tuple[StepPlan, l
 def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
     """Validate layouts and return the plan. Everything here depends only on layouts."""
     rows = len(lists[0])
-    for name, each in zip(_NAMES, lists, strict=True):
+    names_given = _NAMES[: len(lists)]
+    for name, each in zip(names_given, lists, strict=True):
         if len(each) != rows:
             raise ShapeError(f"{name} has {len(each)} arrays and p {rows}; pass as many of each")
-    task = ListTask(_NAMES, tuple(own for each in lists for own in each), rows, (), _WRITTEN, alone)
+    layouts = tuple(own for each in lists for own in each)
+    task = ListTask(names_given, layouts, rows, (), _WRITTEN[: len(lists) - 1], _READ, alone)
     for number, own in enumerate(task.layouts):
         name, first = task.name(number), number % rows
         row = info(own.dtype, name)
@@ -183,11 +226,11 @@ def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
         check_same_device(own, name, task.layouts[0], task.name(0))
         if own.shape != task.layouts[first].shape:
             raise ShapeError(f"{name} has shape {own.shape}; {task.name(first)} has shape {task.layouts[first].shape}")
-        head = 2 * rows if number >= 2 * rows else number - first
+        head = 2 * rows if 2 * rows <= number < 4 * rows else number - first
         if own.dtype != task.layouts[head].dtype:
             raise DTypeError(
                 f"{name} has dtype {own.dtype} and {task.name(head)} {task.layouts[head].dtype}; all of p must have "
-                "one dtype, all of g one dtype, and all of m and v one dtype"
+                "one dtype, all of g one dtype, all of m and v one dtype, and all copies one dtype"
             )
         if task.is_written(number):
             check_writable(own, name)
@@ -222,13 +265,8 @@ class StepPlan(NotCopied):
 
     def __init__(self, task: ListTask, device: int):
         self.op, self.device, self._task = _OP, device, task
-        compute = task.compute
-        #: The index is the number of arrays among step and rate.
-        self._works = (
-            Work(ADAMW, (compute,) * 6),
-            Work(ADAMW_COUNTED, (compute,) * 7, ("step",)),
-            Work(ADAMW_COUNTED, (compute,) * 6, ("step", "rate")),
-        )
+        self._has_copies = len(task.names) > _READ
+        self._works: dict[Any, Work] = {}
         if device < 0:
             self._apart, self._rest = Apart(task), list(range(task.rows))
             return
@@ -236,9 +274,32 @@ class StepPlan(NotCopied):
         together = {*self._lists.flat}
         self._rest = [k for k in range(task.rows) if k not in together and task.layouts[k].size]
 
+    def _work(self, singles: Sequence[tuple[str, Any]], options: Options) -> Work:
+        """Return the computation, given the names and arrays on the GPU."""
+        names, has_factor = tuple([name for name, _ in singles]), options.factor is not None
+        key = names, has_factor, options.has_decays
+        found = self._works.get(key)
+        if found is None:
+            kind = " ".join(names) if has_factor and "rate" in names else "step" if names else ""
+            if has_factor and "rate" not in names:
+                kind = "step factor" if "step" in names else "factor" if names else "scaled"
+            count = (8 if "step" in names else 6) + has_factor - len(names)
+            formula = ADAMWS[kind, self._has_copies, options.has_decays]
+            found = self._works[key] = Work(formula, (self._task.compute,) * count, names)
+        return found
+
+    def _numbers(self, step: Any, options: Options) -> tuple[float, ...]:
+        """Return the scalars of a computation: those that are not on the GPU."""
+        if type(step) is int:
+            found = (*options.scale, *options.at(step))
+            return found[1:] if options.scale and not isinstance(options.factor, float) else found
+        rate, *others = options.counted()
+        first = [rate, *options.scale] if not isinstance(rate, float) else [*options.scale, rate]
+        return (*[each for each in first if isinstance(each, float)], *others)
+
     @observable("call", ".op")
     def __call__(
-        self, p: _P, g: Any, m: _M, v: _V, step: Any, *, stream: Any = None, **options: Any
+        self, p: _P, g: Any, m: _M, v: _V, step: Any, *, copy: Any = None, stream: Any = None, **options: Any
     ) -> tuple[_P, _M, _V]:
         """Make a step as `adamw_step` does, with its options. The arrays must have the layouts of the plan.
 
@@ -246,9 +307,10 @@ class StepPlan(NotCopied):
             LayoutError: an array has another layout. The other errors are the same as in `adamw_step`.
         """
         handle = handle_of(stream)
-        lists: tuple[Any, ...] = ([p], [g], [m], [v]) if self._task.alone else (p, g, m, v)
+        lists: tuple[Any, ...] = (p, g, m, v) if copy is None else (p, g, m, v, copy)
+        lists = tuple([[each] for each in lists]) if self._task.alone else lists
         _check_lists(lists)
-        arrays = [operands.as_array(x, name, handle) for name, each in zip(_NAMES, lists, strict=True) for x in each]
+        arrays = [operands.as_array(x, name, handle) for name, each in zip(_NAMES, lists, strict=False) for x in each]
         found = list(map(operands.layout_of, arrays))
         if len(found) != len(self._task.layouts) or not all(map(same_layout, found, self._task.layouts)):
             raise LayoutError(
@@ -268,16 +330,15 @@ class StepPlan(NotCopied):
             self._apart.check(
                 [array.ctypes.data if isinstance(array, np.ndarray) else array._address for array in arrays]
             )
-            self._one_by_one(ONE, arrays, options.at(step), handle)
-        elif not singles:
-            numbers = options.at(step)
-            self._lists.run(self._works[0], arrays, (), handle, self._words(numbers))
-            self._one_by_one(ONE, arrays, numbers, handle)
         else:
-            numbers = options.counted()[len(singles) - 1 :]
-            self._lists.run(self._works[len(singles)], arrays, singles, handle, self._words(numbers))
-            if self._rest:
-                self._one_by_one(_ONE_COUNTED, arrays, (*self._computed(singles, handle), *numbers), handle)
+            work = self._work(singles, options)
+            own: Sequence[int] = ()
+            if options.has_decays:
+                own = [word for each in options.weight_decay for word in dtypes.words(each, self._task.compute)]
+            words = self._words(self._numbers(step, options))
+            self._lists.run(work, arrays, [array for _, array in singles], handle, words, own)
+        if self._rest:
+            self._one_by_one(arrays, step, options, handle)
 
     def prepare(self, arrays: list[Any], step: Any, options: Options) -> None:
         """Compile and load everything that a run on these arrays needs."""
@@ -285,47 +346,66 @@ class StepPlan(NotCopied):
             return
         singles = self._singles(step, options)
         if self._lists.flat:
-            self.kernel([each.dtype.name for each in singles], [each._address for each in singles])
-        if not self._rest:
-            return
-        one, numbers = ONE, () if singles else options.at(step)
-        if singles:
-            numbers = (*self._computed(singles, handle_of(None)), *options.counted()[len(singles) - 1 :])
-            one = _ONE_COUNTED
+            found = [array for _, array in singles]
+            self._lists.kernel(
+                self._work(singles, options),
+                tuple([each.dtype.name for each in found]),
+                [each._address for each in found],
+            )
+        handle = handle_of(None)
         for k in self._rest:
-            p, g, m, v = arrays[k :: self._task.rows]
-            find_one(one, (p, g, m, v, *numbers), (p, m, v), None)
+            find_one(*self._one(k, arrays, step, options, handle), None)
 
     def kernel(self, singles: Sequence[str] = (), starts: Sequence[int] = ()) -> Any:
-        """Return the kernel of lists, given dtypes and addresses of the arrays among step and rate."""
-        return self._lists.kernel(self._works[len(singles)], tuple(singles), starts)
+        """Return the kernel of lists without factor and decays, given dtypes and addresses of step and rate."""
+        named = [(name, None) for name in ("step", "rate")[: len(singles)]]
+        return self._lists.kernel(self._work(named, Options()), tuple(singles), starts)
 
-    def _singles(self, step: Any, options: Options) -> tuple[Any, ...]:
-        """Return the arrays with one element: none, step, or step and rate."""
+    def _singles(self, step: Any, options: Options) -> list[tuple[str, Any]]:
+        """Return the arrays with one element by name, in the order of the formula."""
         found = [("step", step)] if type(step) is not int else []
         if not isinstance(options.rate, float):
             if not found:
                 raise OptionError(f"rate is on the GPU and step={step} is not: count steps there, too")
             found.append(("rate", options.rate))
+        if options.factor is not None and not isinstance(options.factor, float):
+            found.append(("factor", options.factor))
+        if options.has_decays and len(options.weight_decay) != self._task.rows:
+            raise OptionError(
+                f"weight_decay has {len(options.weight_decay)} numbers and p {self._task.rows} arrays; pass one number "
+                "for each, or one for all"
+            )
         for name, array in found:
             if self._task.rows:
                 check_same_device(operands.layout_of(array), name, self._task.layouts[0], self._task.name(0))
-        return tuple([array for _, array in found])
+        return found
 
-    def _computed(self, singles: Sequence[Any], handle: int) -> list[Any]:
-        """Return these arrays in the compute dtype, so that promotion with a parameter's arrays keeps that dtype."""
-        compute = self._task.compute
-        return [astype(each.reshape(()), compute, copy=False, stream=handle) for each in singles]
+    def _computed(self, number: Any, handle: int) -> Any:
+        """Return an array in the compute dtype, so that promotion with a parameter's arrays keeps that dtype."""
+        if isinstance(number, (int, float)):
+            return number
+        return astype(number.reshape(()), self._task.compute, copy=False, stream=handle)
 
     def _words(self, numbers: Sequence[float]) -> list[int]:
-        compute = self._works[0].scalars[0]
+        compute = self._task.compute
         return [word for number in numbers for word in dtypes.words(number, compute)]
 
-    def _one_by_one(self, row: Row, arrays: list[Any], numbers: Sequence[Any], handle: int) -> None:
+    def _one(
+        self, k: int, arrays: list[Any], step: Any, options: Options, handle: int
+    ) -> tuple[Row, tuple[Any, ...], tuple[Any, ...]]:
+        """Return the function of parameter number k alone, its arguments and its outputs."""
+        own, options = arrays[k :: self._task.rows], options.of(k)
+        numbers = options.at(step) if type(step) is int else (step, *options.counted())
+        numbers = tuple([self._computed(each, handle) for each in (*options.scale, *numbers)])
+        rows = _ONES if type(step) is int else _COUNTED_ONES
+        outs = tuple([own[number] for number in self._task.written])
+        return rows[options.factor is not None, self._has_copies], (*own[:_READ], *numbers), outs
+
+    def _one_by_one(self, arrays: list[Any], step: Any, options: Options, handle: int) -> None:
         """Update the parameters that are not updated together."""
         for k in self._rest:
-            p, g, m, v = arrays[k :: self._task.rows]
-            run_one(row, (p, g, m, v, *numbers), (p, m, v), None, handle)
+            row, arguments, outs = self._one(k, arrays, step, options, handle)
+            run_one(row, arguments, outs, None, handle)
 
     def _check_writable(self, arrays: list[Any]) -> None:
         rows = self._task.rows
@@ -374,10 +454,10 @@ array([0.495, 0.495])
 
 def _run(given: tuple[Any, ...], t: Any, options: Options, stream: Any) -> tuple[Any, Any, Any]:
     """Make the step in place."""
-    p, _, m, v = given
+    p, _, m, v = given[:_READ]
     if isinstance(p, (list, tuple)):
         run(given, t, options, stream)
-    elif type(t) is int and isinstance(options.rate, float):
+    elif len(given) == _READ and type(t) is int and isinstance(options.rate, float) and options.is_plain:
         run_one(ONE, (*given, *options.at(t)), (p, m, v), None, stream)
     else:
         run(tuple([each] for each in given), t, options, stream, alone=True)
@@ -412,7 +492,9 @@ def adamw_step(
     beta1: float = 0.9,
     beta2: float = 0.999,
     eps: float = 1e-8,
-    weight_decay: float = 0.01,
+    weight_decay: Any = 0.01,
+    factor: Any = None,
+    copy: Any = None,
     stream: Any = None,
 ) -> tuple[_P, _M, _V]:
     """Make a step of AdamW in place, for one parameter or for lists. One kernel reads and writes everything once.
@@ -433,14 +515,19 @@ def adamw_step(
             kernel reads it. The kernel does not change it: a captured graph that adds 1 before the step makes a new
             step at each launch. A NumPy array is read at the call.
         rate, beta1, beta2, eps, weight_decay: η, β₁, β₂, ε, λ. If step is on the GPU, rate may be on the GPU, too: an
-            array with one float.
+            array with one float. For lists, weight_decay may be a list with one number for each parameter.
+        factor: a number, or an array on the GPU with one float, such as the one of `clip_grad_norm`. The gradients are
+            multiplied by it. If it is NaN, the step changes nothing.
+        copy: an array of floats with p's shape, or a list of such arrays, of one dtype. It receives the new p: the
+            16-bit weights of a float32 p.
         stream: the stream to run on; the default stream if None. The call does not wait for the result.
 
     Returns:
         (p, m, v).
 
     Raises:
-        OptionError: step is below 1, a β is not in [0, 1), or the rate, ε or the decay is negative.
+        OptionError: step is below 1, a β is not in [0, 1), the rate, ε or a decay is negative, or there are not as many
+            decays as parameters.
         ShapeError, DTypeError: the arrays do not fit together.
         LayoutError: an array that is written overlaps another array, also one of another parameter, or is read-only.
         DeviceError: the arrays are on different devices.
@@ -449,7 +536,7 @@ def adamw_step(
     order are updated together by one launch. It accesses 16 bytes at a time if all four arrays start at multiples of
     16. Each other parameter has its own launch. The arrays' addresses are written to a table on the GPU, unless one of
     the last calls used the same addresses. The results are bitwise equal to those of one call for each parameter; with
-    `step` on the GPU, they differ by rounding.
+    `step` on the GPU or several decays, they differ by rounding.
 
     Example:
         >>> p, m, v = np.array([1.0]), np.zeros(1), np.zeros(1)
@@ -460,5 +547,7 @@ def adamw_step(
         array([0.899, 0.899, 0.899])
     """
     handle = handle_of(stream)
-    t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
-    return (p, g, m, v), t, options, stream  # type: ignore[return-value]
+    t = counted(step, handle)
+    options = Options(rate, beta1, beta2, eps, weight_decay, factor).checked(handle)
+    given = (p, g, m, v) if copy is None else (p, g, m, v, copy)
+    return given, t, options, stream  # type: ignore[return-value]

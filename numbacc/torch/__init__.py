@@ -20,6 +20,8 @@ except ModuleNotFoundError as error:
 
 from ..base.keywords import list_only
 from .functions import (
+    add_layer_norm,
+    add_rms_norm,
     attention,
     conv,
     cross_entropy,
@@ -48,9 +50,11 @@ from .modules import (
     RotaryEmbedding,
     Softmax,
 )
+from .optimizers import AdamW, adamw_step, clip_grad_norm
 from .wrapping import wrap
 
 __all__ = [
+    "AdamW",
     "Attention",
     "Conv1d",
     "Conv2d",
@@ -64,7 +68,11 @@ __all__ = [
     "RMSNorm",
     "RotaryEmbedding",
     "Softmax",
+    "adamw_step",
+    "add_layer_norm",
+    "add_rms_norm",
     "attention",
+    "clip_grad_norm",
     "conv",
     "cross_entropy",
     "dropout",

@@ -13,6 +13,8 @@ from ..errors import DTypeError, ShapeError
 from .operators import Operator, as_stored, like
 
 __all__ = [
+    "add_layer_norm",
+    "add_rms_norm",
     "attention",
     "conv",
     "cross_entropy",
@@ -428,6 +430,94 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
         eps: added to the variance.
     """
     return _layers(x, weight, bias, eps)
+
+
+_add_norm = Operator(
+    "add_rms_norm(Tensor x, Tensor residual, Tensor? weight, float eps) -> (Tensor, Tensor)",
+    lambda x, *_: like(x, x),
+    bridges.add_rms_norm,
+    autocast="float32",
+)
+_add_norm_backward = Operator(
+    "add_rms_norm_backward(Tensor dy, Tensor dtotal, Tensor total, Tensor? weight, float eps) -> Tensor[]",
+    lambda dy, dtotal, total, weight, eps: like(*(each for each in (total, weight) if each is not None)),
+    bridges.add_rms_norm_backward,
+)
+_add_layers = Operator(
+    "add_layer_norm(Tensor x, Tensor residual, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor)",
+    lambda x, *_: like(x, x),
+    bridges.add_layer_norm,
+    autocast="float32",
+)
+_add_layers_backward = Operator(
+    "add_layer_norm_backward(Tensor dy, Tensor dtotal, Tensor total, Tensor? weight, Tensor? bias, float eps) "
+    "-> Tensor[]",
+    lambda dy, dtotal, total, weight, bias, eps: like(*(each for each in (total, weight, bias) if each is not None)),
+    bridges.add_layer_norm_backward,
+)
+
+
+def _sum_gradients(alone: Operator, both: Operator, weights: int) -> Any:
+    """Return the gradient of a norm of x + residual, whose results are the norm and the sum; one may be unused."""
+
+    def gradients(ctx: Any, dy: Tensor | None, dtotal: Tensor | None) -> tuple[Any, ...]:
+        if dy is None:
+            return (dtotal, dtotal, *(None,) * weights)
+        slopes = (dy,) if dtotal is None else (dy, dtotal)
+        dx, *others = (both if len(slopes) > 1 else alone)(*slopes, *ctx.saved_tensors, *ctx.options)
+        return (dx, dx, *others, *(None,) * weights)[: 2 + weights]
+
+    return gradients
+
+
+_add_norm.differentiable(
+    _sum_gradients(_norm_backward, _add_norm_backward, 1),
+    lambda inputs, results: (results[1], inputs[2]),
+    3,
+    needs_first=False,
+)
+_add_layers.differentiable(
+    _sum_gradients(_layers_backward, _add_layers_backward, 2),
+    lambda inputs, results: (results[1], *inputs[2:4]),
+    4,
+    needs_first=False,
+)
+
+
+def add_rms_norm(
+    x: Tensor, residual: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6
+) -> tuple[Tensor, Tensor]:
+    """Return `rms_norm` of x + residual, and x + residual, computed by one kernel; differentiable.
+
+    Args:
+        x: tensor of floats.
+        residual: tensor of x's shape and dtype.
+        weight: (n,), of x's dtype, or None.
+        eps: added to the mean of squares.
+
+    Returns:
+        (the norm, the sum). The backward pass is one kernel, too, and adds the gradient with respect to the sum.
+    """
+    y, total = _add_norm(x, residual, weight, eps)
+    return y, total
+
+
+def add_layer_norm(
+    x: Tensor, residual: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float = 1e-5
+) -> tuple[Tensor, Tensor]:
+    """Return `layer_norm` of x + residual, and x + residual, computed by one kernel; differentiable.
+
+    Args:
+        x: tensor of floats.
+        residual: tensor of x's shape and dtype.
+        weight, bias: (n,), of x's dtype, or None.
+        eps: added to the variance.
+
+    Returns:
+        (the norm, the sum). The backward pass is one kernel, too, and adds the gradient with respect to the sum.
+    """
+    y, total = _add_layers(x, residual, weight, bias, eps)
+    return y, total
 
 
 def _softmax_like(name: str) -> Any:

@@ -24,7 +24,7 @@ from ..bridges import FunctionCall, LightArray, ran
 from ..errors import DeviceError, DTypeError, UnsupportedError
 from ..runtime.streams import foreign, handle_of, torch_streams
 
-__all__ = ["LIBRARY", "Operator", "as_stored", "host", "like", "numpy_dtype"]
+__all__ = ["LIBRARY", "Operator", "as_stored", "host", "like", "numpy_dtype", "taken"]
 
 LIBRARY = torch.library.Library("numbacc", "DEF")
 #: torch's name for dispatch keys -> devices.
@@ -228,6 +228,34 @@ def _address(array: Any) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array._address)
 
 
+def taken(tensors: Sequence[torch.Tensor], name: str) -> tuple[list[Any], int]:
+    """Return arrays in the memory of tensors, and the handle of the stream that orders work on them.
+
+    Raises:
+        DeviceError: the tensors are on several devices, or on none that is supported; `name` is that of the function.
+    """
+    device = _device_of(tensors, name)
+    stream = 0 if device.type == "cpu" else _stream(device)
+    take = host if device.type == "cpu" else _taker(device, stream)
+    return [take(each) for each in tensors], stream
+
+
+def _device_of(tensors: Sequence[torch.Tensor], name: str) -> Any:
+    """Return the device of tensors, for `taken`."""
+    device = tensors[0].device if tensors else None
+    if device is None or device.type not in _SUPPORTED:
+        raise DeviceError(
+            f"numbacc.torch.{name} got a tensor on {device}; it runs on CPUs and CUDA GPUs: call x.to('cuda')"
+        )
+    for each in tensors:
+        if each.device != device:
+            raise DeviceError(
+                f"numbacc.torch.{name} got tensors on {device} and {each.device}: move them to one device, "
+                f"x.to({str(device)!r})"
+            )
+    return device
+
+
 class Operator:
     """A torch operator for tensors on CPUs and CUDA GPUs. Call it with the schema's arguments.
 
@@ -370,23 +398,7 @@ class Operator:
         return self._returned(made)
 
     def _device(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """Return the device of tensors.
-
-        Raises:
-            DeviceError: they are on several devices, or on none that is supported.
-        """
-        device = tensors[0].device if tensors else None
-        if device is None or device.type not in _SUPPORTED:
-            raise DeviceError(
-                f"numbacc.torch.{self._name} got a tensor on {device}; it runs on CPUs and CUDA GPUs: call x.to('cuda')"
-            )
-        for each in tensors:
-            if each.device != device:
-                raise DeviceError(
-                    f"numbacc.torch.{self._name} got tensors on {device} and {each.device}: move them to one device, "
-                    f"x.to({str(device)!r})"
-                )
-        return device
+        return _device_of(tensors, self._name)
 
     def _cast(self, device: str) -> Callable[..., Any]:
         """Return what the operator does under `torch.autocast`: it casts floats, then runs without autocast."""
@@ -406,6 +418,8 @@ class Operator:
         backward: Callable[..., Any],
         saved: Callable[[Sequence[Any], Any], Sequence[torch.Tensor | None]],
         first: int,
+        *,
+        needs_first: bool = True,
     ) -> None:
         """Register the gradient.
 
@@ -414,6 +428,8 @@ class Operator:
                 saved tensors in `ctx.saved_tensors` and the other arguments in `ctx.options`.
             saved: (arguments, results) -> the tensors that `backward` needs.
             first: the number of tensor arguments; they come first.
+            needs_first: whether there is no gradient without that of the first result. If False, gradients of results
+                may be None.
         """
         compute, is_one, is_list, name = self._compute, self._is_one, self._is_list, self._name
 
@@ -429,7 +445,7 @@ class Operator:
         def run(ctx: Any, *slopes: Any) -> Any:
             count = len(ctx.options)
             # Some results are only for the gradient itself: without a gradient of the first there is none.
-            if slopes[0] is None:
+            if needs_first and slopes[0] is None:
                 return (None,) * (first + count)
             return (*backward(ctx, *slopes), *([None] * count))
 
@@ -453,7 +469,7 @@ class Operator:
                 raise UnsupportedError(
                     f"create_graph=True: numbacc.torch.{name} has no second derivatives. Use torch's own function there"
                 )
-            if slopes[0] is None:
+            if needs_first and slopes[0] is None:
                 return (None,) * (first + 1)
             return (*(backward(ctx, list(slopes)) if is_list else backward(ctx, *slopes)), None)
 

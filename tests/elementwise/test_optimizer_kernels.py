@@ -14,13 +14,13 @@ from numbacc import compiling
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.kernels.elementwise import multi_tensor_tables
-from numbacc.kernels.elementwise.multi_tensor_spec import ListSpec
-from numbacc.kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED
+from numbacc.kernels.elementwise.multi_tensor_spec import ListSpec, ListSumSpec
+from numbacc.kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED, ADAMWS, SQUARE
 
 
 @pytest.mark.parametrize("sizes", [(1,), (5, 100), (1 << 20, 3, 1 << 14), (1 << 28, 1 << 28)])
 def test_chunks_cover_every_element_once(sizes):
-    spec = ListSpec(ADAMW, ("float32",) * 4, (0, 2, 3), (), "float32", ("float32",) * 6)
+    spec = ListSpec(ADAMW, ("float32",) * 4, (0, 2, 3), (), "float32", ("float32",) * 6, 4)
     tables = multi_tensor_tables.ListTables(sizes, spec, 0)
     assert tables.chunk % spec.width == 0 and tables.blocks == len(tables._numbers)
     rows = tables._rows([16 * (k + 1) for k in range(4 * len(sizes))])
@@ -46,7 +46,7 @@ def test_the_kernel(kinds, singles, capability):
     names = (*kinds, kinds[2])
     compute = "float64" if "float64" in names else "float32"
     formula, scalars = (ADAMW_COUNTED, 8 - len(singles)) if singles else (ADAMW, 6)
-    spec = ListSpec(formula, names, (0, 2, 3), singles, compute, (compute,) * scalars)
+    spec = ListSpec(formula, names, (0, 2, 3), singles, compute, (compute,) * scalars, 4)
     found = ptx.compiled(spec, capability)
     assert found.target == "sm_{}{}".format(*capability)
     assert ".local" not in found.text and not re.search(r"\bcall\b", found.text)
@@ -60,6 +60,48 @@ def test_the_kernel(kinds, singles, capability):
     if ptx.ptxas() is not None and capability == (9, 0):
         registers, spilled = found.usage(capability)
         assert registers <= 64 and spilled <= (64 if compute == "float64" else 0)
+
+
+#: What is on the GPU -> the dtypes of these arrays.
+SINGLES = {
+    "": (), "step": ("int64",), "scaled": (), "factor": ("float32",), "step factor": ("int64", "float32"),
+    "step rate factor": ("int64", "float32", "float32"),
+}  # fmt: skip
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.each_alone(paired=True)
+@pytest.mark.parametrize("kind", SINGLES)
+@pytest.mark.parametrize("has_copies", [False, True])
+@pytest.mark.parametrize("has_decays", [False, True])
+def test_kernels_with_factors_copies_and_decays(kind, has_copies, has_decays):
+    """A float32 p with 16-bit gradients: each array is read or written once, in the widest accesses."""
+    names = ("float32", "bfloat16", "float32", "float32", *["bfloat16"] * has_copies)
+    written, singles = (0, 2, 3, 4)[: 3 + has_copies], SINGLES[kind]
+    scalars = (8 if "step" in kind else 6) + (kind not in ("", "step")) - len(singles)
+    spec = ListSpec(ADAMWS[kind, has_copies, has_decays], names, written, singles, "float32", ("float32",) * scalars, 4)
+    found = ptx.compiled(spec)
+    assert ".local" not in found.text and ".f64" not in found.text and not re.search(r"\bcall\b", found.text)
+    runs = [[min(n, 16)] * -(-n // 16) for n in (TABLE[name].itemsize * spec.width for name in names)]
+    (_, loads), (_, stores) = found.runs()[:2]
+    assert loads[-sum(map(len, runs[:4])) :] == [n for run in runs[:4] for n in run]
+    assert stores == [n for k in written for n in runs[k]]
+    if ptx.ptxas() is not None:
+        registers, spilled = found.usage((9, 0))
+        assert registers <= 64 and spilled == 0
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_the_kernel_of_sums(dtype):
+    """Four accesses of 16 bytes of a thread are under way before the first is used."""
+    compute = "float64" if dtype == "float64" else "float32"
+    found = ptx.compiled(ListSumSpec(SQUARE, (dtype,), compute))
+    assert ".local" not in found.text and not re.search(r"\bcall\b", found.text)
+    assert any(loads[-4:] == [16] * 4 for space, loads in found.runs())
+    if ptx.ptxas() is not None:
+        registers, spilled = found.usage((9, 0))
+        assert registers <= 64 and spilled == 0
 
 
 @skip_if(simulated(), "not simulated")

@@ -68,6 +68,45 @@ def test_many_steps(place, kinds):
         assert_near(place.get(mine[3][k]), want[2], factor=4 * steps)
 
 
+@pytest.mark.parametrize("shapes", [[(5, 7), (3,), (0, 4), (61,)], [(130,)]], ids=len)
+@pytest.mark.parametrize("has_decays", [False, True])
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_factors_copies_and_decays(place, shapes, half, has_decays):
+    """A float32 p with 16-bit gradients and copies: parts of flat buffers, strided ones, and one alone."""
+    kinds = ("float32", half, "float32")
+    for on_gpu in ("", "factor", "step factor", "step rate factor", "step") if place.is_device else ("",):
+        lists = drawn(kinds, shapes)
+        # The second parameter is strided, and has a launch of its own.
+        mine = [[place.put(np.repeat(x, 2, -1))[..., ::2] if k == 1 else place.put(x) for k, x in enumerate(each)]
+                for each in lists]  # fmt: skip
+        sizes = np.cumsum([0, *(x.size + 1 for x in lists[0])])
+        flat = place.put(np.full(sizes[-1], 7, dtype(half)))
+        copies = [flat[n : n + x.size].reshape(x.shape) for n, x in zip(sizes, lists[0], strict=False)]
+        decays = [0.02 * (k + 1) for k in range(len(shapes))] if has_decays else 0.02
+        options, t = {**OPTIONS, "weight_decay": decays, "factor": 0.25}, 3
+        for name, value in (("rate", np.float32(0.1)), ("factor", np.float32(0.25))):
+            if name in on_gpu:
+                options[name] = place.put(np.full(1, value))
+        step = place.put(np.full(1, t)) if "step" in on_gpu else t
+        given, more = (mine, {"copy": copies}) if len(shapes) > 1 else ([each[0] for each in mine], {"copy": copies[0]})
+        if len(shapes) == 1 and has_decays:
+            options["weight_decay"] = 0.02
+        ew.adamw_step(*given, step, **options, **more)
+        for k in range(len(shapes)):
+            own = {**OPTIONS, "weight_decay": decays[k] if has_decays else decays}
+            p, g, m, v = (each[k] for each in lists)
+            wanted = exact(p, g.astype(float) * 0.25, m, v, t, **own)
+            for found, want in zip((mine[0][k], mine[2][k], mine[3][k]), wanted, strict=True):
+                assert_near(place.get(found), want, factor=16)
+            np.testing.assert_array_equal(place.get(copies[k]), place.get(mine[0][k]).astype(dtype(half)))
+        assert (place.get(flat)[sizes[1:] - 1] == 7).all()
+        # A factor of NaN changes nothing.
+        before = [[place.get(x) for x in each] for each in mine]
+        options["factor"] = place.put(np.full(1, np.nan, np.float32)) if "factor" in on_gpu else np.nan
+        ew.adamw_step(*given, step, **options, **more)
+        assert_same(place, mine, [[place.put(x) for x in each] for each in before])
+
+
 def test_tuples_and_nothing(place):
     lists = put(place, drawn(KINDS[0], [(4,), (0,)]))
     assert ew.adamw_step(*map(tuple, lists), 1)[0] == tuple(lists[0])

@@ -113,7 +113,8 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
     if place.is_slow and (columns > 40 or form == "clusters"):
         skip("slow")
     if form not in ("registers", "one pass"):
-        monkeypatch.setattr(launch, "_REGISTER_THREADS", 0)
+        for name in ("_REGISTER_THREADS", "_REGISTER_THREADS_OF_THREE"):
+            monkeypatch.setattr(launch, name, 0)
     if form == "half":
         room = launch._OWN_BYTES + (192 if place.is_slow else 6144)
         monkeypatch.setattr(launcher_class(), "limits", staticmethod(lambda device: Limits(room, 1)), raising=False)

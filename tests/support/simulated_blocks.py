@@ -36,7 +36,13 @@ def scans(patch):
 
 def rows(patch):
     """With warps of fewer."""
-    for name, value in {"_THREADS": 8, "_REGISTER_THREADS": 8, "WARP": 4, **_LAZY}.items():
+    for name, value in {
+        "_THREADS": 8,
+        "_REGISTER_THREADS": 8,
+        "_REGISTER_THREADS_OF_THREE": 8,
+        "WARP": 4,
+        **_LAZY,
+    }.items():
         patch(rows_launch, name, value)
     patch(block_reduce, "WARP", 4)
     importlib.import_module("numbacc.simulator.launches").kernel.cache_clear()

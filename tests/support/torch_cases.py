@@ -130,6 +130,30 @@ CASES = {
     "layer_norm without bias": Case(
         lambda x, w: nt.layer_norm(x, w), lambda x, w: F.layer_norm(x, x.shape[-1:], w), ((3, 16), (16,)), "float32"
     ),
+    "add_rms_norm": Case(
+        lambda x, r, w: torch.cat(nt.add_rms_norm(x, r, w)),
+        lambda x, r, w: torch.cat((F.rms_norm(x + r, x.shape[-1:], w, 1e-6), x + r)),
+        ((3, 16), (3, 16), (16,)),
+        "float32",
+    ),
+    "add_layer_norm": Case(
+        lambda x, r, w, b: torch.cat(nt.add_layer_norm(x, r, w, b)),
+        lambda x, r, w, b: torch.cat((F.layer_norm(x + r, x.shape[-1:], w, b), x + r)),
+        ((3, 16), (3, 16), (16,), (16,)),
+        "float32",
+    ),
+    "add_rms_norm, norm alone": Case(
+        lambda x, r: nt.add_rms_norm(x, r)[0],
+        lambda x, r: F.rms_norm(x + r, x.shape[-1:], None, 1e-6),
+        ((2, 3, 16), (2, 3, 16)),
+        "float32",
+    ),
+    "add_layer_norm, sum alone": Case(
+        lambda x, r, w: nt.add_layer_norm(x, r, w)[1] * w.mean(),
+        lambda x, r, w: (x + r) * w.mean(),
+        ((3, 16), (3, 16), (16,)),
+        "float32",
+    ),
     "softmax": Case(lambda x: nt.softmax(x, axis=0), lambda x: x.softmax(0), ((4, 6),), "float32"),
     "log_softmax": Case(lambda x: nt.log_softmax(x), lambda x: x.log_softmax(-1), ((4, 6),), "float32"),
     "cross_entropy": Case(

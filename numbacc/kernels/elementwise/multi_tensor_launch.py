@@ -16,7 +16,7 @@ from ...errors import LayoutError
 from ...runtime.launch_order import MAX_THREADS, LaunchOrder
 from ..specs import compute_dtype, words_of
 from .launch import LaunchExecutable
-from .multi_tensor_spec import ListFormula, ListSpec
+from .multi_tensor_spec import ListFormula, ListSpec, ListSumSpec
 from .multi_tensor_tables import ListTables
 
 _address, _storage = attrgetter("_address"), attrgetter("_storage")
@@ -31,7 +31,9 @@ class ListTask(NamedTuple):
         rows: number of arrays in each list.
         operands: name of the dtype of each list's arrays.
         written: the numbers of the lists that are written, in the order of the formula's results.
+        reads: number of lists, counted from the first, that are read.
         alone: True if each list stands for a single array.
+        sums: name of the dtype of sums; "" if nothing is summed.
     """
 
     names: tuple[str, ...]
@@ -39,12 +41,14 @@ class ListTask(NamedTuple):
     rows: int
     operands: tuple[str, ...]
     written: tuple[int, ...]
+    reads: int
     alone: bool = False
+    sums: str = ""
 
     @property
     def compute(self) -> str:
         """Name of the dtype that the formula computes in."""
-        return compute_dtype(self.operands, [self.operands[k] for k in self.written])
+        return self.sums or compute_dtype(self.operands, [self.operands[k] for k in self.written])
 
     def is_written(self, number: int) -> bool:
         """Return True if the array of this number belongs to a list that is written."""
@@ -63,11 +67,13 @@ class Work(NamedTuple):
         formula: the formula for their elements.
         scalars: names of the dtypes of scalar arguments.
         names: names of the single-element arrays.
+        is_sum: True if the formula, a `Formula`, is summed: each block writes a sum to an output.
     """
 
-    formula: ListFormula
-    scalars: tuple[str, ...]
+    formula: Any
+    scalars: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    is_sum: bool = False
 
 
 def is_flat(row: Sequence[Layout]) -> bool:
@@ -141,12 +147,20 @@ class ListExecutable(NotCopied):
         self._picked = [k + first for first in range(0, len(task.layouts), max(task.rows, 1)) for k in self.flat]
         self._kernels: dict[Any, LaunchExecutable] = {}
 
-    def _spec(self, work: Work, singles: tuple[str, ...]) -> ListSpec:
+    def _spec(self, work: Work, singles: tuple[str, ...]) -> Any:
         task = self.task
-        return ListSpec(work.formula, task.operands, task.written, singles, task.compute, work.scalars)
+        if work.is_sum:
+            return ListSumSpec(work.formula, task.operands, task.compute)
+        return ListSpec(work.formula, task.operands, task.written, singles, task.compute, work.scalars, task.reads)
 
     def kernel(self, work: Work, singles: tuple[str, ...], starts: Sequence[int]) -> LaunchExecutable:
-        """Return the executable for a computation, given the dtypes and addresses of its single-element arrays."""
+        """Return the executable for a computation.
+
+        Args:
+            work: the computation.
+            singles: the dtypes of its single-element arrays.
+            starts: the addresses of these and of its outputs.
+        """
         key = work, singles, tuple([start % 16 for start in starts])
         found = self._kernels.get(key)
         if found is None:
@@ -163,7 +177,7 @@ class ListExecutable(NotCopied):
                 grid=(tables.blocks, 1),
                 block=(MAX_THREADS, 1),
                 alignment=(0, 0, *alignment),
-                pointers=tuple((k, 0) for k in range(2 + len(singles))),
+                pointers=tuple((k, 0) for k in range(2 + len(alignment))),
                 constants=(tables.chunk,),
                 pairs=(),
                 words=words_of(work.scalars),
@@ -176,7 +190,16 @@ class ListExecutable(NotCopied):
         return LaunchExecutable(launcher)
 
     @observable("lists")
-    def run(self, work: Work, arrays: Sequence[Any], singles: Sequence[Any], stream: int, words: Sequence[int]) -> None:
+    def run(
+        self,
+        work: Work,
+        arrays: Sequence[Any],
+        singles: Sequence[Any],
+        stream: int,
+        words: Sequence[int],
+        own: Sequence[int] = (),
+        outs: Sequence[Any] = (),
+    ) -> None:
         """Queue a computation on arrays with the task's layouts.
 
         Args:
@@ -185,13 +208,15 @@ class ListExecutable(NotCopied):
             singles: its single-element arrays.
             stream: a stream handle.
             words: its scalar arguments.
+            own: for each row, the word of its own scalar; () if rows have none.
+            outs: new arrays for the blocks' sums.
 
         Raises:
             LayoutError: a written array shares memory with another array.
         """
         starts = [array._address for array in singles]
         addresses, storages = list(map(_address, arrays)), list(map(_storage, arrays))
-        where = [*addresses, *starts]
+        where = [*addresses, *starts, *own]
         tables = self.tables.kept(stream, where)
         if tables is None:
             self.apart.check(addresses)
@@ -199,11 +224,12 @@ class ListExecutable(NotCopied):
                 self.apart.check_single(name, array._address, array._numbacc_layout, addresses)
         if not self.flat:
             return
-        counters = [array._storage for array in singles]
+        counters, sums = [array._storage for array in singles], [array._storage for array in outs]
+        starts = [*starts, *[array._address for array in outs]]
         kernel = self.kernel(work, tuple([array.dtype.name for array in singles]), starts)
         if tables is not None:
             # This loop runs for each of hundreds of arrays, so a tenth of a microsecond matters here.
-            used = [*storages, *counters]
+            used = [*storages, *counters, *sums]
             for storage in used:
                 if storage.sole != stream:
                     break
@@ -212,16 +238,18 @@ class ListExecutable(NotCopied):
                     for storage in used:
                         if storage.sole != stream:
                             # Meanwhile another thread has started to use the memory on another stream.
-                            self._note(stream, arrays, singles)
+                            self._note(stream, arrays, singles, outs)
                             break
                     return
         pairs = [(storage, False) for storage in counters]
         pairs += [(storages[k], is_written) for k, is_written in self._order]
+        pairs += [(storage, True) for storage in sums]
         with runtime().using(stream, self._device, storages=pairs) as capture:
             if tables is None or capture is not None:
-                tables = self.tables.make(stream, where, [addresses[k] for k in self._picked], capture)
+                picked = [addresses[k] for k in self._picked], [own[k] for k in self.flat] if own else ()
+                tables = self.tables.make(stream, where, *picked, capture)
             kernel.check(kernel.launch_unchecked(stream, 0, (*tables.addresses, *starts), words))
 
-    def _note(self, stream: int, arrays: Sequence[Any], singles: Sequence[Any]) -> None:
+    def _note(self, stream: int, arrays: Sequence[Any], singles: Sequence[Any], outs: Sequence[Any]) -> None:
         reads, writes = ([arrays[k] for k, is_written in self._order if is_written == own] for own in (False, True))
-        runtime().note(stream, self._device, [*singles, *reads], writes)
+        runtime().note(stream, self._device, [*singles, *reads], [*writes, *outs])

@@ -18,7 +18,7 @@ import numpy as np
 from ...base.dispatch import runtime
 from ...runtime.launch_order import VECTOR_BYTES
 from .geometry import power_of_two
-from .multi_tensor_spec import ListSpec
+from .multi_tensor_spec import ListSpec, ListSumSpec
 
 #: Tables of arrays to keep over all streams: gradients often have new addresses, which repeat after a few steps.
 MOST_TABLES = 16
@@ -56,7 +56,7 @@ class ListTables:
         nbytes: bytes of both tables.
     """
 
-    def __init__(self, sizes: Sequence[int], spec: ListSpec, device: int):
+    def __init__(self, sizes: Sequence[int], spec: ListSpec | ListSumSpec, device: int):
         self._spec, self._device = spec, device
         self._sizes = np.array(sizes, np.int64)
         self.chunk = min(max(power_of_two(sum(sizes) // _BLOCKS), _SHORTEST), _LONGEST)
@@ -87,18 +87,19 @@ class ListTables:
             self._chunks.move_to_end(stream)
         return self._noted(stream, where, Tables(chunks, arrays))
 
-    def make(self, stream: int, where: list[int], addresses: list[int], capture: Any) -> Tables:
+    def make(self, stream: int, where: list[int], addresses: list[int], own: Sequence[int], capture: Any) -> Tables:
         """Make and return the tables of arrays at these addresses. The device's context must be current.
 
         Args:
             stream: the stream that reads them.
             where: all addresses of the call, the key under which the tables are kept.
             addresses: the addresses of the arrays in the table, list after list.
+            own: the word of each row's own scalar; () for none.
             capture: the capture that records the stream's work, or None.
         """
         if capture is not None:
             home = capture.home
-            tables = Tables(self._written(self._numbers, home), self._written(self._rows(addresses), home))
+            tables = Tables(self._written(self._numbers, home), self._written(self._rows(addresses, own), home))
             if capture.before is None:
                 # Graphs of other libraries are launched without waiting for the copy that is queued here.
                 runtime().synchronize(home, self._device)
@@ -109,7 +110,7 @@ class ListTables:
             chunks = self._chunks.get(stream)
         if chunks is None:
             chunks = self._written(self._numbers, stream)
-        tables = Tables(chunks, self._written(self._rows(addresses), stream))
+        tables = Tables(chunks, self._written(self._rows(addresses, own), stream))
         with self._lock:
             self._chunks[stream] = tables.chunks
             self._arrays[(stream, *where)] = tables.arrays
@@ -123,7 +124,7 @@ class ListTables:
         self._last = stream, where, tables
         return tables
 
-    def _rows(self, addresses: list[int]) -> np.ndarray[Any, Any]:
+    def _rows(self, addresses: list[int], own: Sequence[int] = ()) -> np.ndarray[Any, Any]:
         """Return the table of arrays: each row has their addresses, then the fields of `ROW_FIELDS`."""
         spec, sizes = self._spec, self._sizes
         count = len(spec.operands)
@@ -133,6 +134,8 @@ class ListTables:
         rows[:, count] = sizes
         rows[:, count + 1] = self._first
         rows[:, count + 2] = np.where(aligned, sizes // spec.width * spec.width, 0)
+        if own:
+            rows[:, count + 3] = np.array(own, np.uint64)
         return rows
 
     def _written(self, host: np.ndarray[Any, Any], stream: int) -> Any:

@@ -35,6 +35,9 @@ from .spec import ACROSS_THREADS, ROW_WARPS, SHARED_THREADS, RowSpec, SumsSpec, 
 #: For rows kept in registers, the most bytes that a thread keeps, the most elements that these and the weights make up,
 #: and the most threads of a row.
 _REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 96, 256
+#: The most threads of a row of operations that keep three inputs.
+_REGISTER_THREADS_OF_THREE = 512
+_SUM_WHOLE = False
 #: The most accesses of each input that a thread has in flight.
 _RUNS = 8
 #: If only reduced values are written: how many times as many bytes a thread keeps in registers, and the least number of
@@ -66,6 +69,8 @@ _SUM_CLUSTERED = 120
 #: For threads of these blocks: approximate bytes of each input's row, the most elements (as their sums are held in
 #: registers), and the most elements that stay in registers from one stage to the next.
 _SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
+#: The same bytes for operations that keep three inputs: their elements are read again in each stage.
+_SUM_BYTES_OF_THREE = 2 * VECTOR_BYTES
 #: Threads of such a block for short rows, and threads per multiprocessor with 128 registers each. Blocks with more
 #: threads have fewer registers and read the elements again in each stage.
 _SUM_THREADS, _SUM_RESIDENT = 256, 512
@@ -167,7 +172,8 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
         runs //= 2
     runs = _whole_runs(accesses, runs)
     group = _group(accesses, runs)
-    if group <= _REGISTER_THREADS and not given.is_double and not given.is_unaligned:
+    threads = _REGISTER_THREADS if kept < 3 else _REGISTER_THREADS_OF_THREE
+    if group <= threads and not given.is_double and not given.is_unaligned:
         return RowLaunch("registers", runs, _block(group, rows))
     if given.is_reduction:
         return RowLaunch("shared", most, _block(min(_group(accesses, 4), _THREADS), rows), held=0)
@@ -214,7 +220,9 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
     """
     accesses = -(-given.columns // given.width // blocks)
     most = max(min(_SUM_ELEMENTS // given.width, _RUNS), 1)
-    runs = min(_SUM_BYTES // given.nbytes, most, power_of_two(accesses))
+    nbytes = _SUM_BYTES if given.kept < 3 else _SUM_BYTES_OF_THREE
+    runs = min(nbytes // given.nbytes, most, power_of_two(accesses))
+    runs = _whole_runs(accesses, runs) if _SUM_WHOLE else runs
     while 2 * runs <= most and _group(accesses, runs) > _SUM_RESIDENT:
         runs *= 2
     group, side = _group(accesses, runs), 1
@@ -239,7 +247,8 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
     sums = 4 * parts * runs * given.width * group * (side + 1 >> 1) if side > 1 else 0
     shared = max(weights + depth * row, sums)
     launch = RowLaunch("registers", runs, (group, side), blocks, shared=shared)
-    held = given.inputs if runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT else 0
+    is_held = given.kept < 3 and runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT
+    held = given.inputs if is_held else 0
     return SumsLaunch(launch, together, depth, resident, held)
 
 
