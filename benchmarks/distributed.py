@@ -34,11 +34,16 @@ _CONFIGS = {**CONFIGS, "1B": Config(20, 2048, 16, 8, 50304, 1024, 8, 5632, 3e-4)
 _STEPS = 6
 #: Name -> options of `ParallelAdamW`.
 _VARIANTS: dict[str, dict[str, Any]] = {
-    "replicated, during backward": {"shard": False, "overlap": "backward"},
-    "replicated, during update": {"shard": False, "overlap": "update"},
+    "sharded, by copies, during backward": {"shard": True, "overlap": "backward", "registered": True},
+    "sharded, by copies of 128 MiB": {"shard": True, "overlap": "backward", "registered": True, "bucket_bytes": 2**27},
+    "sharded, by copies, during update": {"shard": True, "overlap": "update", "registered": True},
     "sharded, during backward": {"shard": True, "overlap": "backward"},
     "sharded, during update": {"shard": True, "overlap": "update"},
+    "replicated, during backward": {"shard": False, "overlap": "backward"},
+    "replicated, during update": {"shard": False, "overlap": "update"},
 }
+#: The variants of quick runs.
+_QUICK = ("sharded, by copies", "sharded, during backward", "replicated, during backward")
 #: The least share of perfect that is promised for a configuration on two GPUs, by the fastest variant.
 _BOUNDS = {"A": 0.97}
 
@@ -107,7 +112,8 @@ class _Step:
     """A training step of `numbacc.nn` on this rank's part of the batch.
 
     Args:
-        options: those of `ParallelAdamW`; None for a step without communication.
+        options: those of `ParallelAdamW`, and whether the flat arrays are in registered memory; None for a step
+            without communication.
     """
 
     def __init__(self, team: Any, config: Config, options: dict[str, Any] | None):
@@ -118,7 +124,9 @@ class _Step:
         if options is None:
             self.optimizer = nn.AdamW(self.model, config.rate, **shared)
         else:
-            buffers = self.model.buffers
+            buffers, options = self.model.buffers, dict(options)
+            if options.pop("registered", False):
+                buffers.move(*[team.empty(each.shape, each.dtype) for each in (buffers.values, buffers.gradients)])
             self.optimizer = distributed.ParallelAdamW(
                 team, buffers.gradients, buffers.values, config.rate, decayed=buffers.decayed, **shared, **options
             )
@@ -163,6 +171,8 @@ class _Bench:
             bus = self._bus()
             alone = self._alone()
             for name, options in _VARIANTS.items():
+                if self.quick and not name.startswith(_QUICK):
+                    continue
                 self._attempt(name, lambda options=options: self._variant(options, alone))  # type: ignore[misc]
             torch = None if self.quick else peers.import_torch()
             if torch is not None:
@@ -195,6 +205,8 @@ class _Bench:
         if self.team.all_reduce(np.array(float(bool(problem)))):
             self.found.pop(name, None)
             self.missing[name] = problem
+        elif self.team.rank == 0:  # what is known, should a later variant hang
+            print(name, {key: each for key, each in self.found[name].items() if key != "losses"}, flush=True)
 
     @staticmethod
     def _split(batch: Any) -> tuple[Any, Any]:
@@ -244,7 +256,7 @@ class _Bench:
         self.main.synchronize()
         peak = numbacc.peak_memory() - before
         with self._without_nccl():
-            silent = self._captured(_Step(self.team, self.config, options))
+            silent = self._captured(_Step(self.team, self.config, {**options, "registered": False}))
         times = self._medians({"ours": launch, "alone": alone, "silent": silent})
         return {
             "ours": True, "ms": times["ours"], "alone_ms": times["alone"], "share": times["alone"] / times["ours"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import signal
 import socket
 import subprocess
@@ -44,17 +45,25 @@ class _Process:
             thread.start()
 
     def _pass_on(self, source: BinaryIO, target: object, prefix: bytes, kept: bool) -> None:
-        """Write what the process writes: of rank 0 as it comes, of others by lines that name the rank."""
+        """Write the process's output by lines. Lines of ranks other than 0 begin with the rank.
+
+        A line of rank 0 that does not end, such as a progress bar or a question, is written after a moment.
+        """
         rest = b""
-        while data := os.read(source.fileno(), 65536):
+        while True:
+            if rest and not prefix and not select.select([source], [], [], 0.2)[0]:
+                _write(target, rest)
+                rest = b""
+            data = os.read(source.fileno(), 65536)
+            if not data:
+                break
             if kept:
                 self.errors = (self.errors + data)[-_KEPT:]
-            if prefix:
-                *lines, rest = (rest + data).split(b"\n")
-                data = b"".join(prefix + line + b"\n" for line in lines)
-            _write(target, data)
+            *lines, rest = (rest + data).split(b"\n")
+            if lines:
+                _write(target, b"".join(prefix + line + b"\n" for line in lines))
         if rest:
-            _write(target, prefix + rest + b"\n")
+            _write(target, prefix + rest + (b"\n" if prefix else b""))
 
     def has_ended(self) -> bool:
         """Return whether the process has ended; the first call that finds it notes the time."""

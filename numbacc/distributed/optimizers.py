@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .. import elementwise
@@ -113,31 +113,29 @@ class ParallelAdamW:
             self._update(part, factor)
 
     def _update(self, part: BucketPart, factor: Any) -> None:
-        own, gradients = self.parameters[part.whole], self.gradients[part.whole]
-        target = own if self.master is None else self.master[part.local]
-        if factor is not None:
-            gradients = elementwise.multiply(elementwise.astype(gradients, self._wide), factor)
+        own = self.parameters[part.whole]
         elementwise.adamw_step(
-            target,
-            gradients,
+            own if self.master is None else self.master[part.local],
+            self.gradients[part.whole],
             self.m[part.local],
             self.v[part.local],
             self.count,
             rate=self._rate,
             weight_decay=self.weight_decay if part.whole.stop <= self.decayed else 0.0,
+            factor=factor,
+            copy=None if self.master is None else own,
             **self.options,
         )
-        if self.master is not None:
-            elementwise.copy(target, out=own)
 
     def _clip(self, max_norm: float) -> Any:
         """Return the number that gradients are multiplied with, an array of rank 0 with the same value on all ranks."""
         self.parallel.reduce()
+        if not self.parallel.is_sharded:
+            self.norm, factor = elementwise.clip_grad_norm(self.gradients, max_norm, write=False)
+            return factor
         shares = [self.gradients[each.whole] for each in self.parallel.counted()]
-        total = _squares(shares, self._wide)
-        if self.parallel.is_sharded:
-            total = self._team.all_reduce(total)
-        self.norm = elementwise.sqrt(total)
+        norm, _ = elementwise.clip_grad_norm(shares, None, write=False)
+        self.norm = elementwise.sqrt(self._team.all_reduce(elementwise.square(norm)))
         return elementwise.minimum(elementwise.divide(max_norm, elementwise.add(self.norm, 1e-6)), 1.0)
 
     # ------------------------------------------------------------ checkpoints
@@ -174,12 +172,3 @@ class ParallelAdamW:
         elementwise.copy(given["master"], out=self.parameters)
         elementwise.copy(given["count"], out=self.count)
         elementwise.copy(given["rate"], out=self._rate)
-
-
-def _squares(arrays: Sequence[Any], dtype: str) -> Any:
-    """Return the sum of the squares of all elements, an array of rank 0."""
-    parts = [elementwise.sum(elementwise.square(elementwise.astype(each, dtype))) for each in arrays]
-    total = parts[0]
-    for each in parts[1:]:
-        total = elementwise.add(total, each)
-    return total

@@ -125,13 +125,15 @@ def graphs():
     return graph
 
 
-def training(dtype, shard, captured, overlap):
+def training(dtype, shard, captured, overlap, registered=False):
     """AdamW on the means of all ranks' gradients, against float64."""
     length, edges = 64 * 9000, [64 * k for k in range(0, 9001, 1500)]
     base = np.random.default_rng(1).integers(-8, 8, length).astype(np.float64)
     with numbacc.stream():
         pattern, scale = put(base, dtype), numbacc.full(1, 0, dtype)
-        gradients, parameters = numbacc.full(length, np.nan, dtype), numbacc.full(length, 1, dtype)
+        empty = team.empty if registered else numbacc.empty
+        gradients, parameters = empty(length, dtype), empty(length, dtype)
+        gradients[...], parameters[...] = np.nan, 1.0
         optimizer = distributed.ParallelAdamW(
             team, gradients, parameters, rate=0.01, weight_decay=0.0, shard=shard, overlap=overlap, bucket_bytes=2**18
         )
@@ -160,13 +162,16 @@ def training(dtype, shard, captured, overlap):
     return graph
 
 
-#: dtype, shard, captured, overlap of `training`.
+#: dtype, shard, captured, overlap of `training`, and whether memory is registered.
 CASES = (
     ("float32", False, False, "backward"),
     ("float32", True, True, "update"),
     ("bfloat16", True, True, "backward"),
     ("bfloat16", True, False, "backward"),
     ("bfloat16", False, True, "update"),
+    ("bfloat16", True, True, "backward", True),
+    ("float32", True, False, "update", True),
+    ("float16", False, False, "backward", True),
 )
 
 
