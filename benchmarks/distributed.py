@@ -34,13 +34,13 @@ _CONFIGS = {**CONFIGS, "1B": Config(20, 2048, 16, 8, 50304, 1024, 8, 5632, 3e-4)
 _STEPS = 6
 #: Name -> options of `ParallelAdamW`.
 _VARIANTS: dict[str, dict[str, Any]] = {
+    "replicated, during backward": {"shard": False, "overlap": "backward"},
+    "sharded, during backward": {"shard": True, "overlap": "backward"},
+    "replicated, during update": {"shard": False, "overlap": "update"},
+    "sharded, during update": {"shard": True, "overlap": "update"},
     "sharded, by copies, during backward": {"shard": True, "overlap": "backward", "registered": True},
     "sharded, by copies of 128 MiB": {"shard": True, "overlap": "backward", "registered": True, "bucket_bytes": 2**27},
     "sharded, by copies, during update": {"shard": True, "overlap": "update", "registered": True},
-    "sharded, during backward": {"shard": True, "overlap": "backward"},
-    "sharded, during update": {"shard": True, "overlap": "update"},
-    "replicated, during backward": {"shard": False, "overlap": "backward"},
-    "replicated, during update": {"shard": False, "overlap": "update"},
 }
 #: The variants of quick runs.
 _QUICK = ("sharded, by copies", "sharded, during backward", "replicated, during backward")
@@ -278,7 +278,7 @@ class _Bench:
         times: dict[str, list[float]] = {name: [] for name in works}
         for work in works.values():
             work()
-        for _ in range(5 if self.quick else 11):
+        for _ in range(9 if self.quick else 15):
             for name, work in works.items():
                 self._wait()
                 self.team.barrier()

@@ -51,7 +51,8 @@ class _Process:
         """
         rest = b""
         while True:
-            if rest and not prefix and not select.select([source], [], [], 0.2)[0]:
+            # Windows has no select for pipes.
+            if rest and not prefix and os.name != "nt" and not select.select([source], [], [], 0.2)[0]:
                 _write(target, rest)
                 rest = b""
             data = os.read(source.fileno(), 65536)
