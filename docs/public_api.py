@@ -57,7 +57,7 @@ SUBJECTS = {
     "Indexing and joining": {"indexing", "joining"},
     "Conversions and copies": {"casting", "where_clamp"},
     "Custom kernels and reductions": {"custom_kernels", "custom_reductions"},
-    "Streams and graphs": {"streams", "events", "graphs"},
+    "Streams and graphs": {"streams", "events", "graphs", "compiled_steps"},
     "Simulator, tracer, debugger and profiler": {"launches", "tracing", "profiling"},
     "Errors": {"errors"},
     "Data types": {"ml_dtypes"},

@@ -37,13 +37,17 @@ from .arrays.creation import (
     scratch_limit,
     zeros,
 )
+from .arrays.exchange import from_pointer, to_torch
+from .arrays.files import load, load_metadata, save
 from .arrays.lookup import computing as _computing
 from .arrays.operands import device_arrays_by as _device_arrays_by
 from .base import numba_hooks as _numba_hooks
 from .base.dispatch import has_gpu
 from .base.keywords import explain as _explain
+from .compiled_steps import Compiled, compiled
 from .errors import (
     CacheWarning,
+    CompiledWarning,
     DeviceError,
     DTypeError,
     Error,
@@ -73,6 +77,8 @@ float8_e5m2 = ml_dtypes.float8_e5m2
 
 __all__ = [
     "CacheWarning",
+    "Compiled",
+    "CompiledWarning",
     "DTypeError",
     "DeviceError",
     "Error",
@@ -92,6 +98,7 @@ __all__ = [
     "asnumpy",
     "attention",
     "bfloat16",
+    "compiled",
     "conv",
     "cuda",
     "cudnn",
@@ -106,20 +113,25 @@ __all__ = [
     "float8_e4m3fn",
     "float8_e5m2",
     "from_dlpack",
+    "from_pointer",
     "full",
     "gated",
     "gemm",
     "graph",
     "has_gpu",
+    "load",
+    "load_metadata",
     "nn",
     "peak_memory",
     "portable",
     "random",
     "record",
     "release_memory",
+    "save",
     "scratch_limit",
     "simulate",
     "stream",
+    "to_torch",
     "trace",
     "zeros",
 ]

@@ -13,6 +13,8 @@ from numbacc.typing import (
 
 __all__ = [
     "CacheWarning",
+    "Compiled",
+    "CompiledWarning",
     "DTypeError",
     "DeviceError",
     "Error",
@@ -32,6 +34,7 @@ __all__ = [
     "asnumpy",
     "attention",
     "bfloat16",
+    "compiled",
     "conv",
     "cuda",
     "cudnn",
@@ -46,20 +49,25 @@ __all__ = [
     "float8_e4m3fn",
     "float8_e5m2",
     "from_dlpack",
+    "from_pointer",
     "full",
     "gated",
     "gemm",
     "graph",
     "has_gpu",
+    "load",
+    "load_metadata",
     "nn",
     "peak_memory",
     "portable",
     "random",
     "record",
     "release_memory",
+    "save",
     "scratch_limit",
     "simulate",
     "stream",
+    "to_torch",
     "trace",
     "zeros",
 ]
@@ -77,6 +85,8 @@ from . import gemm as gemm
 from . import nn as nn
 from . import random as random
 from numbacc.errors import CacheWarning as CacheWarning
+from numbacc.compiled_steps import Compiled as Compiled
+from numbacc.errors import CompiledWarning as CompiledWarning
 from numbacc.errors import DTypeError as DTypeError
 from numbacc.errors import DeviceError as DeviceError
 from numbacc_bindings.errors import Error as Error
@@ -91,18 +101,23 @@ from numbacc.errors import ShapeError as ShapeError
 from numbacc.runtime.streams import Stream as Stream
 from numbacc.errors import UnsupportedError as UnsupportedError
 from numbacc.arrays.creation import asnumpy as asnumpy
+from numbacc.compiled_steps import compiled as compiled
 from numbacc.runtime.streams import current_stream as current_stream
 from numbacc.tracing import debug as debug
 from numbacc.runtime.events import event as event
 from numbacc.runtime.graphs import graph as graph
 from numbacc.base.dispatch import has_gpu as has_gpu
+from numbacc.arrays.files import load as load
+from numbacc.arrays.files import load_metadata as load_metadata
 from numbacc.arrays.creation import peak_memory as peak_memory
 from numbacc.runtime.streams import portable as portable
 from numbacc.profiling import record as record
 from numbacc.arrays.creation import release_memory as release_memory
+from numbacc.arrays.files import save as save
 from numbacc.arrays.creation import scratch_limit as scratch_limit
 from numbacc.simulator.compiled.launches import simulate as simulate
 from numbacc.runtime.streams import stream as stream
+from numbacc.arrays.exchange import to_torch as to_torch
 from numbacc.tracing import trace as trace
 from . import jax as jax
 from . import torch as torch
@@ -158,6 +173,17 @@ def empty_like(
 def from_dlpack(obj: NumPyArray, *, stream: Any = None) -> NumPyArray: ...
 @overload
 def from_dlpack(obj: AnyArray, *, stream: Any = None) -> DeviceArray: ...
+
+@overload
+def from_pointer(
+    address: int, shape: int | Sequence[int], dtype: DTypeLike = 'float32', *, strides: Sequence[int] | None = None,
+    owner: object | None = None, device: Literal["cpu"], stream: Any = None, readonly: bool = False,
+) -> NumPyArray: ...
+@overload
+def from_pointer(
+    address: int, shape: int | Sequence[int], dtype: DTypeLike = 'float32', *, strides: Sequence[int] | None = None,
+    owner: object | None = None, device: int | str | None = None, stream: Any = None, readonly: bool = False,
+) -> DeviceArray: ...
 
 @overload
 def full(

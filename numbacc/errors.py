@@ -12,6 +12,7 @@ __all__ = [
     "ArgumentsError",
     "AxisError",
     "CacheWarning",
+    "CompiledWarning",
     "DTypeError",
     "DeviceError",
     "Error",
@@ -154,6 +155,15 @@ class CacheWarning(RuntimeWarning):
 
     Example:
         >>> issubclass(numbacc.CacheWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it
+        True
+    """
+
+
+class CompiledWarning(RuntimeWarning):
+    """The arguments of a compiled function change so much that its calls run without a graph.
+
+    Example:
+        >>> issubclass(numbacc.CompiledWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it
         True
     """
 

@@ -792,7 +792,7 @@ _VARIABLES = {
     **dict.fromkeys(("_P", "_M", "_V"), f"bound={_LISTED}"),
 }
 #: Functions of `numbacc` that return arrays, and classes with methods that do.
-_MADE = ("array", "asarray", "empty", "empty_like", "from_dlpack", "full", "zeros")
+_MADE = ("array", "asarray", "empty", "empty_like", "from_dlpack", "from_pointer", "full", "zeros")
 #: Modules whose functions have all types in the source: they work on variables as well as arrays.
 _AS_WRITTEN = tuple(f"numbacc.nn.{name}" for name in ("functions", "modules", "tape", "transformer"))
 _CUSTOM = ("Kernel", "Reduction")

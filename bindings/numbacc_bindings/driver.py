@@ -216,6 +216,7 @@ FUNCTIONS = {
     "cuGraphLaunch": "pp",
     "cuGraphExecDestroy": "p",
     "cuGraphDestroy": "p",
+    "cuGraphGetNodes": "ppp",
     "cuGraphRetainUserObject": "ppuu",
     "cuUserObjectCreate": "pppuu",
     "cuEventCreate": "pu",

@@ -353,7 +353,8 @@ def peak_memory(device: int | str | None = None, *, reset: bool = False) -> int:
     """Return the most bytes of a GPU's memory that numbacc's arrays and scratch memory had at once.
 
     The driver counts them, from the start or the last reset on. Freed memory counts until the GPU reaches the work
-    after which it was freed. Other libraries' memory does not count, nor does NumPy's: without a GPU, the result is 0.
+    after which it was freed. A few freed blocks of up to 256 KiB each are kept for later arrays, and count, too. Other
+    libraries' memory does not count, nor does NumPy's: without a GPU, the result is 0.
 
     Args:
         device: a GPU's number or "cuda:0"; the current GPU by default.

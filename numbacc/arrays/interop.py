@@ -218,13 +218,13 @@ def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
 def _from_interface(obj: Any, name: str, handle: int) -> Taken:
     """Import an array by the CUDA array interface."""
     found = foreign.interface_of(obj, name)
-    device = _device_of(found.address, name)
+    device = device_of_address(found.address, name)
     made = layout(found.shape, found.strides, found.dtype, device)
     producer = streams.library_stream_of(obj, device) if found.stream is None else found.stream
     return _wrap(obj, found.address, made, name, handle, producer or 0, found.readonly)
 
 
-def _device_of(address: int, name: str) -> int:
+def device_of_address(address: int, name: str) -> int:
     """Return the GPU that an address belongs to."""
     current: int = runtime().current_device()
     if not address or _numba.SIMULATED:

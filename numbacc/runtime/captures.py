@@ -108,6 +108,10 @@ class Capture(NotCopied):
         for other in others:
             self._join(stream, other, self.device)
 
+    def writes(self, storage: Any) -> bool:
+        """Return whether the graph writes to memory."""
+        return self.used.get(id(storage.block), (None, False))[1]
+
     def keep(self, owner: object) -> None:
         """Keep another object that launches need: a library's plan, or host memory that is copied."""
         with self._lock:

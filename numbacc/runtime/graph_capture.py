@@ -83,6 +83,17 @@ class Recording:
         self._lock = self._capture.locked(self._lock)
         captures.ended(self._number)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded."""
+        count = ctypes.c_size_t()
+        driver.cuGraphGetNodes(self._graph, 0, ctypes.addressof(count))
+        return not count.value
+
+    def writes(self, storage: Any) -> bool:
+        """Return whether the graph writes to memory."""
+        return self._capture.writes(storage)
+
     @observable("graph")
     def launch(self, stream: int) -> None:
         """Queue the graph, ordered with all other work on the memory that it uses."""

@@ -60,6 +60,15 @@ class Graph(NotCopied):
         self._recording.end()
         self._state = "captured"
 
+    def writes(self, storage: Any) -> bool:
+        """Return whether the graph writes to memory."""
+        return bool(self._recording.writes(storage))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded."""
+        return bool(self._recording.is_empty)
+
     @observable("call", "Graph.launch")
     def launch(self, stream: Any = None) -> None:
         """Queue everything that was captured, with one call.

@@ -132,12 +132,16 @@ def pool_bytes(device: int) -> tuple[int, int]:
 
 
 def peak_bytes(device: int, reset: bool) -> int:
-    """Return the most bytes of the pool that were in use at once since the last reset, and start anew if `reset`."""
+    """Return the most bytes of the pool that were in use at once since the last reset, and start anew if `reset`.
+
+    Blocks that are kept for later allocations count as in use; a reset frees them.
+    """
     gpu(device)
     with on_device(device):
         found = _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_HIGH)
         found = max(found, _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_CURRENT))
         if reset:
+            _give_up_blocks(device)
             start = ctypes.c_uint64(0)
             attribute = cuda.MemoryPoolAttribute.USED_MEM_HIGH
             driver.cuMemPoolSetAttribute(_gpus[device].pool, attribute, ctypes.addressof(start))

@@ -305,6 +305,15 @@ class Recording:
 
     abandon = end
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded."""
+        return not self._work
+
+    def writes(self, storage: Any) -> bool:
+        """Return whether the graph writes to memory."""
+        return self._capture.writes(storage)
+
     @observable("graph")
     def launch(self, stream: int) -> None:
         """Run the recorded work."""

@@ -228,6 +228,9 @@ def test_devices_that_are_none(place, device):
     if device not in (99, "cuda:99"):
         refused(numbacc.DeviceError, "device", run=lambda: numbacc.stream(device=device))
         refused(numbacc.DeviceError, "device", run=lambda: numbacc.release_memory(device))
+        refused(numbacc.DeviceError, "device", run=lambda: numbacc.peak_memory(device))
+        refused(numbacc.OptionError, "reset", run=lambda: numbacc.peak_memory(reset="yes"))
+        assert numbacc.peak_memory("cpu") == 0
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda s: type(s).__name__)

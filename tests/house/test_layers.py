@@ -26,7 +26,7 @@ FLOORS = (
     {"runtime"},
     {"kernels"},
     {"arrays", "libraries"},
-    {"plan", "simulator"},
+    {"plan", "simulator", "compiled_steps"},
     FAMILIES - {"attention"},
     # Its unfused path is made of products.
     {"attention"},

@@ -59,6 +59,24 @@ def test_the_pool_holds_what_is_freed_until_it_is_released():
     assert memory.pool_bytes(0)[0] <= held - MOST
 
 
+@pytest.mark.parametrize("recycles", [False, True])
+def test_the_most_bytes_at_once():
+    """Counted from a reset, on each GPU; blocks that were kept for later arrays end with the reset."""
+    x = numbacc.empty(MOST, "uint8")
+    del x
+    kept = [numbacc.empty(1000, "uint8") for _ in range(4)]
+    del kept
+    numbacc.peak_memory(reset=True)
+    start = numbacc.peak_memory()
+    assert start == memory.pool_bytes(0)[1] and not memory.kept_bytes(0)
+    x = numbacc.empty(MOST, "uint8")
+    y = numbacc.empty(MOST // 2, "uint8")
+    del x, y
+    z = numbacc.empty(MOST // 2, "uint8", device=1)
+    assert numbacc.peak_memory() == start + MOST + MOST // 2 == numbacc.peak_memory("cuda:0", reset=True)
+    assert numbacc.peak_memory() == start and numbacc.peak_memory(1) >= z.nbytes
+
+
 # ---------------------------------------------------------------- foreign streams
 
 

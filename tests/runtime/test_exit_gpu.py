@@ -29,6 +29,10 @@ VALUES = {
     "capsule": "value = numbacc.zeros((4, 8)).__dlpack__(stream=1, max_version=(1, 0))",
     "old capsule": "value = numbacc.zeros((4, 8)).__dlpack__(stream=1)",
     "graph": "x = numbacc.zeros((4, 8))\nwith numbacc.graph() as g: y = gated.forward(x)\ng.launch(); value = g, y",
+    "compiled step": (
+        "x, e = numbacc.zeros((4, 8)), numbacc.event().record(numbacc.stream(priority=-1))\n"
+        "step = numbacc.compiled(gated.forward); value = step, e, [step(x) for _ in range(3)]"
+    ),
     "open capture": "g = numbacc.graph(); g.__enter__(); value = g, gated.forward(numbacc.zeros((4, 8)))",
     "plans": "x = numbacc.zeros((8, 8)); value = fft.fft.plan(x), gemm.matmul.plan(x, x)",
     "convolutions": (

@@ -12,14 +12,15 @@ enum { OK = 0, INVALID = 1, MEMORY = 2, UNINITIALIZED = 3, CONTEXT = 201, HANDLE
 enum { DEVICES = 2, DEPTH = 16 };
 
 typedef struct user { void (*destroy)(void *); void *data; int count; } user;
-typedef struct graph { word id; int users; user *user[64]; int open; int broken; } graph;
 typedef struct context context;
+typedef struct graph { word id; int users; user *user[64]; int open; int broken; context *context; } graph;
 typedef struct stream stream;
 /* blocking: the legacy default stream waits for it, and it for that one. freed: bytes freed on it that the GPU may
  * still be at, so that no other stream can have them. */
 struct stream { context *context; graph *capture; stream *next; int blocking, priority; word freed; };
-/* Of the device's pool: the bytes in use, those it holds, and those it goes on holding when the host waits. */
-struct context { int device; stream legacy; word used, reserved, threshold; };
+/* Of the device's pool: the bytes in use, the most of them at once, those it holds, and those it goes on holding when
+ * the host waits. */
+struct context { int device; stream legacy; word used, high, reserved, threshold; };
 typedef struct event { context *context; graph *capture; int done; } event;
 typedef struct block { word address, bytes; int device, freed; struct block *next; } block;
 
@@ -210,13 +211,14 @@ int cuCtxSynchronize(void) {
 }
 int cuMemPoolCreate(context **pool, int *properties) { *pool = &contexts[properties[3]]; return OK; }
 int cuMemPoolSetAttribute(context *pool, int attribute, word *value) {
+    if (attribute == 8) { pool->high = pool->used; return *value ? INVALID : OK; } /* the most bytes: only 0 is taken */
     if (attribute != 4) return INVALID; /* the release threshold, which is 0 at first */
     pool->threshold = *value;
     return OK;
 }
 int cuMemPoolGetAttribute(context *pool, int attribute, word *value) {
-    if (attribute != 5 && attribute != 7) return INVALID;
-    *value = attribute == 5 ? pool->reserved : pool->used;
+    if (attribute != 5 && attribute != 7 && attribute != 8) return INVALID;
+    *value = attribute == 5 ? pool->reserved : attribute == 7 ? pool->used : pool->high;
     return OK;
 }
 int cuMemPoolTrimTo(context *pool, size_t bytes) {
@@ -251,6 +253,7 @@ int cuMemAllocFromPoolAsync(word *result, size_t bytes, context *pool, stream *s
     /* First of what was freed on the same stream. */
     found->freed -= found->freed < bytes ? found->freed : bytes;
     pool->used += bytes;
+    if (pool->high < pool->used) pool->high = pool->used;
     word held = pool->used + stranded(pool, NULL);
     if (pool->reserved < held) pool->reserved = held;
     *made = (block){(word)memory, bytes, pool->device, 0, blocks};
@@ -327,6 +330,7 @@ int cuStreamBeginCapture_v2(stream *s, int mode) {
     if (!s || s->capture) return UNSUPPORTED;
     s->capture = calloc(1, sizeof(graph));
     s->capture->id = ++graphs;
+    s->capture->context = s->context;
     s->capture->open = 1;
     note("begin", (word)s, graphs, 0, 0, 0);
     return OK;
@@ -373,7 +377,11 @@ int cuGraphInstantiateWithFlags(graph **result, graph *g, word flags) {
     retain(g);
     return OK;
 }
-int cuGraphLaunch(graph *g, stream *s) { return queue(s, "launch graph", g->id, 0, 0); }
+int cuGraphGetNodes(graph *g, void **nodes, size_t *count) { *count = 1; return OK; }
+int cuGraphLaunch(graph *g, stream *s) {
+    if (find(s) && find(s)->context != g->context) return INVALID;
+    return queue(s, "launch graph", g->id, 0, 0);
+}
 int cuGraphExecDestroy(graph *g) { note("destroy graph", g->id, 0, 0, 0, 0); release(g); return OK; }
 int cuGraphDestroy(graph *g) { release(g); return OK; }
 int cuUserObjectCreate(user **result, void *data, void (*destroy)(void *), unsigned count, unsigned flags) {

@@ -24,6 +24,7 @@ REASONS = {
     "pyright": 'needs basedpyright, which pip install "numbacc[dev]" brings',
     "sphinx": 'needs what pip install "numbacc[docs]" brings',
     "node": "needs Node.js",
+    "safetensors": "needs safetensors",
     "torch": "needs torch",
     "cupy": "needs CuPy",
     "jax": "needs JAX",

@@ -29,6 +29,8 @@ assert_type(numbacc.full(3, 0.5, np.float64, device="cpu"), NumPyArray)
 assert_type(numbacc.empty_like(x), DeviceArray)
 assert_type(numbacc.from_dlpack(host), NumPyArray)
 assert_type(numbacc.asnumpy(x), NumPyArray)
+memory = np.zeros(6)
+assert_type(numbacc.from_pointer(memory.ctypes.data, (2, 3), "float64", owner=memory, device="cpu"), NumPyArray)
 assert_type(x.shape, tuple[int, ...])
 assert_type(x.dtype, np.dtype[Any])
 
@@ -89,3 +91,21 @@ assert_type(normalized(x), DeviceArray)
 print(scaled(x, 2.0), scaled(host, 2.0), absolute(host))
 with numbacc.stream() as s:
     ew.exp(x, out=y, stream=s)
+
+
+@numbacc.compiled
+def step(batch: DeviceArray, rate: float = 0.5) -> tuple[DeviceArray, None]:
+    return batch * rate, None
+
+
+@numbacc.compiled(copy=False, maxsize=2)
+def again(batch: DeviceArray) -> DeviceArray:
+    return batch + 1
+
+
+assert_type(step(x), tuple[DeviceArray, None])
+assert_type(again(x), DeviceArray)
+assert_type(numbacc.compiled(normalized)(x), DeviceArray)
+print(step.cache_info().hits, again.__wrapped__(x).shape)
+start = numbacc.event(timing=True).record(numbacc.stream(priority=-1))
+assert_type(start.elapsed_time(numbacc.event().record()), float)

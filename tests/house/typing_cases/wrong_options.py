@@ -36,3 +36,6 @@ fft.fft(x, norm="orthogonal")  # error: call-overload
 numbacc.random.Generator("phylox")  # error: call-overload
 numbacc.random.Generator("philox", ordering="fast")  # error: call-overload
 numbacc.zeros((2, 3), requires_grad=True)  # error: call-overload
+numbacc.compiled(lambda x: x, warm_up=2)  # error: call-overload
+numbacc.event().elapsed_time(1.0)  # error: arg-type
+numbacc.stream(priority="high")  # error: arg-type
