@@ -19,7 +19,7 @@ SUBJECTS = {
     "gated": "gated activations, own gates too, against the speed of copies, torch, torch.compile and Liger",
     "gemm": "matrix products and their epilogues against torch and nvmath",
     "gemm_grid": "the part of gemm that takes many shapes: the choice of algorithm, against torch",
-    "model": "parts of a training step: the last layer and its loss, in time and memory, against torch and Liger",
+    "model": "a transformer's training step, and its last layer with the loss, against torch and Liger",
     "jax": "numbacc.jax: the time of a call in a compiled function, and large arrays, against JAX's own functions",
     "programs": "three programs of notebooks/programs against the same in torch, to their last result",
     "row_gradients": "gradients of softmax, norms, cross entropy and reductions against the speed of copies and torch",

@@ -1,4 +1,4 @@
-"""The command line: `python -m numbacc info | demo | notebooks | compile | launch`, or `numbacc info`."""
+"""The command line: `python -m numbacc info | demo | train | notebooks | compile | launch`, or `numbacc info`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ USAGE = """usage: numbacc COMMAND, or python -m numbacc COMMAND
 
   info             what was found on this machine, what is missing, and how to install it
   demo             train a small gated network on real data, on the GPU if there is one
+  train            train a transformer on a text, on the GPU if there is one
   notebooks DIR    copy the notebooks, with what they read, to a folder
   compile FAMILY   compile kernels ahead of their first use; without FAMILY, all kernels
   launch SCRIPT    run a script in one process for each GPU, which numbacc.distributed connects
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command in MOVED:
         print(f"`{command}` has moved: in a checkout of the repository, run {' '.join([MOVED[command], *rest])}")
         return 2
-    if command not in ("info", "demo", "notebooks", "compile", "launch"):
+    if command not in ("info", "demo", "train", "notebooks", "compile", "launch"):
         print(USAGE, end="")
         return 0 if command in ("-h", "--help") else 2
     modules = {"compile": "compiling", "notebooks": "notebook_copies", "launch": "distributed.launching"}

@@ -16,7 +16,6 @@ from .. import gated as gating
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..errors import OptionError
-from . import pending
 from .losses import linear_cross_entropy as loss_and_gradients
 from .tape import Variable, record, recording, value_of
 
@@ -38,18 +37,18 @@ def linear(
     residual: Any = None,
     *,
     transposed: bool = False,
+    tune: bool = False,
 ) -> Any:
     """Compute act(x w + bias) + residual as one product; see `gemm.linear`. `transposed` is for a weight (out, in)."""
     w = value_of(weight)
-    y, saved = gemm.linear(
-        value_of(x), w.T if transposed else w, value_of(bias), activation, residual=value_of(residual)
-    )
+    given = value_of(x), w.T if transposed else w, value_of(bias)
+    y, saved = gemm.linear(*given, activation, residual=value_of(residual), tune=tune)
 
     def backward(dy: Any) -> Sequence[Any]:
         out, adds = _destinations(x, weight, bias)
         if transposed and out[1] is not None:
             out[1] = out[1].T
-        dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds)
+        dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds, tune=tune)
         return dx, _turned(weight, dw, out[1]) if transposed else dw, dbias, dy
 
     return record(y, (x, weight, bias, residual), backward)
@@ -65,7 +64,7 @@ def embedding(tokens: Any, weight: Any) -> Any:
 
     def backward(dy: Any) -> Sequence[Any]:
         (out,), (adds,) = _destinations(weight)
-        return (pending.take_backward(dy, weight.value, tokens, axis=0, out=out, accumulate=adds),)
+        return (elementwise.take_backward(dy, weight.value, tokens, axis=0, out=out, accumulate=adds),)
 
     return record(elementwise.take(value_of(weight), tokens, axis=0), (weight,), backward)
 
@@ -76,7 +75,7 @@ def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
 
     def backward(dy: Any) -> Sequence[Any]:
         out, adds = _destinations(x, weight)
-        found: Sequence[Any] = pending.rms_norm_backward(dy, *given, eps=eps, out=out, accumulate=adds)
+        found: Sequence[Any] = elementwise.rms_norm_backward(dy, *given, eps=eps, out=out, accumulate=adds)
         return found
 
     return record(elementwise.rms_norm(*given, eps=eps), (x, weight), backward)
@@ -88,7 +87,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
 
     def backward(dy: Any) -> Sequence[Any]:
         out, adds = _destinations(x, weight, bias)
-        found: Sequence[Any] = pending.layer_norm_backward(dy, *given, bias=True, eps=eps, out=out, accumulate=adds)
+        found: Sequence[Any] = elementwise.layer_norm_backward(dy, *given, bias=True, eps=eps, out=out, accumulate=adds)
         return found
 
     return record(elementwise.layer_norm(*given, value_of(bias), eps=eps), (x, weight, bias), backward)
@@ -186,7 +185,14 @@ def cross_entropy(logits: Any, target: Any, **options: Any) -> Array | Variable:
 
 
 def fused_cross_entropy(
-    x: Any, weight: Any, target: Any, bias: Any = None, *, transposed: bool = False, **options: Any
+    x: Any,
+    weight: Any,
+    target: Any,
+    bias: Any = None,
+    *,
+    transposed: bool = False,
+    tune: bool = False,
+    **options: Any,
 ) -> Any:
     """Return the cross entropy of the logits x w + bias without an array of all logits; see `linear_cross_entropy`.
 
@@ -199,7 +205,7 @@ def fused_cross_entropy(
     if recording() is None or not any(isinstance(each, Variable) for each in inputs):
         return loss_and_gradients(*given, gradients=False, **options)[0]
     if prod(given[0].shape[:-1]) * given[1].shape[1] * given[0].dtype.itemsize <= _WHOLE:
-        logits = linear(x, weight, bias, transposed=transposed)
+        logits = linear(x, weight, bias, transposed=transposed, tune=tune)
         z = value_of(logits)
         loss, saved = elementwise.cross_entropy(z, target, return_saved=True, **options)
         return record(

@@ -64,6 +64,8 @@ class Buffers:
         values, gradients: arrays of rank 1. Between parameters are zeros, so that each starts at a multiple of 64.
         parameters: all parameters, in the order of their places.
         decayed: the number of elements that belong to parameters with weight decay.
+        position: the position in the sequences of random numbers, an array with one integer. It advances after each
+            backward pass with dropout, so that a replayed graph drops other elements.
         master: the optimizer's float32 copy of values, if values have 16 bits and an optimizer made one; else None.
 
     Example:
@@ -89,6 +91,7 @@ class Buffers:
         self.values = creation.asarray(host.astype(dtype), device=device)
         self.gradients = creation.zeros(at, gradient_dtype, device=device)
         self.master: Array | None = None
+        self.position = creation.zeros(1, "int64", device=device)
         self._attach()
 
     def _attach(self) -> None:
@@ -120,6 +123,10 @@ class Buffers:
             elementwise.copy(old, out=new)
         self.values, self.gradients = values, gradients
         self._attach()
+
+    def advance(self) -> None:
+        """Advance the position beyond the random numbers of one backward pass."""
+        elementwise.add(self.position, 2**36, out=self.position)
 
     def buckets(self, nbytes: int = 2**25) -> list[Bucket]:
         """Cut the buffers into parts of about this many bytes, in the order in which gradients usually become ready.
@@ -156,7 +163,10 @@ class Module:
         array([1., 2.])
     """
 
+    #: Whether products measure algorithms: an argument of `initialize`.
+    tune = False
     _buffers: Buffers | None = None
+    _seed = 0
 
     @property
     def buffers(self) -> Buffers:
@@ -200,7 +210,13 @@ class Module:
         return found
 
     def initialize(
-        self: M, dtype: Any = "float32", *, seed: int = 0, device: Any = None, gradient_dtype: Any = None
+        self: M,
+        dtype: Any = "float32",
+        *,
+        seed: int = 0,
+        device: Any = None,
+        gradient_dtype: Any = None,
+        tune: bool = False,
     ) -> M:
         """Make the flat buffers and the initial values, and return the module.
 
@@ -209,6 +225,8 @@ class Module:
             seed: of the initial values. They do not depend on the device.
             device: as in `numbacc.asarray`: by default a GPU if there is one.
             gradient_dtype: dtype's own by default. With 16 bits, "float32" sums many batches without rounding.
+            tune: whether linear layers measure the library's algorithms at the first call of each shape, and keep the
+                fastest, also on disk; see `gemm.matmul`. The first steps then take seconds longer.
         """
         own = dtype_named(dtype)
         sums = own if gradient_dtype is None else dtype_named(gradient_dtype)
@@ -217,11 +235,21 @@ class Module:
         parameters = list(self.parameters().values())
         self._buffers = Buffers(parameters, own, sums, np.random.default_rng(seed), device)
         for number, each in enumerate(self.modules()):
-            each.prepare(own, device, seed + number)
+            # The seeds of a model's modules are far apart, for the calls of each.
+            each._buffers, each._seed = self._buffers, (seed * 2**40 + number * 2**20) % 2**63
+            each.tune = tune
+            each.prepare(own, device)
         return self
 
-    def prepare(self, dtype: Any, device: Any, seed: int) -> None:
+    def prepare(self, dtype: Any, device: Any) -> None:
         """Make other arrays of this module alone, such as tables. `initialize` calls it, once for each module."""
+
+    def random(self, tape: Tape) -> tuple[int, Array]:
+        """Return a seed and an offset of random numbers, for dropout in one call of this module."""
+        number = tape.calls[self]
+        tape.calls[self] += 1
+        tape.after[self.buffers] = self.buffers.advance
+        return self._seed + number, self.buffers.position
 
     def state_dict(self) -> dict[str, Array]:
         """Return the parameters' arrays by name. They are views: copy them to keep their values."""
@@ -297,7 +325,7 @@ class Linear(Module):
         self.activation = activation
 
     def __call__(self, x: Any, residual: Any = None) -> Any:
-        return functions.linear(x, self.weight, self.bias, self.activation, residual)
+        return functions.linear(x, self.weight, self.bias, self.activation, residual, tune=self.tune)
 
 
 class Embedding(Module):
@@ -320,7 +348,7 @@ class Embedding(Module):
 
     def logits(self, x: Any) -> Any:
         """Return x wᵀ, the logits of an output layer that shares this table (Press and Wolf 2017, arXiv:1608.05859)."""
-        return functions.linear(x, self.weight, transposed=True)
+        return functions.linear(x, self.weight, transposed=True, tune=self.tune)
 
 
 class RMSNorm(Module):
@@ -425,29 +453,6 @@ class Conv(Module):
         return functions.conv(x, self.weight, self.bias, **self.options)
 
 
-class RandomMasks:
-    """Seeds and positions of the random numbers that dropout takes, in a module.
-
-    Calls of a module on one tape have different seeds. The position, an array, advances after each backward pass, so
-    that a replayed graph drops other elements.
-    """
-
-    def __init__(self, seed: int, device: Any):
-        self._seed = seed
-        self._offset = creation.zeros(1, "int64", device=device)
-
-    def draw(self, tape: Tape) -> tuple[int, Array]:
-        """Return the seed and the position for the next call while this tape records."""
-        number = tape.calls[self]
-        tape.calls[self] += 1
-        tape.after[self] = self._advance
-        # Other modules' seeds are neighbours.
-        return (self._seed * 2**20 + number) % 2**63, self._offset
-
-    def _advance(self) -> None:
-        elementwise.add(self._offset, 2**36, out=self._offset)
-
-
 class Dropout(Module):
     """Set elements to 0 with probability p while a tape records, and divide the others by 1 - p.
 
@@ -460,18 +465,12 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5):
         self.p = functions.check_probability(p)
-        self.masks: Any = None
-
-    def prepare(self, dtype: Any, device: Any, seed: int) -> None:
-        self.masks = RandomMasks(seed, device)
 
     def __call__(self, x: Any) -> Any:
         tape = recording()
         if tape is None or not self.p:
             return x
-        if self.masks is None:
-            raise OptionError("this module has no random numbers yet: call initialize() of the model first")
-        return functions.dropout(x, self.p, *self.masks.draw(tape))
+        return functions.dropout(x, self.p, *self.random(tape))
 
 
 class CrossEntropy(Module):
@@ -528,8 +527,9 @@ class LinearCrossEntropy(Module):
         }  # fmt: skip
 
     def __call__(self, x: Any, target: Any) -> Any:
-        return functions.fused_cross_entropy(x, self.weight, target, transposed=self.shared, **self.options)
+        options = {"transposed": self.shared, "tune": self.tune, **self.options}
+        return functions.fused_cross_entropy(x, self.weight, target, **options)
 
     def logits(self, x: Any) -> Any:
         """Return the logits (..., classes)."""
-        return functions.linear(x, self.weight, transposed=self.shared)
+        return functions.linear(x, self.weight, transposed=self.shared, tune=self.tune)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from .. import elementwise
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..errors import OptionError, ShapeError
-from . import pending
 from .modules import Module
 
 
@@ -25,13 +25,17 @@ class AdamW:
         rate: the learning rate. Assign to `rate` to change it, also between launches of a graph.
         beta1, beta2, eps, weight_decay: as in `elementwise.adamw_step`.
         max_norm: gradients are scaled so that their norm is at most this; None for no limit.
-        span: the slice of the flat buffers to update, for optimizers whose state is divided among several GPUs; all by
-            default.
+        parallel: a `numbacc.distributed.DataParallel` of the model's buffers. Each step then begins with the mean of
+            all ranks' gradients. If it shards, this rank keeps the state of its parts only: load the parameters before
+            you make the optimizer.
 
     Attributes:
-        master, m, v: the float32 parameters and the moments, arrays of rank 1 for `span`.
+        master, m, v: the float32 parameters and the moments, arrays of rank 1.
         count: the number of steps, an array with one integer.
         norm: the norm of the last gradients, an array of rank 0; None without max_norm.
+
+    Raises:
+        OptionError: there is a max_norm, and `parallel` shards.
 
     Example:
         >>> model = nn.Linear(2, 1).initialize()
@@ -51,17 +55,26 @@ class AdamW:
         eps: float = 1e-8,
         weight_decay: float = 0.1,
         max_norm: float | None = None,
-        span: slice | None = None,
+        parallel: Any = None,
     ):
-        self.buffers = model.buffers
-        first, last, _ = (slice(None) if span is None else span).indices(int(self.buffers.values.shape[0]))
-        self.span = slice(first, last)
+        self.buffers, self.parallel = model.buffers, parallel
         self.options = {"beta1": beta1, "beta2": beta2, "eps": eps}
         self.weight_decay, self.max_norm, self.norm = weight_decay, max_norm, None
-        values, device = self.buffers.values[self.span], operands.device_of(self.buffers.values)
-        wide = "float64" if values.dtype == "float64" else "float32"
+        values, size = self.buffers.values, int(self.buffers.values.shape[0])
+        device, wide = operands.device_of(values), "float64" if values.dtype == "float64" else "float32"
+        is_whole = parallel is None or parallel.state_size == size
+        if not is_whole and max_norm is not None:
+            raise OptionError(
+                f"max_norm={max_norm} needs all gradients on each rank: pass shard=False to DataParallel, or use "
+                "numbacc.distributed.ParallelAdamW"
+            )
+        #: Slices of the buffers, and of this optimizer's arrays, each with one weight decay.
+        halves = [slice(0, self.buffers.decayed), slice(self.buffers.decayed, size)]
+        self._parts = [(each, each) for each in halves]
+        if not is_whole:
+            values = parallel.share(values)
         self.master = values if values.dtype == wide else elementwise.astype(values, wide)
-        if span is None and self.master is not values:
+        if is_whole and self.master is not values:
             self.buffers.master = self.master
         self.m, self.v = (creation.zeros(self.master.shape, wide, device=device) for _ in "mv")
         self.count = creation.zeros(1, "int64", device=device)
@@ -76,12 +89,6 @@ class AdamW:
     def rate(self, value: Any) -> None:
         self._rate[...] = value
 
-    def _parts(self) -> list[slice]:
-        """Return the slices of `master` with and without weight decay."""
-        first, last = self.span.start, self.span.stop
-        border = min(max(self.buffers.decayed, first), last) - first
-        return [slice(0, border), slice(border, last - first)]
-
     def step(self, factor: Any = None) -> None:
         """Update the parameters with their gradients.
 
@@ -89,25 +96,50 @@ class AdamW:
             factor: multiplies the gradients: a number, or an array of one float32 on their device; 1 if None.
         """
         elementwise.add(self.count, 1, out=self.count)
-        values, gradients = self.buffers.values[self.span], self.buffers.gradients[self.span]
+        if factor is not None and not hasattr(factor, "shape"):
+            # All that changes from step to step is an array.
+            factor = creation.full(1, factor, "float32", device=operands.device_of(self.count))
+        if self.parallel is not None and self.max_norm is None:
+            for part in self.parallel.reduced():
+                self._update(self._divided(part.whole, part.local), factor)
+            return
+        if self.parallel is not None:
+            for _ in self.parallel.reduced():
+                pass
         if self.max_norm is not None:
-            self.norm, factor = pending.clip_grad_norm(gradients, self.max_norm, factor=factor, write=False)
-        parts = self._parts()
-        p, g, m, v = ([each[part] for part in parts] for each in (self.master, gradients, self.m, self.v))
-        copies = (
-            None if self.master is values or values.dtype == self.master.dtype else [values[part] for part in parts]
+            self.norm, factor = elementwise.clip_grad_norm(
+                self.buffers.gradients, self.max_norm, factor=factor, write=False
+            )
+        self._update(self._parts, factor)
+
+    def _divided(self, whole: slice, local: slice) -> list[tuple[slice, slice]]:
+        """Return a part of the buffers as parts with one weight decay each."""
+        border = min(max(self.buffers.decayed, whole.start), whole.stop)
+        edges = [whole.start, border, whole.stop]
+        shift = local.start - whole.start
+        return [(slice(a, b), slice(a + shift, b + shift)) for a, b in pairwise(edges) if a < b]
+
+    def _update(self, parts: Sequence[tuple[slice, slice]], factor: Any) -> None:
+        """Update parts of the buffers: slices of the buffers, and of master, m and v."""
+        buffers = self.buffers
+        p, m, v = ([each[local] for _, local in parts] for each in (self.master, self.m, self.v))
+        g = [buffers.gradients[whole] for whole, _ in parts]
+        is_apart = self.master.dtype != buffers.values.dtype or len(self.master) != len(buffers.values)
+        copies = [buffers.values[whole] for whole, _ in parts] if is_apart else None
+        decays = [self.weight_decay if whole.start < buffers.decayed else 0.0 for whole, _ in parts]
+        elementwise.adamw_step(
+            p, g, m, v, self.count, rate=self._rate, weight_decay=decays, factor=factor, copy=copies, **self.options
         )
-        pending.adamw_step(
-            p, g, m, v, self.count, rate=self._rate, weight_decay=[self.weight_decay, 0.0], factor=factor, copy=copies,
-            **self.options,
-        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the arrays of the optimizer by name: master, m, v, count and rate."""
-        return {"master": self.master, "m": self.m, "v": self.v, "count": self.count, "rate": self._rate}
+        """Return the arrays of the optimizer by name: master, m, v, count, rate; and dropout's position."""
+        own = {"master": self.master, "m": self.m, "v": self.v, "count": self.count, "rate": self._rate}
+        return {**own, "position": self.buffers.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy arrays that `state_dict` returned, and write the parameters.
+
+        If this rank has the state of some parts only, load the parameters with the model's `load_state_dict`.
 
         Raises:
             OptionError: names are missing. ShapeError: the state is that of another model.
@@ -120,4 +152,5 @@ class AdamW:
                 raise ShapeError(f"{name} has shape {tuple(state[name].shape)}; it must have {tuple(array.shape)}")
         for name, array in own.items():
             elementwise.copy(creation.asarray(state[name], device=operands.device_of(array)), out=array)
-        elementwise.copy(self.master, out=self.buffers.values[self.span])
+        if len(self.master) == len(self.buffers.values):
+            elementwise.copy(self.master, out=self.buffers.values)

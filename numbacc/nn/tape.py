@@ -495,6 +495,9 @@ def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) ->
         function: a module or a function that returns one variable.
         arguments, options: its arguments. They must not change before the backward pass.
 
+    Raises:
+        UnsupportedError: the function returns several variables.
+
     Example:
         >>> layer = nn.Linear(2, 2).initialize()
         >>> with nn.Tape() as tape:
@@ -509,6 +512,8 @@ def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) ->
     first = tape.part(tape.calls, keeps=False)
     with first:
         y = function(*arguments, **options)
+    if isinstance(y, (tuple, list)) and any(isinstance(each, Variable) for each in y):
+        raise UnsupportedError("checkpoint got several variables from the function; it must return one")
     if not isinstance(y, Variable):
         return y
     variables = [each for each in arguments if isinstance(each, Variable)]

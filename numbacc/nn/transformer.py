@@ -12,7 +12,7 @@ from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..errors import OptionError, ShapeError
 from . import functions
-from .modules import Dropout, Embedding, GatedMLP, Linear, LinearCrossEntropy, Module, RandomMasks, RMSNorm
+from .modules import Dropout, Embedding, GatedMLP, Linear, LinearCrossEntropy, Module, RMSNorm
 from .tape import Variable, checkpoint, recording
 
 
@@ -117,11 +117,9 @@ class Attention(Module):
         self.qkv = Linear(width, (heads + 2 * self.kv_heads) * self.head, bias, std=std)
         self.out = Linear(heads * self.head, width, bias, std=out_std)
         self.dropout = functions.check_probability(dropout)
-        self.masks: Any = None
         self.tables: Any = None
 
-    def prepare(self, dtype: Any, device: Any, seed: int) -> None:
-        self.masks = RandomMasks(seed, device)
+    def prepare(self, dtype: Any, device: Any) -> None:
         if self.rope is not None:
             wide = "float64" if dtype == np.float64 else "float32"
             found = elementwise.rope_tables(self.length, self.head, base=self.rope, dtype=wide, device=device)
@@ -152,7 +150,7 @@ class Attention(Module):
             return self.out(self._cached(qkv, tables, cache), residual)
         tape = recording()
         if tape is not None and self.dropout:
-            seed, offset = self.masks.draw(tape)
+            seed, offset = self.random(tape)
             options |= {"dropout": self.dropout, "seed": seed, "offset": offset}
         made = functions.attention(qkv, self.heads, self.kv_heads, tables, mask=self.mask, **options)
         return self.out(made, residual)

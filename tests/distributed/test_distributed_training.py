@@ -61,6 +61,29 @@ def test_losses_are_those_of_the_whole_batch(tmp_path, shard, overlap):
     assert exact[-1] < exact[0] - 0.05
 
 
+@pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
+def test_the_optimizer_of_modules(tmp_path, shard):
+    """`nn.AdamW` updates the parts of a `DataParallel`, also parts with and without weight decay."""
+    if has_gpu():
+        skip("no gpu")
+    exact, parameters = losses_of(slice(None), lambda model: nn.AdamW(model, SMALL.rate))
+
+    def work(team):
+        def optimizer_of(model):
+            buffers = model.buffers
+            parallel = distributed.DataParallel(team, buffers.gradients, buffers.values, shard=shard)
+            made = nn.AdamW(model, SMALL.rate, parallel=parallel)
+            made.ready = parallel.ready
+            return made
+
+        losses, found = losses_of(slice(3 * team.rank, 3 * team.rank + 3), optimizer_of)
+        return team.all_reduce(losses, "mean"), found
+
+    for losses, found in together(2, tmp_path, work):
+        np.testing.assert_allclose(losses, exact, rtol=2e-6)
+        np.testing.assert_allclose(found, parameters, rtol=0, atol=5e-5)
+
+
 def test_the_benchmark_reports_what_ranks_found():
     one = {
         "ours": True, "ms": 10.0, "alone_ms": 9.8, "share": 0.98, "exposed_ms": 0.1, "gib": 1.0,

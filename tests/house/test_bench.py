@@ -12,7 +12,7 @@ from conftest import doubled
 from skips import needed
 
 from benchmarks import gated as bench
-from benchmarks import keep, peers
+from benchmarks import keep, peers, training
 from benchmarks.harness import as_json
 from numbacc import gated
 
@@ -134,3 +134,15 @@ def test_new_results_replace_figures_of_the_same_name(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == [
         "2026-01-02-h200-row-gradients.json", "2026-01-04-h200-rows.json",
     ]  # fmt: skip
+
+
+def test_training_steps_by_hand_and_by_modules_agree():
+    """Both have the same losses and the same parameters after each step, up to the tables' rounding to float32."""
+    config = training.Config(2, 32, 4, 2, 50, 16, 4, 64, 1e-3)
+    steps = [kind(config, "float64") for kind in (training.ByHand, training.ByModules)]
+    for batch in training._batches(config)[:3]:
+        given = np.ascontiguousarray(batch[:, :-1]), np.ascontiguousarray(batch[:, 1:])
+        one, other = (float(each.step(*given)) for each in steps)
+        assert one == pytest.approx(other, rel=1e-9)
+        values = [each.optimizer.buffers.values for each in steps]
+        np.testing.assert_allclose(*values, rtol=0, atol=1e-6)

@@ -23,7 +23,9 @@ def test_version(capsys):
 def test_usage_names_all_commands(capsys, argv, status):
     assert main(argv) == status
     out = capsys.readouterr().out
-    assert all(f"\n  {command} " in out for command in ("info", "demo", "notebooks", "compile", "launch", "--version"))
+    assert all(
+        f"\n  {command} " in out for command in ("info", "demo", "train", "notebooks", "compile", "launch", "--version")
+    )
     assert "bench" not in out and "check" not in out
 
 

@@ -15,7 +15,8 @@ from numbacc.base.dispatch import has_gpu, simulated
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 #: Notebooks that take 5 to 26 s. The functions that they call have fast tests.
 SLOW = {
-    "01-gated-activations", "02-gemm-epilogues", "04-convolution", "05-attention", "06-your-own-kernel", "08-puzzles",
+    "01-gated-activations", "02-gemm-epilogues", "04-convolution", "05-attention", "06-your-own-kernel",
+    "07-transformer", "08-puzzles",
 }  # fmt: skip
 HOW = "run `python -m tests.house.stored_notebooks"
 
