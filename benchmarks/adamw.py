@@ -102,7 +102,7 @@ def _mixed(report: Report, label: str, shapes: list[tuple[int, ...]], torch: Any
         return elementwise.adamw_step(p, g, m, v, count, factor=factor, copy=copies, **options)
 
     few = [numbacc.asnumpy(x.reshape(-1)[:64]).astype(np.float64) for x in g]
-    norm = np.sqrt(sum(float(numbacc.asnumpy(elementwise.sum(elementwise.square(x), dtype="float64"))) for x in g))
+    norm = _norm(g)
     work()
     found = [numbacc.asnumpy(x.reshape(-1)[:64]) for x in m]
     right = all(np.allclose(one, 0.1 * x / norm, 1e-4, 1e-9) for one, x in zip(found, few, strict=True))
@@ -118,6 +118,12 @@ def _mixed(report: Report, label: str, shapes: list[tuple[int, ...]], torch: Any
         elif not quick:
             works["torch compiled"] = _compiled(torch, shapes[0], gradients[0], halves[0])
     add_bandwidth(report, label, works, 0.9, 7 if quick else 15, right=True)
+
+
+def _norm(g: list[Any]) -> float:
+    """The norm of all gradients, by sums in float64 of squares in float32."""
+    squares = (elementwise.square(elementwise.astype(x, "float32")) for x in g)
+    return float(np.sqrt(sum(float(numbacc.asnumpy(elementwise.sum(x, dtype="float64"))) for x in squares)))
 
 
 def _torchs_mixed(torch: Any, shapes: list[tuple[int, ...]], g: list[Any], copies: list[Any]) -> Callable[[], Any]:
@@ -165,8 +171,7 @@ def _clip(report: Report, label: str, shapes: list[tuple[int, ...]], torch: Any,
     draws = Generator("philox", seed=7)
     g = [draws.normal(size=shape, dtype="bfloat16") for shape in shapes]
     norm, _ = elementwise.clip_grad_norm(g, 1.0, write=False)
-    wanted = np.sqrt(sum(float(numbacc.asnumpy(elementwise.sum(elementwise.square(x), dtype="float64"))) for x in g))
-    if not np.isclose(float(numbacc.asnumpy(norm)), wanted, 1e-5):
+    if not np.isclose(float(numbacc.asnumpy(norm)), _norm(g), 1e-5):
         report.add(name=label, right=False)
         return
     works: dict[str, Callable[[], Any]] = {

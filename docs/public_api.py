@@ -52,7 +52,7 @@ SUBJECTS = {
     "Reductions": set(reductions.__all__),
     "Scans": set(scans.__all__),
     "Softmax and normalization": set(norms.__all__),
-    "Losses, optimizers and parts of transformers": {"losses", "optimizers", "transformer"},
+    "Losses, optimizers and parts of transformers": {"losses", "optimizers", "clipping", "transformer"},
     "Arrays by position": {"positions"},
     "Indexing and joining": {"indexing", "joining"},
     "Conversions and copies": {"casting", "where_clamp"},

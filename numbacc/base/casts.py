@@ -57,15 +57,24 @@ def cast(values: Any, dtype: np.dtype[Any]) -> Array:
     source = array.dtype
     if source is dtype or source == dtype:
         return array
+    if is_quiet():
+        return _converted(array, source, dtype)
     with quietly():
-        if dtype.kind in "iu" and (source.kind == "f" or _is_extended(source)):
+        return _converted(array, source, dtype)
+
+
+def _converted(array: Array, source: np.dtype[Any], dtype: np.dtype[Any]) -> Array:
+    kind = source.kind
+    if dtype.kind in "iu":
+        if kind == "f" or _is_extended(source):
             return _saturated(array.astype(np.float64), dtype)
-        if _is_extended(dtype) and (source.kind == "O" or (source.kind in "iuf" and source.itemsize > 2)):
+    elif _is_extended(dtype):
+        if kind == "O" or (kind in "iuf" and source.itemsize > 2):
             array = _rounded_to_odd(array)
-        if _is_extended(dtype) and dtype.itemsize == 1:
+        if dtype.itemsize == 1:
             largest = np.float32(ml_dtypes.finfo(dtype).max)
             array = np.asarray(np.clip(array.astype(np.float32), -largest, largest))  # rank 0 too
-        return array.astype(dtype)
+    return array.astype(dtype)
 
 
 def _is_extended(dtype: np.dtype[Any]) -> bool:

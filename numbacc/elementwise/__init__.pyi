@@ -91,6 +91,7 @@ __all__ = [
     "celu_backward",
     "clamp",
     "clamp_backward",
+    "clip_grad_norm",
     "concatenate",
     "conj",
     "copy",
@@ -434,12 +435,14 @@ class _Functions:
         def __call__(
             self, p: _P, g: AnyArray | Sequence[AnyArray], m: _M, v: _V, step: int | AnyArray, *,
             rate: float | AnyArray = 0.001, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08,
-            weight_decay: float = 0.01, stream: Any = None,
+            weight_decay: float | Sequence[float] = 0.01, factor: float | AnyArray | None = None,
+            copy: AnyArray | Sequence[AnyArray] | None = None, stream: Any = None,
         ) -> tuple[_P, _M, _V]: ...
         def plan(
             self, p: AnyArray | Sequence[AnyArray], g: AnyArray | Sequence[AnyArray], m: AnyArray | Sequence[AnyArray],
             v: AnyArray | Sequence[AnyArray], step: int | AnyArray, *, rate: float | AnyArray = 0.001,
-            beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.01,
+            beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08, weight_decay: float | Sequence[float] = 0.01,
+            factor: float | AnyArray | None = None, copy: AnyArray | Sequence[AnyArray] | None = None,
         ) -> StepPlan: ...
 
     class add(_Function):
@@ -6481,6 +6484,17 @@ clamp: _Functions.clamp
 
 clamp_backward: _Functions.clamp_backward
 """Return the gradients of clamp(x, min, max) with respect to x, min and max, multiplied by dy."""
+
+@overload
+def clip_grad_norm(
+    g: NumPyArray | Sequence[NumPyArray], max_norm: float | None, *, factor: float | NumPyArray | None = None,
+    write: bool = True, out: Sequence[NumPyArray] | None = None, stream: Any = None,
+) -> tuple[NumPyArray, NumPyArray]: ...
+@overload
+def clip_grad_norm(
+    g: AnyArray | Sequence[AnyArray], max_norm: float | None, *, factor: float | AnyArray | None = None,
+    write: bool = True, out: Sequence[AnyArray] | None = None, stream: Any = None,
+) -> tuple[DeviceArray, DeviceArray]: ...
 
 concatenate: _Functions.concatenate
 """Return arrays joined along an axis that they have."""

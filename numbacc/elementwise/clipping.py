@@ -14,6 +14,7 @@ from ..base import checks
 from ..base.casts import cast
 from ..base.dtypes import FLOATS, TABLE, info, words
 from ..base.layout import Layout, check_same_device, layout, read_only, view
+from ..base.observing import observable
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, OptionError
 from ..functions.reduction_formula import ReductionFormula
@@ -25,13 +26,14 @@ from ..plan.base import check_out, outs_of
 from ..runtime.streams import handle_of
 from .calling import plans
 from .operation import run as run_one
-from .optimizers import NUMBERS, single
+from .optimizers import factor_of
 from .rows import NAMED
 
 #: The sum of squares of an array that is not dense.
 _SQUARES = ReductionFormula("squares", square, start=(0.0,), merge=add, finish=same)
 
 
+@observable("call", "elementwise.clip_grad_norm")
 def clip_grad_norm(
     g: Any, max_norm: float | None, *, factor: Any = None, write: bool = True, out: Any = None, stream: Any = None
 ) -> tuple[Array, Array]:
@@ -48,7 +50,6 @@ def clip_grad_norm(
             / (loss scale). The norm is that of the products, and the returned factor contains it.
         write: whether to multiply the gradients by the factor. With False they are only read: pass the factor to
             `adamw_step`.
-
         out: a pair of arrays of rank 0 for the norm and the factor.
 
     Returns:
@@ -72,10 +73,7 @@ def clip_grad_norm(
     handle = handle_of(stream)
     most = math.inf if max_norm is None else checks.at_least_0(max_norm, "max_norm")
     writes = checks.boolean(write, "write")
-    if factor is not None and not isinstance(factor, NUMBERS):
-        factor = single(factor, "factor", handle)
-    if factor is None or isinstance(factor, NUMBERS):
-        factor = 1.0 if factor is None else checks.real(factor, "factor")
+    factor = factor_of(factor, handle)
     given = g if isinstance(g, (list, tuple)) else [g]
     if not given:
         raise OptionError("g is empty: pass at least one array")

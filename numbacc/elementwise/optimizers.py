@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -66,6 +67,18 @@ NUMBERS = (int, float, complex, str, np.generic, type(None))
 _layout, _is_read_only = attrgetter("_numbacc_layout"), attrgetter("_readonly")
 
 
+@lru_cache(maxsize=64)
+def _decays(decays: Sequence[Any]) -> tuple[float, ...] | float:
+    """Return decays in a unique form: a tuple, or one number if several are equal."""
+    found = tuple([checks.at_least_0(each, f"weight_decay[{k}]") for k, each in enumerate(decays)])
+    return found[0] if len({*found}) == 1 and len(found) > 1 else found
+
+
+@lru_cache(maxsize=64)
+def _words_of(decays: tuple[float, ...], compute: str) -> list[int]:
+    return [word for each in decays for word in dtypes.words(each, compute)]
+
+
 class Options(NamedTuple):
     """The options of a step, named as in `adamw_step`: η, β₁, β₂, ε, λ, and the gradient's factor.
 
@@ -86,19 +99,15 @@ class Options(NamedTuple):
                 raise OptionError(f"{name}={beta} is out of range: it must be at least 0 and below 1")
         small, decay = checks.at_least_0(self.eps, "eps"), self.weight_decay
         if isinstance(decay, (list, tuple)):
-            decays = tuple([checks.at_least_0(each, f"weight_decay[{k}]") for k, each in enumerate(decay)])
-            # A single value needs no list.
-            decay = decays[0] if len({*decays}) == 1 and len(decays) > 1 else decays
+            try:
+                decay = _decays(tuple(decay))
+            except TypeError:  # an entry cannot be hashed
+                decay = _decays.__wrapped__(decay)
         else:
             decay = checks.at_least_0(decay, "weight_decay")
-        factor = self.factor
-        if factor is not None:
-            factor = factor if isinstance(factor, NUMBERS) else single(factor, "factor", handle)
-            factor = factor.item() if isinstance(factor, np.generic) else factor
-            if isinstance(factor, NUMBERS) and factor == factor:
-                factor = checks.real(factor, "factor")
         eta = self.rate if isinstance(self.rate, NUMBERS) else single(self.rate, "rate", handle)
         eta = checks.at_least_0(eta, "rate") if isinstance(eta, NUMBERS) else eta
+        factor = None if self.factor is None else factor_of(self.factor, handle)
         return Options(eta, float(self.beta1), float(self.beta2), small, decay, factor)
 
     def of(self, k: int) -> Options:
@@ -158,6 +167,20 @@ def single(obj: Any, name: str, handle: int) -> Any:
     if own.size != 1:
         raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array with one element")
     return array.item() if own.device < 0 else array
+
+
+def factor_of(factor: Any, handle: int) -> Any:
+    """Return a gradient's factor as a number, which may be NaN, or as the GPU array that holds it; 1 for None.
+
+    Raises:
+        OptionError: it is infinite, or not a number. DTypeError, ShapeError: it is not an array with one element.
+    """
+    if factor is None:
+        return 1.0
+    if not isinstance(factor, NUMBERS):
+        factor = single(factor, "factor", handle)
+    factor = factor.item() if isinstance(factor, np.generic) else factor
+    return checks.real(factor, "factor") if isinstance(factor, NUMBERS) and factor == factor else factor
 
 
 def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alone: bool = False) -> None:
@@ -241,8 +264,15 @@ def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
 
 
 def everyday_elementwise(vector: Layout, moments: Layout) -> None:
-    """Compile the kernels of steps for parameters and moments with these layouts."""
+    """Compile the kernels of steps for parameters and moments with these layouts, and of their float32 masters."""
     plan = _made(False, (vector,), (vector,), (moments,), (moments,))
+    if vector.itemsize == 2:
+        mixed = _made(False, (moments,), (vector,), (moments,), (moments,), (vector,))
+        for decays in (0.0, (0.0, 0.0)):
+            for names, dtypes_of in ((("step", "factor"), ("int64", "float32")), (("step",), ("int64",))):
+                options = Options(weight_decay=decays, factor=None if len(names) < 2 else names)
+                work = mixed._work([(name, None) for name in names], options)
+                mixed._lists.kernel(work, dtypes_of, (0,) * len(names))
     for singles in ((), ("int64",), ("int32",), ("float32",), ("int64", "float32")):
         plan.kernel(singles, (0,) * len(singles))
 
@@ -334,7 +364,7 @@ class StepPlan(NotCopied):
             work = self._work(singles, options)
             own: Sequence[int] = ()
             if options.has_decays:
-                own = [word for each in options.weight_decay for word in dtypes.words(each, self._task.compute)]
+                own = _words_of(options.weight_decay, self._task.compute)
             words = self._words(self._numbers(step, options))
             self._lists.run(work, arrays, [array for _, array in singles], handle, words, own)
         if self._rest:

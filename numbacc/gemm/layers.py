@@ -166,6 +166,13 @@ def linear_backward(
         array([[ 2.,  0.],
                [-4.,  0.]])
     """
+    return linear_gradients(dy, saved, accumulate, tune, out, stream)
+
+
+def linear_gradients(
+    dy: Any, saved: SavedLinear, accumulate: Any, tune: bool, out: Any, stream: Any = None, *, of_rows: bool = True
+) -> tuple[Any, Array, Array | None]:
+    """Return the gradients of `linear_backward`. Without `of_rows`, dx is not computed, and is None."""
     handle = handle_of(stream)
     x, w, aux, activation, has_bias, shape = _saved_by(linear, SavedLinear, saved)
     dz = _like_rows(dy, "dy", x, (*shape[:-1], w.shape[1]), handle)
@@ -174,7 +181,7 @@ def linear_backward(
     gradients = _Gradients(names, wanted, out, accumulate, 3, x, {"dy": dz, "x": x, "w": w}, tune, handle)
     if activation:
         dz = _derivative(dz, aux, activation, handle)
-    dx = gradients.of_rows("dx", dz, w.T, {"a": "dy"})
+    dx = gradients.of_rows("dx", dz, w.T, {"a": "dy"}) if of_rows else None
     dw, dbias = gradients.of_weights("dw", "dbias" if has_bias else "", x, dz)
     return dx, dw, dbias
 

@@ -23,6 +23,7 @@ from .modules import (
     Sequential,
     normal,
 )
+from .muon import muon_step
 from .optimizers import AdamW
 from .tape import Parameter, Tape, Variable, checkpoint, no_grad, record, value_of, wrap
 from .transformer import Attention, KVCache, Transformer, generate
@@ -53,6 +54,7 @@ __all__ = [
     "generate",
     "linear_cross_entropy",
     "mean_squared_error",
+    "muon_step",
     "no_grad",
     "normal",
     "record",

@@ -37,6 +37,7 @@ __all__ = [
     "generate",
     "linear_cross_entropy",
     "mean_squared_error",
+    "muon_step",
     "no_grad",
     "normal",
     "record",
@@ -89,3 +90,10 @@ def linear_cross_entropy(
     dloss: float | AnyArray = 1.0, gradients: bool = True, accumulate: bool | Sequence[bool] = False,
     chunk: int | None = None, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
 ) -> tuple[DeviceArray, LinearGradients]: ...
+
+def muon_step(
+    p: AnyArray | Sequence[AnyArray], g: AnyArray | Sequence[AnyArray], m: AnyArray | Sequence[AnyArray], *,
+    rate: float = 0.001, momentum: float = 0.95, nesterov: bool = True, weight_decay: float = 0.0, iterations: int = 5,
+    dtype: str = 'bfloat16', factor: float | AnyArray | None = None, copy: AnyArray | Sequence[AnyArray] | None = None,
+    stream: Any = None,
+) -> tuple[Any, Any]: ...

@@ -16,6 +16,7 @@ from .. import gated as gating
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..errors import OptionError
+from ..gemm.layers import linear_gradients
 from .losses import linear_cross_entropy as loss_and_gradients
 from .tape import Variable, record, recording, value_of
 
@@ -48,7 +49,10 @@ def linear(
         out, adds = _destinations(x, weight, bias)
         if transposed and out[1] is not None:
             out[1] = out[1].T
-        dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds, tune=tune)
+        if isinstance(x, Variable):
+            dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds, tune=tune)
+        else:  # the first layer of a model
+            dx, dw, dbias = linear_gradients(dy, saved, adds, tune, out, of_rows=False)
         return dx, _turned(weight, dw, out[1]) if transposed else dw, dbias, dy
 
     return record(y, (x, weight, bias, residual), backward)

@@ -454,17 +454,20 @@ def _queue(before: Callable[..., Any], label: str) -> Callable[..., Any]:
 
 
 def _lists(before: Callable[..., Any], label: str) -> Callable[..., Any]:
-    def observer(owner: Any, work: Any, arrays: Sequence[Any], singles: Any, stream: int, words: Any) -> Any:
+    def observer(
+        owner: Any, work: Any, arrays: Sequence[Any], singles: Any, stream: int, words: Any, *more: Any, **options: Any
+    ) -> Any:
         made: list[OpenKernel] = []
 
         def kernel(call: OpenCall) -> OpenKernel:
-            nbytes = sum(_moved(arrays[k]._numbacc_layout) * (1 + written) for k, written in owner._order)
+            read = owner.task.reads * owner.task.rows
+            nbytes = sum(_moved(arrays[k]._numbacc_layout) * ((k < read) + written) for k, written in owner._order)
             device = arrays[0]._numbacc_layout.device
             made.append(OpenKernel(call.name, device, stream, "kernel", "list_maps", nbytes=nbytes))
             return made[0]
 
         def run() -> Any:
-            before(owner, work, arrays, singles, stream, words)
+            before(owner, work, arrays, singles, stream, words, *more, **options)
             for each in made:
                 last = getattr(owner, "last", None)
                 each.backend = getattr(last, "backend", each.backend)

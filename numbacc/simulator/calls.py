@@ -21,7 +21,7 @@ from ..base._numba import DeviceNDArray, cuda, simulator_kernel
 from ..base.observing import observable
 from . import interrupts
 from .blocks import Block, Runners, Thread, indices
-from .compiled.launches import check_arguments
+from .compiled.launches import check_arguments, follow_interpreter
 from .module import KernelArray, KernelModule
 
 __all__ = ["Index", "SimulatedLaunch", "install", "is_watched", "launching_as", "running"]
@@ -169,21 +169,29 @@ def launching_as(way: type[SimulatedLaunch]) -> Iterator[None]:
 # ---------------------------------------------------------------- methods of Numba's kernels
 
 
-def _call(kernel: Any, *args: Any) -> Any:
-    """Launch a kernel, or call a device function."""
-    function = kernel.fn
-    is_device = kernel._device
-    if _active and (is_device or kernel.grid_dim is None):  # most calls: thousands in each launch
-        within = _active[-1]
-        if within._running and within._ident == get_ident():
-            if id(function.__globals__) not in within._exchanged:
-                within.exchange(function)
-            return function(*args)
-    if is_device:  # called on the host
-        return function(*args)
+def _launch(kernel: Any, *args: Any) -> Any:
+    """Launch a kernel, or call a device function on the host."""
+    if kernel._device:
+        return kernel.fn(*args)
     with _alone:
         _way(kernel).run(args)
     return None
+
+
+def _call(kernel: Any, *args: Any) -> Any:
+    """Call a device function in a kernel, which happens thousands of times in each launch; else do as `_begin`."""
+    if _active and (kernel._device or kernel.grid_dim is None):
+        within = _active[-1]
+        if within._running and within._ident == get_ident():
+            function = kernel.fn
+            if id(function.__globals__) not in within._exchanged:
+                within.exchange(function)
+            return function(*args)
+    return _begin(kernel, *args)
+
+
+#: What a call on the host does.
+_begin: Callable[..., Any] = _launch
 
 
 def _configured(kernel: Any, configuration: Any) -> Any:
@@ -210,5 +218,7 @@ def running() -> Thread | None:
 
 def install() -> None:
     """Run all kernels of Numba's simulator with this module."""
+    global _begin
     kernels = simulator_kernel.FakeCUDAKernel
+    _begin = follow_interpreter(_launch, is_watched)
     kernels.__call__, kernels.__getitem__, kernels.forall = _call, _configured, _forall

@@ -27,14 +27,13 @@ def install(before: dict[tuple[str, str], Any]) -> None:
     Args:
         before: (class, method) -> Numba's own.
     """
-    kernels = simulator_kernel.FakeCUDAKernel
     if HAS_GREENLETS:
         from . import calls
 
         calls.install()
-        follow_interpreter(kernels, kernels.__call__, calls.is_watched)
     else:
-        follow_interpreter(kernels, before["FakeCUDAKernel", "__call__"], lambda: False)
+        kernels = simulator_kernel.FakeCUDAKernel
+        kernels.__call__ = follow_interpreter(before["FakeCUDAKernel", "__call__"], lambda: False)
         warnings.warn(
             "greenlet is not installed, so simulated kernels run on Numba's own scheduler, which is 6 to 200 times "
             "slower and has no shuffles and votes; numbacc.trace and numbacc.debug do not work: pip install greenlet",

@@ -50,7 +50,7 @@ from .modules import (
     RotaryEmbedding,
     Softmax,
 )
-from .optimizers import AdamW, adamw_step, clip_grad_norm
+from .optimizers import AdamW, adamw_step, clip_grad_norm, muon_step
 from .wrapping import wrap
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "linear",
     "linear_cross_entropy",
     "log_softmax",
+    "muon_step",
     "rms_norm",
     "rope",
     "softmax",

@@ -1,4 +1,4 @@
-"""AdamW's step, and the norm of gradients, for torch tensors; and torch's optimizer that is made of them."""
+"""Steps of AdamW and Muon, and the norm of gradients, for torch tensors; and an optimizer that is made of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import elementwise
+from .. import elementwise, nn
 from ..errors import OptionError
 from .operators import taken
 
-__all__ = ["AdamW", "adamw_step", "clip_grad_norm"]
+__all__ = ["AdamW", "adamw_step", "clip_grad_norm", "muon_step"]
 
 #: The state of a parameter that is kept in the dtype it was made in.
 _KEPT = ("master", "exp_avg", "exp_avg_sq")
@@ -46,22 +46,66 @@ def adamw_step(
         factor: a number, or a tensor with one element that the gradients are multiplied by. NaN changes nothing.
         copy: tensors that receive the new p, in their own dtype.
     """
-    lists = [p, g, m, v, *([] if copy is None else [copy])]
-    is_list = isinstance(p, (list, tuple))
-    tensors = [one for each in lists for one in (each if is_list else [each])]
+    options = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay}
+    singles = {"step": step, "rate": rate, "factor": factor}
+    _run(elementwise.adamw_step, (p, g, m, v), singles, copy, options)
+
+
+def muon_step(
+    p: Any,
+    g: Any,
+    m: Any,
+    *,
+    rate: float = 1e-3,
+    momentum: float = 0.95,
+    nesterov: bool = True,
+    weight_decay: float = 0.0,
+    factor: Any = None,
+    copy: Any = None,
+) -> None:
+    """Make a step of Muon in place, for one matrix or for lists of matrices: see `numbacc.nn.muon_step`.
+
+    Args:
+        p: the parameter, or a list of parameters; float32, if `copy` has the 16-bit weights of the model.
+        g: the gradients.
+        m: the momentum.
+        rate, momentum, weight_decay: numbers.
+        nesterov: whether the momentum is Nesterov's.
+        factor: a number, or a tensor with one element that the gradients are multiplied by. NaN changes nothing.
+        copy: tensors that receive the new p, in their own dtype.
+    """
+    options = {"rate": rate, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay}
+    _run(nn.muon_step, (p, g, m), {"factor": factor}, copy, options)
+
+
+def _run(
+    function: Callable[..., Any], lists: Sequence[Any], singles: dict[str, Any], copy: Any, options: dict[str, Any]
+) -> None:
+    """Run a step on tensors.
+
+    Args:
+        function: the step of numbacc's.
+        lists: p, g and the state: tensors, or lists of tensors. All but g are written.
+        singles: options that may be tensors with one element.
+        copy: as in the steps.
+        options: the other options.
+    """
+    given = [*lists, *([] if copy is None else [copy])]
+    is_list = isinstance(lists[0], (list, tuple))
+    tensors = [one for each in given for one in (each if is_list else [each])]
     if not tensors:
         return
-    singles = [each for each in (step, rate, factor) if isinstance(each, Tensor)]
-    arrays, stream = taken([*tensors, *singles], "adamw_step")
-    ours, rest = iter(arrays[: len(tensors)]), iter(arrays[len(tensors) :])
-    own = [[next(ours) for _ in each] if is_list else next(ours) for each in lists]
-    step, rate, factor = (next(rest) if isinstance(each, Tensor) else each for each in (step, rate, factor))
-    options = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay, "factor": factor}
-    elementwise.adamw_step(
-        own[0], own[1], own[2], own[3], step, rate=rate, copy=own[4] if len(own) > 4 else None, stream=stream, **options
-    )
+    here = {name: each for name, each in singles.items() if isinstance(each, Tensor)}
+    arrays, stream = taken([*tensors, *here.values()], function.__name__)
+    ours = iter(arrays)
+    own = [[next(ours) for _ in each] if is_list else next(ours) for each in given]
+    options |= singles | {name: next(ours) for name in here}
+    if copy is not None:
+        options["copy"] = own.pop()
+    names = [name for name in ("step",) if name in options]
+    function(*own, *[options.pop(name) for name in names], stream=stream, **options)
     # torch reports an error if autograd still needs old values.
-    written = [one for k, each in enumerate(lists) if k != 1 for one in (each if is_list else [each])]
+    written = [one for k, each in enumerate(given) if k != 1 for one in (each if is_list else [each])]
     torch.autograd.graph.increment_version(written)
 
 
@@ -140,9 +184,13 @@ class AdamW(torch.optim.Optimizer):
         factor = None
         if self.max_norm is not None:
             self.norm, factor = clip_grad_norm(slopes, self.max_norm, write=False)
-        for group, params in found:
-            for same in self._alike(params):
-                self._update(group, same, factor)
+        works = [(group, same) for group, params in found for same in self._alike(params)]
+        counts = [self.state[same[0]]["step"] for _, same in works]
+        # Several groups may count with one tensor.
+        for count in {id(each): each for each in counts}.values():
+            count += 1
+        for group, same in works:
+            self._update(group, same, factor)
         return loss
 
     def _alike(self, params: Sequence[Tensor]) -> Iterable[list[Tensor]]:
@@ -169,7 +217,6 @@ class AdamW(torch.optim.Optimizer):
     def _update(self, group: dict[str, Any], params: list[Tensor], factor: Tensor | None) -> None:
         states = [self.state[p] for p in params]
         count: Tensor = states[0]["step"]
-        count += 1
         has_masters = "master" in states[0]
         step: Any = count if count.is_cuda else int(count)
         beta1, beta2 = group["betas"]

@@ -56,7 +56,7 @@ class CompiledLaunch:
         """Return the counters for the launch."""
         keep = max(0, self.recorder.limit - len(self.recorder))
         self.accesses = accesses
-        self.meter = accesses.meter(self.memory, self.block, self.dynamic_bytes, keep)
+        self.meter = accesses.meter(self.memory, self.block, math.prod(self.grid), self.dynamic_bytes, keep)
         return self.meter
 
     def finish(self) -> None:
@@ -82,7 +82,7 @@ class CompiledLaunch:
             "launch": np.full(len(records), self.number), "block": records[:, 0], "thread": records[:, 1],
             "array": array + first, "address": records[:, 3], "nbytes": nbytes, "access": kind,
             "instruction": instructions[place], "step": records[:, 4], "phase": records[:, 5],
-            "warp_phase": records[:, 6],
+            "warp_phase": records[:, 6], "grid_phase": records[:, 7],
         }  # fmt: skip
         recorder.extend(np.stack([columns[name] for name in FIELDS], axis=1))
         recorder.unwritten += self.accesses.unwritten(meter, self.block, self.grid)

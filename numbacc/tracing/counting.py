@@ -109,7 +109,7 @@ def races(columns: Columns, is_shared: Integers) -> Races:
     found = (
         (everywhere, _groups(*place, warp, warp_phase), thread),
         (everywhere, _groups(*place), warp),
-        (outside, _groups(launch[outside], cell[outside]), block[outside]),
+        (outside, _groups(launch[outside], columns["grid_phase"][record][outside], cell[outside]), block[outside]),
     )
     taking = np.zeros(is_shared.size, bool)
     pairs: dict[tuple[int, ...], tuple[int, int]] = {}

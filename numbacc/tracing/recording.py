@@ -16,11 +16,13 @@ READ, WRITE, ATOMIC = range(3)
 ACCESSES = ("read", "write", "atomic")
 GLOBAL, SHARED = "global", "shared"
 
-#: The columns of a record. `phase` counts the block's barriers that the thread has passed, and `warp_phase` its warp's.
-#: `step` counts how often it has reached the instruction since the last barrier of either kind. Addresses in global
-#: memory count from the first allocation recorded, those in shared memory from the start of the block's memory.
+#: The columns of a record. `phase` counts the block's barriers that the thread has passed, `warp_phase` its warp's, and
+#: `grid_phase` the grid's; it is 0 in Numba's simulator, where such a grid has one block. `step` counts how often the
+#: thread has reached the instruction since the last barrier of any kind. Addresses in global memory count
+#: from the first allocation recorded, those in shared memory from the start of the block's memory.
 FIELDS = (
-    "launch", "block", "thread", "array", "address", "nbytes", "access", "instruction", "step", "phase", "warp_phase"
+    "launch", "block", "thread", "array", "address", "nbytes", "access", "instruction", "step", "phase", "warp_phase",
+    "grid_phase",
 )  # fmt: skip
 
 #: Alignment of allocations: cuMemAlloc returns multiples of 256 bytes.
@@ -173,7 +175,7 @@ class Recorder:
             )
         self._columns.extend(
             (len(self.launches) - 1, thread.block.number, thread.thread_id, array_, address, nbytes, access,
-             instruction, step, *phase)
+             instruction, step, *phase, 0)
         )  # fmt: skip
 
     def instruction(self, frame: FrameType) -> int:

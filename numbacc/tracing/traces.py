@@ -258,7 +258,7 @@ class Trace:
     def races(self) -> list[Race]:
         """The races that were found, one for each element: two accesses without a barrier between, one a write.
 
-        Between blocks, only atomics and fences impose an order. The tracer does not follow those.
+        Between blocks, only barriers of the grid, atomics and fences impose an order. The tracer follows the barriers.
         """
         return [self._race(*pair) for pair in self._races.pairs]
 

@@ -244,6 +244,7 @@ ACCESSES = {
 }
 
 
+@pytest.mark.each_alone
 @pytest.mark.parametrize("window", ACCESSES)
 @each_dtype
 @each_direction

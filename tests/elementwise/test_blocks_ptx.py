@@ -62,7 +62,7 @@ def test_nothing_is_forgotten():
 @pytest.mark.each_alone
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", VECTORS)
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(4)
 def test_whole_accesses(name, dtype):
     """And no float64 in float32's arithmetic, no local memory, no calls."""
     whole = []
@@ -87,7 +87,7 @@ def test_what_is_small(name):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["row_loss", "smoothed_row_loss"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_losses_read_rows_once_in_few_instructions(name, dtype):
     """One exponential a number and, of 16 bits, half a comparison, so that memory is what takes the time."""
     (kernel,) = (each for each in kernels(dtype)[name] if each.total is None)
@@ -131,7 +131,7 @@ def test_means_of_losses_wait_for_nothing(name, dtype):
 @pytest.mark.parametrize(
     "name", ["rope", "loss_slope", "gather", "scatter_rows", "dropout", "one_hot", "elementwise.gelu_of_sum"]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_everywhere(name, capability):
     for kernel in kernels("float16")[name]:
         check(kernel, capability)

@@ -38,7 +38,7 @@ def check(name, spec, *, is_loaded=True):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", [name for name in TABLE if "f" in TABLE[name].row.meanings])
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 def test_functions(name, dtype):
     check(name, spec_of(TABLE[name].row, dtype), is_loaded=name != "imag")
 
@@ -53,14 +53,14 @@ def test_long_formulas_of_many_numbers(name):
 
 
 @pytest.mark.parametrize("name", gradients.DIFFERENTIABLE)
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(4)
 def test_gradients(name):
     row = gradients.gradient_row(TABLE[name].row)
     check(row.name, spec_of(row, "bfloat16"))
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if "i" in TABLE[name].row.meanings])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_integers(name):
     spec = spec_of(TABLE[name].row, "int32")
     found = check(name, spec, is_loaded=name not in CONSTANT)
@@ -69,7 +69,7 @@ def test_integers(name):
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if "c" in TABLE[name].row.meanings])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_complex(name):
     """Single precision but where CUDA reduces large angles."""
     found = ptx.compiled(spec_of(TABLE[name].row, "complex64"))
@@ -150,7 +150,7 @@ def test_the_least_integer_keeps_its_sign(source):
         ("int64", "int8"), ("bool", "int32"), ("bool", "bool"), ("uint64", "int64"), ("complex64", "complex128"),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_masked_results_keep_bits(source, target, shape, steps, algorithm):
     spec = masked_spec(source, target, shape, steps)
     # Elements of 16 bytes always lie on 16 bytes, and tiles of three arrays of them are too large.
@@ -205,7 +205,7 @@ def test_arrays_of_16_bits_have_short_forms(name, short, dtype):
     ],
 )
 @SHORT
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_no_other_arrays_have_them(name, short, x, y, result):
     """Where one argument has more bits, or what is stored."""
     assert short not in kernel_of(name, x, y, result)

@@ -109,6 +109,38 @@ def test_rows_of_whole_accesses(place, dtype):
             out.assert_written_only()
 
 
+@pytest.mark.parametrize("tokens", [(), (9,), (3000,)], ids=str)
+def test_added_to_a_part_of_a_buffer(place, tokens):
+    """In the dtype of dy, or in float32 for 16 bits; rows that no token names are left alone."""
+    rng, table = np.random.default_rng(5), (7, 16)
+    tokens = tuple(min(n, 9) for n in tokens) if place.is_slow else tokens
+    indices = np.asarray(rng.integers(0, 5, tokens))
+    for dtype, kind in (("float32",) * 2, (ml_dtypes.bfloat16, "float32"), ("float16",) * 2, ("float64",) * 2):
+        dy = np.asarray(rng.standard_normal((*tokens, 16))).astype(dtype)
+        for start in (0, 3):
+            before = rng.standard_normal(130).astype(kind)
+            before[start + 80 : start + 112] = np.nan  # the last two rows
+            buffer = place.put(before)
+            out = buffer[start : start + 112].reshape(table)
+            arrays = place.put(dy), place.put(indices)
+            assert ew.take_backward(arrays[0], table, arrays[1], axis=0, accumulate=True, out=out) is out
+            wanted, terms = taken_back(dy, table, indices, 0)
+            old = before[start : start + 112].reshape(table).astype(float)
+            found = place.get(buffer)
+            own = found[start : start + 112].reshape(table)
+            near(own[:5], (old + wanted)[:5], (np.abs(old) + terms)[:5], kind, indices.size)
+            np.testing.assert_array_equal(own[5:], old[5:])
+            np.testing.assert_array_equal(
+                np.delete(found, np.s_[start : start + 112]), np.delete(before, np.s_[start : start + 112])
+            )
+            # Not added: all rows are written.
+            ew.take_backward(arrays[0], table, arrays[1], axis=0, out=out)
+            near(place.get(buffer)[start : start + 112].reshape(table), wanted, terms, kind, indices.size)
+    refused(numbacc.OptionError, "accumulate", run=lambda: ew.take_backward(*arrays, arrays[1], accumulate=1))
+    narrow = place.put(np.zeros(table, np.float16))
+    refused(numbacc.DTypeError, "out", run=lambda: ew.take_backward(arrays[0], table, arrays[1], axis=0, out=narrow))
+
+
 def test_the_same_bits_twice(place):
     """Whatever runs when: on two streams, into other memory, and of a table that has rows more."""
     rng, tokens = np.random.default_rng(2), 9 if place.is_slow else 30_000

@@ -22,7 +22,7 @@ TOKENS, TABLE = 1 << 20, (50257, 1024)
 def launches(dtype, tokens=TOKENS, table=TABLE, index="int64", addresses=None):
     """Those of a table of embeddings."""
     arrays = dense((tokens, table[1]), dtype), dense((tokens,), index)
-    plan = indexing._take_gradient("take_backward", table, 0, None, *arrays)
+    plan = indexing._take_gradient("take_backward", table, 0, False, None, *arrays)
     return [order for order in orders_of(plan, addresses) if not isinstance(order.kernel, ScanSpec)]
 
 
@@ -33,7 +33,7 @@ def loads(found):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("index", ["int32", "int64"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_what_is_launched(dtype, index):
     orders = launches(dtype, index=index)
     assert [order.kernel.algorithm for order in orders] == MANY
@@ -101,8 +101,8 @@ def test_columns_and_elements_of_their_own():
     row, listed = dense((5000,), "float32"), dense((5000,), "int64")
     alone, places = dense((64, 500), "float32"), dense((64, 500), "int64")
     for plan in (
-        indexing._take_gradient("take_backward", (64, 300), 1, None, dense((64, 5000), "float32"), listed),
-        indexing._take_gradient("take_backward", (64, 300), None, None, row, listed),
+        indexing._take_gradient("take_backward", (64, 300), 1, False, None, dense((64, 5000), "float32"), listed),
+        indexing._take_gradient("take_backward", (64, 300), None, False, None, row, listed),
         indexing._along_gradient("take_along_axis_backward", (64, 300), 1, None, alone, places),
     ):
         for order in orders_of(plan):

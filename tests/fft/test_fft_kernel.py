@@ -62,6 +62,7 @@ def check_code(found, kernel):
 @pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("kernel", SPECS, ids=str)
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
+@pytest.mark.sampled(12)
 def test_one_load_and_one_store(kernel, capability):
     found = ptx.compiled(kernel, capability)
     loads, stores = ([a.nbytes for a in found.accesses if a[:2] == (what, "global")] for what in ("ld", "st"))

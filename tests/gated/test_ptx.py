@@ -95,7 +95,7 @@ each_capability = pytest.mark.parametrize(
 
 
 @each_capability
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_vector_moves_16_bytes_at_a_time(formula, dtype, capability):
     check_vector(ptx.spec("vector", formula, dtype), capability)
 
@@ -108,7 +108,7 @@ def test_vector_over_more_dimensions(dtype, rank, wide):
 
 
 @each_capability
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_vector_assembles_to_few_registers_and_spills_none(formula, dtype, capability):
     if ptx.ptxas() is None:
         skip("ptxas")
@@ -121,14 +121,14 @@ def test_vector_assembles_to_few_registers_and_spills_none(formula, dtype, capab
 
 
 @pytest.mark.parametrize("formula, dtype", pairs(FORMULAS))
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_scalar(formula, dtype):
     kernel = ptx.spec("scalar", formula, dtype)
     check_batches(kernel, check(kernel), (1, TABLE[dtype].itemsize))
 
 
 @pytest.mark.parametrize("formula, dtype", pairs(FORMULAS))
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_uneven_has_all_its_loads_under_way(formula, dtype):
     """Those of a piece, of what is left of a row, and of what rows share."""
     kernel = ptx.spec("uneven", formula, dtype)
@@ -154,7 +154,7 @@ def test_uneven_loads_what_is_repeated_from_one_address(dtype):
 
 
 @pytest.mark.parametrize("formula, dtype", pairs((FORWARD, BACKWARD, "copy")))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_uneven_and_tiled_spill_no_registers(formula, dtype):
     """But for a tile's three inputs in eight bytes."""
     if ptx.ptxas() is None:
@@ -168,7 +168,7 @@ def test_uneven_and_tiled_spill_no_registers(formula, dtype):
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("rank", range(1, MAX_RANK + 1))
 @pytest.mark.parametrize("formula, dtype", [(FORWARD, "bfloat16"), (BACKWARD, "float32"), ("copy", "uint8")])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_strided(formula, dtype, rank, wide):
     kernel = ptx.spec("strided", formula, dtype, rank, wide)
     found = check(kernel)
@@ -177,7 +177,7 @@ def test_strided(formula, dtype, rank, wide):
 
 
 @pytest.mark.parametrize("formula, dtype", pairs(FORMULAS))
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_strided_in_every_formula(formula, dtype):
     kernel = ptx.spec("strided", formula, dtype, 2)
     check_batches(kernel, check(kernel), (1, TABLE[dtype].itemsize))
@@ -198,7 +198,7 @@ def subsets(inputs):
     ],
     ids=str,
 )
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(4)
 def test_tiled_goes_through_shared_memory(formula, dtype, transposed, width):
     """A whole tile: all is loaded, what is transposed goes into the tile and out of it, and results are stored."""
     count = TILE // TILE_STEP

@@ -46,7 +46,7 @@ def test_a_threads_handles_end_with_it(monkeypatch):
     thread = threading.Thread(target=lambda: gemm.matmul(a, a))
     thread.start()
     thread.join()
-    gc.collect()
+    gc.collect(1)
     assert len(destroyed) == 1
 
 

@@ -394,9 +394,8 @@ TWINS = {
     "Status": "the statuses of each of NVIDIA's libraries, by their own name",
     "Request": "public in attention and in conv",
     "Dropout": "numbacc.torch's and numbacc.nn's modules, and the reference's options of attention",
-    **dict.fromkeys(
-        ("AdamW", "Attention", "LayerNorm", "Linear", "RMSNorm"), "numbacc.torch's and numbacc.nn's modules"
-    ),
+    **dict.fromkeys(("Attention", "LayerNorm", "Linear", "RMSNorm"), "numbacc.torch's and numbacc.nn's modules"),
+    "AdamW": "numbacc.torch's and numbacc.nn's optimizers",
     "DeviceArray": "the class, and its type for annotations, in numbacc.typing",
 }
 

@@ -199,6 +199,8 @@ def _recipes():
 
 
 RECIPES = dict(_recipes())
+#: Those of kernels that are compiled only where each recipe is followed alone.
+MORE_DTYPES = "int8", "uint16", "bool", "float16", "float64"
 
 
 def results(folder, simulation, which, names, files, wanted=0):
@@ -227,6 +229,8 @@ def test_what_is_new_is_computed_derived_listed_and_tested(tmp_path, titles):
         programs = [each.program.format(folder=str(folder), name=each.name) for each, _ in mine]
         run(folder, "-c", "\n".join(programs), NUMBA_ENABLE_CUDASIM=simulation)
         names, files = [each.name for each, _ in mine], [files for _, files in mine]
+        if len(titles) > 1:  # few dtypes are compiled
+            names = [f"({name} and not (ptx and ({' or '.join(MORE_DTYPES)})))" for name in names]
         if simulation == "0":
             names += ["test_every_public_name_has_a_page", "test_the_docs_have_the_committed_results"]
             files += ["house/test_readme functions/test_ulp"]
@@ -237,7 +241,7 @@ def test_what_is_new_is_computed_derived_listed_and_tested(tmp_path, titles):
             assert len(found) > (15 if simulation == "0" else 2), each.name
         if simulation == "0":
             assert sum(name.endswith(tuple(names[-2:])) for name in passed) == 2
-            assert "bilinear" not in names or "bilinear" in run(folder, "-m", "numbacc", "demo", "--help")
+            assert "A new gate" not in titles or "bilinear" in run(folder, "-m", "numbacc", "demo", "--help")
 
 
 class Wrong(NamedTuple):

@@ -129,7 +129,7 @@ def test_tf32_shortens_for_tensor_cores_alone(direction):
 @pytest.mark.parametrize(
     "version, kept", [(91001, True), (91002, False), (91500, False), (91501, False), (91600, True), (91900, True)]
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_volumes_are_not_shortened_where_a_kernel_is_wrong(monkeypatch, direction, version, kept):
     """Lines and images are, and what may not be shortened anyway finds what it found."""
     monkeypatch.setattr(cudnn, "_version", lambda library: version)
@@ -238,7 +238,7 @@ def precompiled(some):
 
 @pytest.mark.parametrize("more", [{"dtype": "float16"}, {"dtype": "bfloat16"}, {"compute": "tf32"}, {}], ids=str)
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_no_activation_has_the_generic_engine_alone(device, more):
     """What is asked for first has a better precompiled one, or none, so that another is compiled."""
     if device == "T4" and more.get("dtype") == "bfloat16":

@@ -18,6 +18,7 @@ from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.base.dispatch import simulated
 from numbacc.errors import DTypeError, OptionError, ShapeError
+from numbacc.gemm import layers
 from numbacc.nn import functions
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -161,6 +162,22 @@ def test_strided_arguments(place):
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
+
+
+def test_no_gradient_of_an_array(place, monkeypatch):
+    """A layer whose argument is an array computes the gradients of its parameters alone."""
+    calls, product = [], layers.matmul
+    monkeypatch.setattr(layers, "matmul", lambda *given, **options: calls.append(0) or product(*given, **options))
+    model, x = nn.Linear(4, 3, activation="relu").initialize("float64"), place.put(np.ones((5, 4)))
+    found = []
+    for argument in (nn.Variable(x), x):
+        calls.clear()
+        with nn.Tape() as tape:
+            loss = model(argument).sum()
+        tape.backward(loss)
+        found.append((len(calls), place.get(model.buffers.gradients)))
+    assert [count for count, _ in found] == [3, 2]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
 class Tied(nn.Module):
@@ -359,6 +376,51 @@ def test_generation(place):
     refused(OptionError, "temperature", run=lambda: nn.generate(model, prompt, 1, temperature=-1))
     refused(ShapeError, "tokens", run=lambda: nn.generate(model, prompt[0], 1))
     refused(OptionError, "kv_heads", run=lambda: nn.Attention(8, 4, 3))
+
+
+def transformer_by_hand(p, tokens, heads, kv_heads):
+    """The logits of a transformer in float64, written out in NumPy. Weights are by name."""
+
+    def norm(x, w):
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w
+
+    def rotated(x):
+        half = x.shape[-1] // 2
+        angle = np.arange(x.shape[1])[:, None] * 10000.0 ** (-np.arange(half) / half)
+        cos, sin, a, b = np.cos(angle)[:, None], np.sin(angle)[:, None], x[..., :half], x[..., half:]
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+    x = p["embedding.weight"][tokens]
+    batch, length, width = x.shape
+    d, seen = width // heads, np.tri(length, dtype=bool)
+    for i in range(sum("qkv" in name for name in p)):
+        at = f"layers.{i}."
+        w = {name.removeprefix(at): each for name, each in p.items() if name.startswith(at)}
+        qkv = (norm(x, w["norm.weight"]) @ w["attention.qkv.weight"]).reshape(batch, length, -1, d)
+        q, k, v = rotated(qkv[:, :, :heads]), rotated(qkv[:, :, heads:-kv_heads]), qkv[:, :, -kv_heads:]
+        o = np.empty_like(q)
+        for n, h in np.ndindex(batch, heads):
+            own = h // (heads // kv_heads)
+            e = np.where(seen, np.exp(q[n, :, h] @ k[n, :, own].T / np.sqrt(d)), 0.0)
+            o[n, :, h] = e / e.sum(-1, keepdims=True) @ v[n, :, own]
+        x = x + o.reshape(batch, length, -1) @ w["attention.out.weight"]
+        gate, up = np.split(norm(x, w["mlp_norm.weight"]) @ w["mlp.up.weight"], 2, axis=-1)
+        x = x + gate / (1 + np.exp(-gate)) * up @ w["mlp.down.weight"]
+    return norm(x, p["norm.weight"]) @ p["head.weight"]
+
+
+def test_transformers_compute_what_their_sources_say(place):
+    rng = np.random.default_rng(6)
+    model = nn.Transformer(9, width=16, layers=2, heads=4, kv_heads=2, length=6, inner=8, std=0.4).initialize("float64")
+    for each in model.buffers.parameters:  # norms are not 1
+        each.value[...] = place.put(place.get(each.value) + 0.2 * rng.standard_normal(each.shape))
+    tokens = rng.integers(0, 9, (2, 6))
+    target = rng.integers(0, 9, (2, 6))
+    logits = transformer_by_hand({name: place.get(each) for name, each in model.state_dict().items()}, tokens, 4, 2)
+    np.testing.assert_allclose(place.get(model(place.put(tokens))), logits, rtol=1e-10, atol=1e-10)
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    wanted = -np.take_along_axis(logs, target[..., None], -1).mean()
+    assert float(place.get(model(place.put(tokens), place.put(target)))) == pytest.approx(wanted, rel=1e-10)
 
 
 @skip_if(simulated(), "not simulated")

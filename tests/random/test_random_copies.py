@@ -41,7 +41,7 @@ def test_copies_go_on_from_the_same_place_on_their_own(place, kind, how):
     first, second = (place.get(g.bits(n)).tolist() for n in (7, 9))
     assert place.get(other.bits(7)).tolist() == first  # the other one has moved on meanwhile
     del g
-    gc.collect()
+    gc.collect(1)
     assert place.get(other.bits(9)).tolist() == second
 
 

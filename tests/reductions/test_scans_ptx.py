@@ -24,7 +24,7 @@ CASES = [((8192, 4096), 1), ((8192, 4096), 0), ((1 << 20, 64), 0), ((1 << 24,), 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape, axis", CASES, ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_what_is_contiguous_moves_16_bytes_at_a_time(dtype, shape, axis, reverse):
     """Of columns that are taken by one block each as many elements as have parts of 16 bytes."""
     for order in orders_of(scans.planned("cumsum", dense(shape, dtype), axis, reverse=reverse)):
@@ -57,7 +57,7 @@ def test_everywhere(name, shape, axis, capability):
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "bool", "complex64", "complex128"])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 @pytest.mark.parametrize("shape, axis", CASES[:2], ids=str)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_other_dtypes(shape, axis, name, dtype):
     for order in orders_of(scans.planned(name, dense(shape, dtype), axis)):
         # Integers of 64 bits in all lanes: some wait in memory for a place in a register.
@@ -104,7 +104,7 @@ def test_rows_that_start_anywhere_are_as_wide(name, address):
      ((131072, 128), 0, "chained"), ((1 << 22, 4), 0, "first second last"), ((1024, 131072), 1, "whole"),
      ((1024, 131072), 0, "whole"), ((1 << 22, 3), 1, "whole"), ((8, 1 << 16, 16), 1, "chained")],
 )  # fmt: skip
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_few_rows_are_shared(shape, axis, stages):
     """A GPU of 132 multiprocessors, eight blocks each, is busy."""
     for dtype in ("float32", "bfloat16"):
@@ -117,7 +117,7 @@ def test_few_rows_are_shared(shape, axis, stages):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", [(1024, 4096), (256, 16384), (1024, 131072), (64, 256, 8192)], ids=str)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape):
     """Or where they are short; by more threads of fewer columns, of 64 bytes of a row at least, in registers."""
     (order,) = orders_of(scans.planned("cumsum", dense(shape, dtype), len(shape) - 2))
@@ -133,7 +133,7 @@ def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape
     "of, dtype",
     [*product(["gradient", "products"], FLOATS), *product(["products"], ["int8", "int64", "complex64", "complex128"])],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_blocks_that_share_columns_fit_a_multiprocessor(of, dtype):
     """Three of them, by registers and by shared memory: as much is on its way as memory takes to answer."""
     planned, what = (scans.planned_gradient, []) if of == "gradient" else (scans.planned, ["cumprod"])

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import DTYPES
 from row_cases import FEW, assert_near, calls, gradients, normal
-from skips import skip
+from row_ptx import check, dense, orders_of, widest
+from skips import skip, skip_if
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.base.dispatch import launcher_class
+from numbacc.base.dispatch import launcher_class, simulated
 from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
 from numbacc.runtime.launch_order import Limits
@@ -183,3 +184,25 @@ def test_plans_and_errors(place):
     refused(numbacc.LayoutError, "overlap", run=lambda: ew.add_rms_norm(x, dx, out=(x, x)))
     saves = {"out": (w, None), "return_saved": True}
     refused(numbacc.LayoutError, "weight", run=lambda: ew.add_rms_norm(x[0], dx[0], w, **saves))
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.each_alone(paired=True)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("columns", [768, 4096, 16384])
+@pytest.mark.parametrize(
+    ("name", "arrays"),
+    [
+        ("add_rms_norm", "xxw"),
+        ("add_layer_norm", "xxww"),
+        ("add_rms_norm_backward", "xxxw"),
+        ("add_layer_norm_backward", "xxxw"),
+    ],
+)
+def test_the_kernels(dtype, columns, name, arrays):
+    """16 bytes of each array at a time; no kernel spills more than a few registers."""
+    x, w = dense((2**26 // columns, columns), dtype), dense((columns,), dtype)
+    order = orders_of(norms.planned(name, tuple(x if each == "x" else w for each in arrays)))[0]
+    found = check(order.kernel, spilled=16)
+    assert widest(found, "st") == 16
+    assert "cp.async" in found.text or widest(found) == 16

@@ -65,9 +65,9 @@ VARIABLES = {"HOME", "XDG_CACHE_HOME", "NUMBACC_CACHE_DIR", "NUMBA_CACHE_DIR"}
 
 
 def copied(folder):
-    """A folder with a copy of the packages."""
+    """A folder with a copy of the packages, and with their bytecode."""
     for source in (ROOT / "numbacc", ROOT / "bindings" / "numbacc_bindings"):
-        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("*.nb?"))
     return folder
 
 
@@ -76,7 +76,9 @@ def read_only_package(tmp_path_factory):
     """The packages where no __pycache__ can be made: not even root makes a folder of a file."""
     package = copied(tmp_path_factory.mktemp("site"))
     for folder in [path.parent for path in package.rglob("__init__.py")]:
-        (folder / "__pycache__").write_text("")
+        if (bytecode := folder / "__pycache__").exists():
+            shutil.move(bytecode, f"{package}-bytecode{folder}")  # where PYTHONPYCACHEPREFIX says
+        bytecode.write_text("")
     return package
 
 
@@ -91,9 +93,11 @@ def kept(tmp_path_factory):
 def work(package, prelude="", script=WORK, **environment):
     """(what a compiled function answered, the messages of CacheWarnings)"""
     others = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    bytecode = f"{package}-bytecode" if (package / "numbacc" / "__pycache__").is_file() else ""
     run = subprocess.run(
         [sys.executable, "-c", prelude + script + REPORT],
-        capture_output=True, text=True, cwd=package, env={**others, "PYTHONPATH": str(package), **environment},
+        capture_output=True, text=True, cwd=package,
+        env={**others, "PYTHONPATH": str(package), "PYTHONPYCACHEPREFIX": bytecode, **environment},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     answer, *warned = run.stdout.splitlines()

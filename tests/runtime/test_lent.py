@@ -30,7 +30,7 @@ def test_what_is_given_back_is_let_go_of(offset):
     functions = [foreign_owners.lend(node, offset, owner) for node, owner in zip(nodes, owners, strict=True)]
     del owners
     foreign_owners.collect()
-    gc.collect()
+    gc.collect(1)  # all of them are young
     assert all(ref() for ref in alive)
     give_back = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(functions[0])
     for node in nodes[:10]:

@@ -94,7 +94,11 @@ except AttributeError as error:
 }
 
 
-@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+@pytest.mark.parametrize(
+    "before",
+    # One that failed imported numba.cuda, too.
+    [pytest.param(code, marks=[pytest.mark.slow] * ("imported" in name), id=name) for name, code in BEFORE.items()],
+)
 def test_kernels_compile_without_row_stack(before):
     environment = {**os.environ, "PYTHONPATH": pythonpath()}
     subprocess.run([sys.executable, "-c", COMPILE.format(before=before)], check=True, env=environment)

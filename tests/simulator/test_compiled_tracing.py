@@ -171,6 +171,68 @@ def test_a_launch_of_many_threads():
     assert not t.races and counted.used == 1
 
 
+HALF = """
+    fixed[k] = {x}[i]
+    if k < 8: free[k] = fixed[k]
+    cuda.syncthreads()
+    many = cuda.syncthreads_count(1 if fixed[k] > 20 else 0)
+    if cuda.blockIdx.x > 0:
+        for _ in range(2):
+            cuda.syncwarp()
+            fixed[k ^ 1] += 1
+    cuda.syncthreads()
+    {y}[40 * cuda.blockIdx.x + 39 - k] = fixed[39 - k] + free[k % 8] + many
+"""
+
+
+def turning(folder, *halves):
+    """Return a kernel that turns the rows of blocks in shared memory, once for each of the halves."""
+    start = "def turn(x, y):\n    fixed, free = cuda.shared.array(40, float32), cuda.shared.array(0, float32)\n"
+    start += "    i, k = cuda.grid(1), cuda.threadIdx.x\n"
+    file = folder / f"{'_'.join(halves)}.py"
+    middle = "    cuda.syncthreads()\n    cuda.cg.this_grid().sync()\n"
+    file.write_text(start + middle.join(HALF.format(x=a, y=b) for a, b in halves))
+    names = {"cuda": cuda, "float32": float32, "__name__": __name__}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    return cuda.jit(names["turn"])
+
+
+def test_grids_that_synchronize(tmp_path):
+    """A launch with a barrier of the grid counts what two launches count."""
+    first = np.random.default_rng(0).integers(0, 40, 120).astype("f4")
+    found = []
+    for kernels in ([("xy", "yx")], [("xy",), ("yx",)]):
+        x, y = first.copy(), np.zeros(120, "f4")
+        with numbacc.trace() as t:
+            for halves in kernels:
+                turning(tmp_path, *halves)[3, 40, 0, 34](x, y)  # dynamic memory of 34 bytes
+        assert sorted(t.table().rows) == sorted(t._rows_of_records(False))
+        assert not t.unwritten
+        sums = {}
+        for row in t.table().rows:
+            key = row.array, row.memory, row.access
+            sums[key] = sums.get(key, 0) + np.array([row.requests, row.bytes, row.sectors, row.conflicts, row.races])
+        found.append((x.tolist(), y.tolist(), {key: each.tolist() for key, each in sums.items()}))
+    assert found[0] == found[1] and found[0][2]["fixed", "shared", "write"][0] > 0
+
+
+@cuda.jit
+def after_a_barrier_of_the_grid(x, y):
+    i, last = cuda.grid(1), x.size - 1
+    x[i] = i
+    cuda.cg.this_grid().sync()
+    y[i] = x[last - i]
+    y[last - i] = 1
+
+
+def test_barriers_of_the_grid_order_blocks():
+    x, y = np.zeros(64, "f4"), np.zeros(64, "f4")
+    with numbacc.trace() as t:
+        after_a_barrier_of_the_grid[2, 32](x, y)
+    assert t.counts("x").races == 0 and t.counts("y").races == 64
+    assert {race.array for race in t.races} == {"y"}
+
+
 def test_races_between_blocks_are_counted_beyond_the_records():
     from traced_kernels import blocks_at_one_element
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-import pytest
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
@@ -201,10 +200,24 @@ fine()
 }
 
 
-@pytest.mark.parametrize("code", CASES.values(), ids=CASES)
-def test_an_interrupt_leaves_nothing_behind(code):
+#: Run each case in a process of its own, which has all imports at once.
+FORK = """
+failed = []
+for name, code in CASES.items():
+    if not os.fork():
+        exec(code, globals())
+        break
+    if os.wait()[1]:
+        failed.append(name)
+else:
+    assert not failed, failed
+"""
+
+
+@skip_if(not hasattr(os, "fork"), "posix")
+def test_an_interrupt_leaves_nothing_behind():
     run = subprocess.run(
-        [sys.executable, "-c", START + code],
+        [sys.executable, "-c", f"{START}CASES = {CASES}\n{FORK}"],
         env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-3000:]

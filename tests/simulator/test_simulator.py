@@ -27,7 +27,7 @@ GROUPS = [
     "test_conv_depthwise.py test_conv_turned.py test_conv_windows.py test_conv_depth.py test_conv_few_channels.py "
     "test_conv_copies.py test_conv_interleaved.py",
     "test_positions.py test_blocks.py test_losses.py test_row_precision.py test_ahead.py test_optimizers.py "
-    "test_optimizer_calls.py",
+    "test_optimizer_calls.py test_clipping.py test_muon.py",
     "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py "
     "test_random_copies.py test_random_reach.py test_random_graphs.py test_nextafter.py",
     "simulated_kernels.py test_uneven.py test_tabulated.py",

@@ -93,6 +93,18 @@ def _adamw(x, out, stream):
     return p
 
 
+def _clipped_step(x, out, stream):
+    """Gradients added to a buffer, in place, and a step whose factor their norm has left on the GPU."""
+    p, total = ew.copy(x, out=out, stream=stream), ew.copy(x, stream=stream)
+    m, v, sums = (numbacc.zeros(x.shape, x.dtype, device=x.device, stream=stream) for _ in range(3))
+    (y, _), saved = ew.add_rms_norm(x, total, x[0], out=(None, total), return_saved=True, stream=stream)
+    out = (y, sums[1])
+    dx, _ = ew.add_rms_norm_backward(y, x, saved, out=out, accumulate=(False, True), stream=stream)
+    _, factor = ew.clip_grad_norm([dx, sums], 0.5, write=False, stream=stream)
+    ew.adamw_step([p], [dx], [m], [v], 1, rate=0.1, factor=factor, stream=stream)
+    return p
+
+
 #: Kind of kernel -> (x, out, stream) -> the result, for a float32 x of two dimensions; `out` is the result, if given.
 FAMILY = {
     "map": _map,
@@ -110,4 +122,5 @@ FAMILY = {
     "dropout": _dropout,
     "cross entropy": _cross_entropy,
     "adamw": _adamw,
+    "clipped step": _clipped_step,
 }

@@ -10,6 +10,7 @@ from skips import needed, skip
 
 torch = needed("torch", "torch")
 import numbacc.torch as nt  # noqa: E402
+from numbacc import nn  # noqa: E402
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -97,13 +98,28 @@ def test_norms(device, dtype):
     wanted = torch.sqrt(sum((each.double() ** 2).sum() for each in tensors))
     norm, factor = nt.clip_grad_norm(tensors, 1.0, write=False)
     torch.testing.assert_close(norm.double(), wanted, rtol=1e-5, atol=0)
-    before, version = [each.double() for each in tensors], tensors[0]._version
+    before, version = [each.double().clone() for each in tensors], tensors[0]._version
     scale = torch.full((1,), 0.5, device=device)
     norm, factor = nt.clip_grad_norm(tensors, 0.1, factor=scale)
     torch.testing.assert_close(factor.double(), 0.5 * 0.1 / (wanted * 0.5 + 1e-6), rtol=1e-5, atol=0)
     assert tensors[0]._version > version
     for each, own in zip(tensors, before, strict=True):
         torch.testing.assert_close(each.double(), own * factor.double(), rtol=1e-2, atol=1e-6)
+
+
+def test_muon(device):
+    """The same as numbacc's, and the singular values of the change are near each other."""
+    p, g, m = (torch.randn(6, 4, device=device) for _ in range(3))
+    before, copies = p.clone(), torch.zeros(6, 4, device=device, dtype=torch.bfloat16)
+    wanted, state = p.cpu().numpy().copy(), m.cpu().numpy().copy()
+    nn.muon_step(wanted, g.cpu().numpy(), state, rate=0.1, factor=0.5)
+    version = p._version
+    nt.muon_step([p], [g], [m], rate=0.1, factor=torch.full((1,), 0.5, device=device), copy=[copies])
+    torch.testing.assert_close(p.cpu(), torch.from_numpy(wanted), rtol=0, atol=2e-3)
+    torch.testing.assert_close(m.cpu(), torch.from_numpy(state))
+    assert torch.equal(copies, p.bfloat16()) and p._version > version
+    values = torch.linalg.svdvals((p - before) / (0.02 * 6**0.5))
+    assert values.min() > 0.6 and values.max() < 1.3
 
 
 @pytest.mark.gpu

@@ -183,9 +183,9 @@ class ListExecutable(NotCopied):
                 words=words_of(work.scalars),
             )
         )
+        name, count = "list_sums" if work.is_sum else "list_maps", f"{len(self.flat)} of {self.task.rows}"
         launcher.algorithm = (
-            f"list_maps, {len(self.flat)} of {self.task.rows} in chunks of {tables.chunk}, grid ({tables.blocks}, 1), "
-            f"block ({MAX_THREADS}, 1)"
+            f"{name}, {count} in chunks of {tables.chunk}, grid ({tables.blocks}, 1), block ({MAX_THREADS}, 1)"
         )
         return LaunchExecutable(launcher)
 

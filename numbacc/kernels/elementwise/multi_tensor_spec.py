@@ -13,6 +13,8 @@ from ...runtime.launch_order import VECTOR_BYTES, Spec
 #: Number of fields of a row in the table of arrays, after the addresses: the arrays' size, the number of their first
 #: chunk, how many elements, from the first on, are read and written 16 bytes at a time, and the row's own scalar.
 ROW_FIELDS = 4
+#: The most bytes of all arrays that a thread reads at once. With 112, a step of AdamW spilled 116 bytes.
+_MOST_BYTES = 96
 
 
 class ListFormula(Formula):
@@ -85,10 +87,11 @@ class ListSpec(_ListFields, Spec):
     def width(self) -> int:
         """Consecutive elements that a thread handles together: 16 bytes of the narrowest dtype.
 
-        If the compute dtype is float64, registers allow only 16 bytes of float64.
+        Registers hold fewer if most arrays have a wider dtype, or if the compute dtype is float64.
         """
-        narrowest = min(TABLE[name].itemsize for name in self.operands)
-        return VECTOR_BYTES // (8 if self.compute == "float64" else narrowest)
+        sizes = [TABLE[name].itemsize for name in self.operands]
+        width = VECTOR_BYTES // (8 if self.compute == "float64" else min(sizes))
+        return width if width * sum(sizes[: self.sources]) <= _MOST_BYTES else VECTOR_BYTES // max(sizes)
 
     @property
     def row_words(self) -> int:

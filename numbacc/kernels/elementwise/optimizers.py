@@ -33,6 +33,22 @@ def adamw(p, g, m, v, rest1, rest2, pace, scale, eps, kept):
     return fma(-pace, m / fma(math.sqrt(v), scale, eps), p * kept), m, v
 
 
+def adamw_times(p, g, m, v, factor, rest1, rest2, pace, scale, eps, kept):
+    """Return `adamw` with the gradient g factor."""
+    return adamw(p, g * factor, m, v, rest1, rest2, pace, scale, eps, kept)
+
+
+def adamw_times_copied(p, g, m, v, factor, rest1, rest2, pace, scale, eps, kept):
+    """Return `adamw_times`, and p again, for its copy."""
+    own, first, second = adamw(p, g * factor, m, v, rest1, rest2, pace, scale, eps, kept)
+    return own, first, second, own
+
+
+def is_nan(factor, rest1, rest2, pace, scale, eps, kept):
+    """Return (1 if the factor is NaN, so that a step changes nothing, else 0,)."""
+    return (0.0 if factor == factor else 1.0,)
+
+
 def adamw_scaled(p, g, m, v, factor, rest1, rest2, pace, scale, eps, kept):
     """Return `adamw` with the gradient g factor; p, m and v as they are if the factor is NaN."""
     own, first, second = adamw(p, g * factor, m, v, rest1, rest2, pace, scale, eps, kept)
@@ -52,13 +68,45 @@ def adamw_scaled_copied(p, g, m, v, factor, rest1, rest2, pace, scale, eps, kept
     return own, first, second, own
 
 
-#: (whether there is a factor, whether there are copies) -> the function of elements.
+#: (whether there is a factor, whether there are copies) -> the function of elements for lists, whose kernels end at
+#: once if the factor is NaN; and the function for one parameter.
+LIST_STEPS: dict[tuple[bool, bool], Callable[..., Any]] = {
+    (False, False): adamw,
+    (False, True): adamw_copied,
+    (True, False): adamw_times,
+    (True, True): adamw_times_copied,
+}
 STEPS: dict[tuple[bool, bool], Callable[..., Any]] = {
     (False, False): adamw,
     (False, True): adamw_copied,
     (True, False): adamw_scaled,
     (True, True): adamw_scaled_copied,
 }
+
+# ---------------------------------------------------------------- Muon
+
+
+def muon_momentum(m, g, factor, momentum):
+    """Return (the momentum μ m + g, the same that is not yet updated), the gradient being g factor.
+
+    If the factor is NaN, the momentum stays.
+    """
+    first = momentum * m + g * factor
+    return first if factor == factor else m, first
+
+
+def muon_nesterov(m, g, factor, momentum):
+    """Return `muon_momentum` with Nesterov's g + μ (μ m + g) as the second result."""
+    own = g * factor
+    first = momentum * m + own
+    return first if factor == factor else m, own + momentum * first
+
+
+def muon_update(p, o, factor, pace, kept):
+    """Return (p (1 - η λ) - pace o, the same for a copy), or p if the factor is NaN."""
+    found = fma(-pace, o, p * kept) if factor == factor else p
+    return found, found
+
 
 # ---------------------------------------------------------------- the norm of gradients
 
@@ -213,7 +261,8 @@ def _formulas() -> dict[tuple[str, bool, bool], ListFormula]:
             is_scaled = kind not in ("", "step")
             row = (kept_by_scaled if is_scaled else kept_by) if has_decays else None
             name = "_".join(["adamw", *kind.split(), *["copied"] * has_copies, *["decays"] * has_decays])
-            found[kind, has_copies, has_decays] = ListFormula(name, STEPS[is_scaled, has_copies], numbers, row)
+            function, idle = LIST_STEPS[is_scaled, has_copies], is_nan if is_scaled else None
+            found[kind, has_copies, has_decays] = ListFormula(name, function, numbers, row, idle)
     return found
 
 

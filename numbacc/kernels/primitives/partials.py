@@ -55,7 +55,10 @@ if SIMULATED:
 
         def called(formula: Callable[..., Any], numbers: Sequence[Any], scalars: Sequence[Any] = ()) -> tuple[Any, ...]:
             found = _apply(formula, tuple(numbers), tuple(scalars))
-            return tuple(cast(value, dtype)[()] for value, dtype in zip(found, dtypes, strict=True))
+            return tuple([number(value, dtype) for value, dtype in zip(found, dtypes, strict=True)])
+
+        def number(value: Any, dtype: Any) -> Any:
+            return value if getattr(value, "dtype", None) is dtype and not value.ndim else cast(value, dtype)[()]
 
         def by_part(lanes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
             return tuple(zip(*lanes, strict=True))

@@ -76,8 +76,9 @@ def _element(
     size = kind.itemsize
     target, nbytes = int(address) + int(offset) * size, count * size
     start = memory.before(target)
-    found = memory[start][target - start : target - start + nbytes]
-    if len(found) < nbytes:
+    begin = target - start
+    found = memory[start][begin : begin + nbytes]
+    if found.size < nbytes:
         raise IndexError(f"access of {nbytes} bytes at {target:#x} is outside every device array")
     # A complex element is aligned as its parts are.
     if target % nbytes and (count > 1 or target % (nbytes // dtype.parts)):
@@ -88,6 +89,8 @@ def _element(
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(shape) == 1:
+        return (int(index),)
     coordinates = []
     for n in reversed(shape[1:]):
         index, rest = divmod(int(index), n)
@@ -96,6 +99,9 @@ def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _offsets(coordinates: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    if len(coordinates) == 1:
+        (x,) = coordinates
+        return tuple([x * s for (s,) in steps])
     return tuple([sum([x * s for x, s in zip(coordinates, row, strict=True)]) for row in steps])
 
 
@@ -153,12 +159,17 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         return number(k, np.int64(offset) if row(k).counted else _element(address, offset, row(k).dtype, 1)[0])
 
     def load(addresses: Any, at: Any) -> Any:
-        return tuple(one(k, *each) for k, each in enumerate(zip(addresses, at, strict=True)))
+        return tuple([one(k, *each) for k, each in enumerate(zip(addresses, at, strict=True))])
 
     def store(addresses: Any, at: Any, values: Any) -> None:
-        with quietly():
-            for k, (address, offset, value) in enumerate(zip(addresses, at, values, strict=True)):
-                put(_element(address, offset, row(k).dtype, 1, True), (value,))
+        if not is_quiet():
+            with quietly():
+                return store_quietly(addresses, at, values)
+        return store_quietly(addresses, at, values)
+
+    def store_quietly(addresses: Any, at: Any, values: Any) -> None:
+        for k, (address, offset, value) in enumerate(zip(addresses, at, values, strict=True)):
+            put(_element(address, offset, row(k).dtype, 1, True), (value,))
 
     def accesses(k: int, offset: int, step: int) -> list[tuple[int, int]]:
         return [(start, offset + start // width * step + start % width) for start in range(0, lanes, row(k).access)]

@@ -26,7 +26,18 @@ from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .sites import array_of
 from .source import Source
-from .syntax import BARRIER, EXCHANGE, Rewriter, called, duplicate, expression, statements, walk
+from .syntax import (
+    BARRIER,
+    EXCHANGE,
+    GRID_BARRIER,
+    WARP_BARRIER,
+    Rewriter,
+    called,
+    duplicate,
+    expression,
+    statements,
+    walk,
+)
 from .variables import address
 
 __all__ = ["Accesses"]
@@ -163,7 +174,10 @@ def _calls(number: int, count: int) -> Any:
     def two(typingctx: Any, numbers: Any, a: Any, b: Any) -> Any:
         return types.void(numbers, types.int64, types.int64), codegen
 
-    return intrinsic((none, one, two)[count])
+    def three(typingctx: Any, numbers: Any, a: Any, b: Any, c: Any) -> Any:
+        return types.void(numbers, types.int64, types.int64, types.int64), codegen
+
+    return intrinsic((none, one, two, three)[count])
 
 
 _FUNCTIONS: dict[str, Any] = {
@@ -177,7 +191,9 @@ _FUNCTIONS: dict[str, Any] = {
     "_nb_before_warps": _calls(meter.BEFORE_WARPS, 0),
     "_nb_at_warp": _calls(meter.AT_WARP, 1),
     "_nb_begin_block": _calls(meter.BEGIN_BLOCK, 1),
-    "_nb_place_array": _calls(meter.PLACE_ARRAY, 2),
+    "_nb_enter_block": _calls(meter.ENTER_BLOCK, 1),
+    "_nb_at_grid": _calls(meter.AT_GRID, 0),
+    "_nb_place_array": _calls(meter.PLACE_ARRAY, 3),
     "_nb_end_launch": _calls(meter.END_LAUNCH, 0),
 }
 
@@ -192,8 +208,6 @@ class Accesses(Checks):
 
     def __init__(self, source: Source, normal: Normalize, facts: Facts, body: list[ast.stmt], arrays: list[str]):
         super().__init__(source, normal, facts, body, arrays)
-        if normal.grid:
-            raise source.unsupported(source.line, "a barrier of the whole grid in a trace")
         self.places: list[AccessPlace] = []
         self.parameters_of: dict[str, Any] = {
             p: facts.kinds[p]
@@ -228,15 +242,25 @@ class Accesses(Checks):
 
     def head(self, line: int) -> list[ast.stmt]:
         text = "\n".join(
-            f"_nb_place_array(_nb_meter, {k}, _nb_address({n}))"
-            for n, k in self.shared_numbers.items()
-            if self.memory[k] == n
+            f"_nb_place_array(_nb_meter, {k}, _nb_address({n}), {f'{n}.strides[0]' if self.normal.grid else 0})"
+            for n, k in self._shared_arrays()
         )
         return statements(text or "pass", line)
 
+    def _shared_arrays(self) -> list[tuple[str, int]]:
+        """Return (name, number) of the arrays in shared memory; those of all blocks if the grid synchronizes."""
+        own = "_nb_all_" if self.normal.grid else ""
+        return [(f"{own}{n}", k) for n, k in self.shared_numbers.items() if self.memory[k] == n]
+
     def start(self, line: int) -> list[ast.stmt]:
-        poison = "".join(f"\n_nb_poison({n})" for n, k in self.shared_numbers.items() if self.memory[k] == n)
-        return statements(f"_nb_begin_block(_nb_meter, _nb_block){poison}", line)
+        text = "_nb_begin_block(_nb_meter, _nb_block)"
+        if self.normal.grid:
+            text = f"for _nb_block in range(_nb_last):\n {text}"
+        for n, _ in self._shared_arrays():
+            # The dynamic memory of blocks may have gaps.
+            text += f"\nfor _nb_each in range(_nb_last):\n _nb_poison({n}[_nb_each])" * self.normal.grid
+            text += f"\n_nb_poison({n})" * (not self.normal.grid)
+        return statements(text, line)
 
     def end(self, line: int) -> list[ast.stmt]:
         return statements("_nb_end_launch(_nb_meter)", line)
@@ -244,15 +268,25 @@ class Accesses(Checks):
     def barrier(self, emit: Any, kind: str = BARRIER) -> list[ast.stmt]:
         if kind == EXCHANGE:  # shuffles and votes order no memory
             return []
-        if kind == BARRIER:
+        grid, warps = self.normal.grid, kind == WARP_BARRIER
+        if not warps and not grid:
             return statements("_nb_at_barrier(_nb_meter)", emit.line)
-        guards = [f"{m}[_nb_t] != 0" for m in [*(["_nb_alive"] if emit.returning else []), *emit.at.names]]
+        guards = [f"{m}[{emit.slot}] != 0" for m in [*(["_nb_alive"] if emit.returning else []), *emit.at.names]]
         text = f"""
-            _nb_before_warps(_nb_meter)
+            {"_nb_before_warps(_nb_meter)" if warps else "pass"}
             for _nb_t in range(_nb_T):
-                if {" and ".join(guards) or "True"}: _nb_at_warp(_nb_meter, _nb_t)
+                {"_nb_slot = _nb_block * _nb_T + _nb_t" if grid else "pass"}
+                if {" and ".join(guards) or "True"}:
+                    {"_nb_at_warp(_nb_meter, _nb_t)" if warps else "_nb_at_barrier(_nb_meter)"}
+                    {"pass" if warps else "break"}
             """
-        return statements(text, emit.line)
+        out = statements(text, emit.line)
+        if grid:
+            out = emit.blocks(out)
+        return [*out, *(statements("_nb_at_grid(_nb_meter)", emit.line) if kind == GRID_BARRIER else [])]
+
+    def enter(self, emit: Any) -> list[ast.stmt]:
+        return statements("_nb_enter_block(_nb_meter, _nb_block)", emit.line)
 
     def body(self, body: list[ast.stmt], emit: Any) -> list[ast.stmt]:
         return _Count(self, emit).block(body)
@@ -291,7 +325,7 @@ class Accesses(Checks):
 
     # ------------------------------------------------------------ a launch
 
-    def meter(self, given: list[Memory], block: Any, dynamic_bytes: int, keep: int) -> Meter:
+    def meter(self, given: list[Memory], block: Any, blocks: int, dynamic_bytes: int, keep: int) -> Meter:
         """Return the meter of a launch, given the memory of the arguments."""
         arrays, end = [*given], 0
         for k in range(self.given, len(self.memory)):
@@ -303,7 +337,7 @@ class Accesses(Checks):
                 Memory(self.shown(k), 0, nbytes, end, 0, True, tuple(shape), strides, dtype.itemsize, dtype.itemsize)
             )
             end += -(-max(nbytes, 1) // 128) * 128
-        return Meter(self.places, arrays, int(np.prod(block)), keep)
+        return Meter(self.places, arrays, int(np.prod(block)), keep, blocks if self.normal.grid else 0)
 
     def located(self, error: Any, found: Meter) -> None:
         """Complete an error that has an element's address instead of its index."""

@@ -369,6 +369,10 @@ class Checks:
         since = "\n_nb_since = _nb_era" if kind == BARRIER else ""
         return statements(f"_nb_era += {1 << _ERA}{since}", emit.line)
 
+    def enter(self, emit: Any) -> list[ast.stmt]:
+        """Return the statements where a block of a grid that synchronizes begins its part of a phase."""
+        return []
+
     def body(self, body: list[ast.stmt], emit: Any) -> list[ast.stmt]:
         """Return the statements of a phase with checks."""
         check = _Check(self, emit)

@@ -393,6 +393,7 @@ class Kernel:
             for _nb_once in range(1):
                 START
                 BODY
+            END
             """
         else:
             frame += """

@@ -474,12 +474,11 @@ _REPLACED = {
 }
 
 
-def follow_interpreter(kernels: Any, call: Any, interprets: Callable[[], bool]) -> None:
-    """Patch the kernel class of Numba's simulator: run kernels here inside `simulate`.
+def follow_interpreter(call: Any, interprets: Callable[[], bool]) -> Callable[..., Any]:
+    """Return the method `__call__` of kernels in Numba's simulator: inside `simulate` they run here.
 
     Args:
-        kernels: their class, `FakeCUDAKernel`.
-        call: its method `__call__`.
+        call: the method that runs them in the interpreter.
         interprets: returns whether the interpreter must run the next launch, as for a tracer.
     """
 
@@ -497,7 +496,7 @@ def follow_interpreter(kernels: Any, call: Any, interprets: Callable[[], bool]) 
         launch(kernel.fn, kernel.grid_dim, kernel.block_dim, kernel.dynshared_size, args, options, kernel.extensions)
         return None
 
-    kernels.__call__ = compiled_call
+    return compiled_call
 
 
 explain(__name__, ["simulate"])

@@ -8,6 +8,9 @@ Each **cell** of memory looks for races at three levels: among the threads of a 
 the warps of a block between the block's barriers, and among the blocks of a launch. At each level, a cell stores the
 kinds of access so far, whether they had several owners, and the set of their places.
 
+In a grid that synchronizes, each phase runs all blocks. `enter_block` goes to a block: it counts the requests of the
+block before, and takes the new block's state, shared memory and cells.
+
 The functions get the address of a `Meter`'s numbers. They are compiled once and kept on disk. A kernel finds their
 addresses among the numbers, so it compiles without them.
 """
@@ -49,15 +52,15 @@ _BANKS, _WORD = 32, 4
     PLACES, WORDS, USED, CAPACITY, POOL, CURSORS, HEADS, LOG, LOG_AT, LOG_END, CALL, TABLE, ARRAYS, ARRAY_COUNT, COUNTS,
     PHASE, WARPS, BLOCK, TAG, PHASE_TAG, THREADS, RACED, BLOCKS, UNWRITTEN, UNWRITTEN_COUNT, CLASSES, CLASS_COUNT,
     SCRATCH, FULL, SEEN, BARRIERS, GLOBAL_RACED, TOUCH, AT_BARRIER, BEFORE_WARPS, AT_WARP, BEGIN_BLOCK, PLACE_ARRAY,
-    END_LAUNCH, LENGTH,
-) = range(40)  # fmt: skip
+    END_LAUNCH, GRID, STATES, LAUNCH_TAG, ENTER_BLOCK, AT_GRID, LENGTH,
+) = range(45)  # fmt: skip
 #: The numbers of a place: bytes, kind, array (-1: found by address), alignment, the first of its places by array,
 #: whether it reads memory that may be unwritten, and the number of its line.
 NBYTES, KIND, ARRAY, ALIGNMENT, FIRST, READS, LINE, _PLACE = range(8)
 #: The numbers of an array: its first address, the one after the last, the difference of its addresses on the host and
 #: on a GPU, the address of its cells, the address of memory where they begin, the logarithm of a cell's bytes, whether
-#: the array is shared, and the number of cells.
-LOW, HIGH, DELTA, CELLS, CELLS_LOW, SHIFT, SHARED, CELL_COUNT, _ARRAY = range(9)
+#: the array is shared, the number of cells, and how many bytes the arrays and the cells of two blocks lie apart.
+LOW, HIGH, DELTA, CELLS, CELLS_LOW, SHIFT, SHARED, CELL_COUNT, STEP, CELLS_STEP, _ARRAY = range(11)
 #: The numbers of a slot: the next slot, the mask of lanes, place, time, warp, and 32 addresses.
 _NEXT, _MASK, _OF, _STEP, _ITS_WARP, _ADDRESSES, _SLOT = 0, 1, 2, 3, 4, 5, 37
 #: The numbers of a cell: the states of the three levels, the last writer, and then five sets of places: places that
@@ -65,10 +68,13 @@ _NEXT, _MASK, _OF, _STEP, _ITS_WARP, _ADDRESSES, _SLOT = 0, 1, 2, 3, 4, 5, 37
 _BY_WARP, _BY_BLOCK, _BY_LAUNCH, _WRITER, _SETS = range(5)
 #: A warp has three numbers: how many barriers it has passed, its group, and its last barrier.
 _WARP = 3
+#: A block of a grid that synchronizes has two numbers, its phase and the tag of the phase, and then those of its warps.
+_STATE = 2
 #: The counts of a place.
 ACCESSES, REQUESTS, BYTES, SECTORS, USED_BYTES, CONFLICTS, COUNTED = range(7)
-#: A record has seven numbers: block, thread, place, address on a GPU, time, barriers of the block and of the warp.
-RECORD = 7
+#: A record has eight numbers: block, thread, place, address on a GPU, time, and barriers of the block, of the warp and
+#: of the grid.
+RECORD = 8
 #: A class of places has two numbers, whether they are in shared memory and its races, and then the set of places.
 _CLASS = 2
 _OWNER_BITS, _TAG_AT = 32, 36
@@ -137,7 +143,8 @@ def _follow(m, row, site, t, address, nbytes, kind, reads):  # type: ignore[no-u
         raced = _level(cell, _BY_WARP, _SETS + words, words, warp_tag, t, kind, word, bit)
         raced |= _level(cell, _BY_BLOCK, _SETS + 2 * words, words, _get(m, PHASE_TAG), t >> 5, kind, word, bit)
         if shared == 0:
-            wide = _level(cell, _BY_LAUNCH, _SETS + 3 * words, words, 1, _get(m, BLOCK), kind, word, bit)
+            tag = _get(m, LAUNCH_TAG)
+            wide = _level(cell, _BY_LAUNCH, _SETS + 3 * words, words, tag, _get(m, BLOCK), kind, word, bit)
             if raced | wide:
                 _put(m, GLOBAL_RACED, 1)
         else:
@@ -211,6 +218,7 @@ def touch(m, site, t, address):  # type: ignore[no-untyped-def]
             _put(record, 4, _get(base, _STEP))
             _put(record, 5, _get(m, PHASE))
             _put(record, 6, _get(_get(m, WARPS), _WARP * (t >> 5)))
+            _put(record, 7, _get(m, LAUNCH_TAG) - 1)
             _put(m, LOG_AT, _get(m, LOG_AT) + 1)
     if _get(row, CELLS):
         _follow(m, row, site, t, address, nbytes, kind, _get(table, READS))
@@ -365,6 +373,47 @@ def at_barrier(m):  # type: ignore[no-untyped-def]
     return 0
 
 
+def at_grid(m):  # type: ignore[no-untyped-def]
+    """Record a barrier of the grid, which orders what blocks do."""
+    _put(m, LAUNCH_TAG, _get(m, LAUNCH_TAG) + 1)
+    return 0
+
+
+@register_jitable
+def _enter(m, block):  # type: ignore[no-untyped-def]
+    before = _get(m, BLOCK)
+    if block == before and _get(m, BLOCKS):
+        return
+    _digest(m)
+    _look_for_unwritten(m)
+    size = _STATE + _WARP * ((_get(m, THREADS) + WARP - 1) // WARP)
+    state = _get(m, STATES) + 8 * size * before
+    _put(state, 0, _get(m, PHASE))
+    _put(state, 1, _get(m, PHASE_TAG))
+    state = _get(m, STATES) + 8 * size * block
+    _put(m, PHASE, _get(state, 0))
+    _put(m, PHASE_TAG, _get(state, 1))
+    _put(m, WARPS, state + 8 * _STATE)
+    _put(m, BLOCK, block)
+    _put(m, BLOCKS, block + 1)
+    for k in range(_get(m, ARRAY_COUNT)):
+        row = _get(m, ARRAYS) + 8 * _ARRAY * k
+        if _get(row, SHARED):
+            moved = (block - before) * _get(row, STEP)
+            _put(row, LOW, _get(row, LOW) + moved)
+            _put(row, HIGH, _get(row, HIGH) + moved)
+            _put(row, DELTA, _get(row, DELTA) + moved)
+            _put(row, CELLS_LOW, _get(row, LOW))
+            if _get(row, CELLS):
+                _put(row, CELLS, _get(row, CELLS) + (block - before) * _get(row, CELLS_STEP))
+
+
+def enter_block(m, block):  # type: ignore[no-untyped-def]
+    """Go to a block of a grid that synchronizes."""
+    _enter(m, block)
+    return 0
+
+
 def before_warps(m):  # type: ignore[no-untyped-def]
     """Prepare a barrier of warps, before any thread reaches it."""
     _put(m, BARRIERS, _get(m, BARRIERS) + 1)
@@ -433,10 +482,13 @@ def _end_block(m):  # type: ignore[no-untyped-def]
 
 def begin_block(m, block):  # type: ignore[no-untyped-def]
     """Prepare a block that starts."""
-    if _get(m, BLOCKS):
-        _end_block(m)
-    _put(m, BLOCK, block)
-    _put(m, BLOCKS, _get(m, BLOCKS) + 1)
+    if _get(m, GRID):
+        _enter(m, block)
+    else:
+        if _get(m, BLOCKS):
+            _end_block(m)
+        _put(m, BLOCK, block)
+        _put(m, BLOCKS, _get(m, BLOCKS) + 1)
     _put(m, PHASE, 0)
     for warp in range((_get(m, THREADS) + WARP - 1) // WARP):
         _put(_get(m, WARPS), _WARP * warp, 0)
@@ -444,20 +496,27 @@ def begin_block(m, block):  # type: ignore[no-untyped-def]
     return 0
 
 
-def place_array(m, number, address):  # type: ignore[no-untyped-def]
-    """Record where an array in shared memory begins."""
+def place_array(m, number, address, step):  # type: ignore[no-untyped-def]
+    """Record where an array in shared memory begins, and how many bytes those of two blocks lie apart."""
     row = _get(m, ARRAYS) + 8 * _ARRAY * number
     start = _get(row, DELTA)  # the address in a GPU's shared memory, until here
     _put(row, LOW, address)
     _put(row, HIGH, address + _get(row, HIGH))
     _put(row, DELTA, address - start)
     _put(row, CELLS_LOW, address)
+    _put(row, STEP, step)
     return 0
 
 
 def end_launch(m):  # type: ignore[no-untyped-def]
     """Count what remains at the end of a launch."""
-    _end_block(m)
+    raced = _get(m, RACED)
+    for block in range(_get(m, GRID)):
+        _enter(m, block)
+        _put(m, RACED, raced)
+        _end_block(m)
+    if _get(m, GRID) == 0:
+        _end_block(m)
     if _get(m, GLOBAL_RACED):
         for k in range(_get(m, ARRAY_COUNT)):
             row = _get(m, ARRAYS) + 8 * _ARRAY * k
@@ -475,6 +534,8 @@ FUNCTIONS: dict[int, Any] = {
     BEFORE_WARPS: before_warps,
     AT_WARP: at_warp,
     BEGIN_BLOCK: begin_block,
+    ENTER_BLOCK: enter_block,
+    AT_GRID: at_grid,
     PLACE_ARRAY: place_array,
     END_LAUNCH: end_launch,
 }
@@ -568,6 +629,7 @@ class Meter:
 
     Args:
         keep: how many single accesses to keep.
+        grid: the number of blocks of a grid that synchronizes; 0 of others.
 
     Attributes:
         header: the numbers that are passed to the kernel.
@@ -576,7 +638,7 @@ class Meter:
         counts: for each place, accesses, requests, bytes, sectors, used bytes and conflicts.
     """
 
-    def __init__(self, places: Sequence[AccessPlace], arrays: Sequence[Memory], threads: int, keep: int):
+    def __init__(self, places: Sequence[AccessPlace], arrays: Sequence[Memory], threads: int, keep: int, grid: int = 0):
         self.arrays, self._room = [*arrays], keep
         #: The launch's array of errors: a full meter stops the launch.
         self.error: Any = None
@@ -590,6 +652,7 @@ class Meter:
         self._held: dict[int, Any] = {}
         self.header = np.zeros(LENGTH, np.int64)
         self._numbers(PLACES=count, WORDS=words, THREADS=threads, TAG=2, ARRAY_COUNT=len(arrays))
+        self._numbers(GRID=grid, LAUNCH_TAG=1)
         table = np.zeros((max(count, 1), _PLACE), np.int64)
         for k, each in enumerate(self.places):
             first = firsts[k] if k < len(firsts) else 0
@@ -598,7 +661,8 @@ class Meter:
         self.counts = self._hold(COUNTS, np.zeros((max(count, 1), COUNTED), np.int64))
         self._hold(CURSORS, np.full(32 * warps * max(count, 1), -1, np.int64))
         self._hold(HEADS, np.full(warps * max(count, 1), -1, np.int64))
-        self._hold(WARPS, np.zeros((warps, _WARP), np.int64))
+        states = self._hold(STATES, np.zeros((max(grid, 1), _STATE + warps * _WARP), np.int64))
+        self.header[WARPS] = states.ctypes.data + 8 * _STATE
         self._hold(UNWRITTEN, np.zeros((_UNWRITTEN_MOST, 4), np.int64))
         widest = max((each.nbytes for each in self.places), default=1)
         self._hold(SCRATCH, np.zeros(2 * _BANKS + WARP * (widest // _WORD + 2), np.int64))
@@ -683,9 +747,10 @@ class Meter:
                 rows[k, [CELLS_LOW, SHIFT, SHARED]] = low, shift, a.shared
             if (written & {*span} or members[0].shared) and high > low:
                 widest = max((each.nbytes for each in self.places), default=1) >> shift
-                made = np.zeros((cells + widest, size), np.int64)
+                blocks = max(int(self.header[GRID]), 1) if members[0].shared else 1
+                made = np.zeros((blocks, cells + widest, size), np.int64)
                 self._cells.append(made)
-                rows[span, CELLS] = made.ctypes.data
+                rows[span, CELLS], rows[span, CELLS_STEP] = made.ctypes.data, made.strides[0]
                 rows[span[0], CELL_COUNT] = cells
         self._hold(ARRAYS, rows)
 

@@ -55,6 +55,9 @@ class Checker(Protocol):
     def barrier(self, emit: Phases, kind: str) -> list[ast.stmt]:
         """Return the statements where a phase ends."""
 
+    def enter(self, emit: Phases) -> list[ast.stmt]:
+        """Return the statements where a block of a grid that synchronizes begins its part of a phase."""
+
     def clean(self, body: list[ast.stmt], emit: Phases) -> tuple[list[ast.stmt], ast.expr] | None:
         """Return statements and a condition under which a phase needs no checks."""
 
@@ -400,7 +403,7 @@ class Phases:
                 _nb_bz = _nb_block // (_nb_Gx * _nb_Gy)
                 INNER
             """,
-            INNER=inner,
+            INNER=[*(self.checker.enter(self) if self.checker else []), *inner],
         )
 
     def repeated(self, s: ast.stmt) -> bool:
