@@ -47,6 +47,7 @@ OPTIONAL = {
     "torch": "missing, optional",
     "jax": "missing, optional",
     "cupy cupy-cuda12x cupy-cuda13x": "missing, optional",
+    "nccl4py": f"missing, for several GPUs: {INSTALL.format('nccl12')}",
     "scikit-learn": f"missing, for the demo: {INSTALL.format('demo')}",
     "tqdm": f"missing, for the demo: {INSTALL.format('demo')}",
 }

@@ -18,7 +18,8 @@ from ..errors import RankError
 from .communicator import Communicator, init
 from .data_parallel import BucketPart, DataParallel
 from .launching import launch
+from .optimizers import ParallelAdamW
 
-__all__ = ["BucketPart", "Communicator", "DataParallel", "RankError", "init", "launch"]
+__all__ = ["BucketPart", "Communicator", "DataParallel", "ParallelAdamW", "RankError", "init", "launch"]
 
 explain(__name__, __all__)

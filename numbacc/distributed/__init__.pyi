@@ -8,6 +8,7 @@ __all__ = [
     "BucketPart",
     "Communicator",
     "DataParallel",
+    "ParallelAdamW",
     "RankError",
     "init",
     "launch",
@@ -17,6 +18,7 @@ __all__ = [
 from numbacc.distributed.data_parallel import BucketPart as BucketPart
 from numbacc.distributed.communicator import Communicator as Communicator
 from numbacc.distributed.data_parallel import DataParallel as DataParallel
+from numbacc.distributed.optimizers import ParallelAdamW as ParallelAdamW
 from numbacc.errors import RankError as RankError
 
 def init(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import operands
+from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..base import checks, dtypes
 from ..base.dispatch import has_gpu, runtime, simulated
@@ -23,6 +23,7 @@ from ..base.layout import (
     argument_of,
     check_writable,
     layout,
+    lengths_of,
     overlap,
     read_only,
     row_major_strides,
@@ -70,6 +71,8 @@ class Communicator(NotCopied):
         #: NCCL's communicator, or None and the reason why there is none.
         self._nccl: Any = None
         self._without = ""
+        #: A communicator for registered memory, once `empty` has made some.
+        self._copier: Any = None
         self._gpu = self._select() if has_gpu() else None
         self.device = "cpu" if self._gpu is None else argument_of(self._gpu)
         if self.world_size > 1:
@@ -118,10 +121,41 @@ class Communicator(NotCopied):
         if problems:
             self._without = "; ".join(problems)
             return
+        self._nccl = self._communicator()
+
+    def _communicator(self, **options: Any) -> Any:
+        """Make a communicator of NCCL, on all ranks together."""
+        assert self._control is not None
         (identifier, *_) = self._control.gather(_nccl().unique_id().hex() if self.rank == 0 else None)
-        made = _nccl().NcclCommunicator(self.rank, self.world_size, bytes.fromhex(identifier), self._gpu)
-        self._nccl = made
+        made = _nccl().NcclCommunicator(self.rank, self.world_size, bytes.fromhex(identifier), self._gpu, **options)
         self._control.on_failure.append(made.abort)
+        return made
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
+        """Return an uninitialized array in memory that NCCL registers with all ranks.
+
+        `DataParallel` moves such arrays with the GPU's copy engines, so that products and other kernels keep all
+        multiprocessors. All ranks call this together, with the same arguments. The memory is not freed before the
+        process ends: make such arrays once, for gradients and parameters. Without NCCL this is an ordinary array.
+
+        Args:
+            shape, dtype: as of `numbacc.empty`.
+
+        Example:
+            >>> numbacc.distributed.init().empty(3, "float16").shape
+            (3,)
+        """
+        if self._nccl is None or not _nccl().has_copies():
+            return creation.empty(shape, dtype, device=self.device)
+        lengths, own = lengths_of(shape), dtypes.dtype(dtype)
+        made = layout(lengths, row_major_strides(lengths, own.itemsize), own, self._nccl.device)
+        if not made.size:
+            return creation.empty(lengths, own, device=self.device)
+        if self._copier is None:
+            self._copier = self._communicator(by_copies=True)
+        address, handle = self._copier.allocate(made.nbytes), handle_of(None)
+        storage = runtime().borrow(self._copier, address, made.device, handle, None, "memory")
+        return operands.device_array()(made, address, storage)
 
     # ------------------------------------------------------------ operations
 
@@ -331,7 +365,16 @@ class Communicator(NotCopied):
 
     def _gather_parts(self, own: Any, array: Any, stream: int) -> None:
         """Queue the gathering of all ranks' parts of a contiguous device array, in place."""
-        self._nccl.all_gather(own._address, array._address, own.nbytes, _BYTES, stream)
+        library = self._copier if self._is_registered(array) else self._nccl
+        library.all_gather(own._address, array._address, own.nbytes, _BYTES, stream)
+
+    def _exchange_parts(self, array: Any, out: Any, stream: int) -> None:
+        """Queue an exchange: row k of the result is rank k's values of this rank's part. Both arrays are registered."""
+        self._copier.all_to_all(array._address, out._address, array.nbytes // self.world_size, _BYTES, stream)
+
+    def _is_registered(self, array: Any) -> bool:
+        """Return whether an array is in memory that `empty` has made."""
+        return self._copier is not None and getattr(array._storage, "_owner", None) is self._copier
 
     # ------------------------------------------------------------ checks
 

@@ -214,7 +214,7 @@ class Server(NotCopied, threading.Thread):
             self._calls[number] = first, who, count + 1
 
     def _check_pending(self) -> None:
-        """Report a call that waits for a rank that has ended."""
+        """Report a call that waits for a rank which has ended."""
         for client in list(self._clients.values()):
             waiting = [number for number in self._calls if client.done and number > client.calls]
             if waiting:

@@ -3,6 +3,10 @@
 Gradients and parameters lie in flat arrays, which are divided into buckets. As soon as all gradients of a bucket are
 queued, NCCL reduces it on a stream with a high priority. If the optimizer's state is sharded, each rank gets only its
 share of the reduced bucket, updates its share of the parameters, and all ranks gather the new parameters.
+
+NCCL's kernels take multiprocessors away from the backward pass: a product that just fills the GPU then takes twice as
+long. For registered memory, the copy engines move each rank's share to it instead, and a kernel of the update adds the
+shares of all ranks, in float32.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import elementwise
 from ..arrays import operands
 from ..base import checks
 from ..base.dispatch import runtime
@@ -54,13 +59,15 @@ class _Bucket:
         is_shared: whether each rank gets a share of them only.
         part: the elements that this rank updates.
         left: the number of elements that are not ready yet.
-        event: the point behind the reduction; None before it is queued, and on the CPU.
+        event: the point behind NCCL's work; None before it is queued, and on the CPU.
+        pieces: all ranks' values of this rank's part, to be averaged after the event; None if NCCL averages.
     """
 
     def __init__(self, start: int, stop: int, is_shared: bool, part: BucketPart):
         self.start, self.stop, self.is_shared, self.part = start, stop, is_shared, part
         self.left = stop - start
         self.event: Any = None
+        self.pieces: Any = None
 
 
 class DataParallel(NotCopied):
@@ -70,9 +77,11 @@ class DataParallel(NotCopied):
 
     Args:
         communicator: the ranks.
-        gradients: contiguous array of rank 1 with all gradients: float32, float64, float16 or bfloat16.
+        gradients: contiguous array of rank 1 with all gradients: float32, float64, float16 or bfloat16. With `shard`,
+            an array that `communicator.empty` has made is moved by the GPU's copy engines; this takes once more its
+            memory.
         parameters: array of gradients' shape with the parameters that the forward pass reads. It is needed with
-            `shard`, for all ranks to gather them.
+            `shard`, for all ranks to gather them. It, too, may be an array that `communicator.empty` has made.
         shard: True divides each bucket among the ranks: each updates its share, and keeps the optimizer's state of its
             share only.
         boundaries: indices of elements where an optimizer's options change, such as weight decay. No part crosses them.
@@ -84,6 +93,7 @@ class DataParallel(NotCopied):
 
     Attributes:
         parts: the elements that this rank updates, as a tuple of `BucketPart`, in the order of the flat arrays.
+        is_sharded: whether there is an element that only one rank updates.
         state_size: the number of these elements: the length of moments and of float32 parameters.
 
     Raises:
@@ -133,15 +143,20 @@ class DataParallel(NotCopied):
         self._own, self._on_host = own, own.device < 0
         self._buckets = self._divide(shard, boundaries, checks.integer(bucket_bytes, "bucket_bytes", 1, 2**40))
         self._starts = np.array([each.start for each in self._buckets])
+        self.is_sharded = any(each.is_shared for each in self._buckets)
         self.parts = tuple(each.part for each in self._buckets)
         self.state_size = sum(each.part.local.stop - each.part.local.start for each in self._buckets)
-        #: The buckets that are ready, and those whose reduction is queued, in the order in which they became ready.
+        #: Buckets that are ready, and buckets with a queued reduction, in this order.
         self._full: list[_Bucket] = []
         self._queued: list[_Bucket] = []
         self._works = communicator.world_size > 1 and own.size > 0
         self._stream: Stream | None = None
+        #: Registered memory for the pieces that other ranks send; None if NCCL's kernels reduce.
+        self._pieces: Any = None
         if self._works and not self._on_host:
             communicator._check_gpu(own)
+            if shard and communicator._is_registered(self._gradients):
+                self._pieces = communicator.empty(own.size, own.dtype)
             self._stream = make_stream(device=own.device, priority=-1) if stream is None else make_stream(stream)
 
     def _divide(self, shard: bool, boundaries: Sequence[int], nbytes: int) -> list[_Bucket]:
@@ -154,7 +169,7 @@ class DataParallel(NotCopied):
         local = 0
         for first, last in pairwise(edges):
             stops = [*range(first + step, last, step), last]
-            # A short rest would cost a reduction of its own.
+            # A short rest is reduced with the bucket before it.
             if len(stops) > 1 and stops[-1] - stops[-2] < step // 4:
                 del stops[-2]
             for start, stop in zip([first, *stops], stops, strict=False):
@@ -210,31 +225,49 @@ class DataParallel(NotCopied):
                     self._reduce_all()
             low, number = low + count, number + 1
 
+    def reduce(self) -> None:
+        """Reduce all gradients, and make the current stream wait for them: for a norm of all, before `reduced`.
+
+        Gradients that `ready` did not report are reduced, too.
+
+        Raises:
+            RankError: another rank has ended.
+        """
+        self._reduce_rest()
+        for bucket in self._queued:
+            self._complete(bucket)
+
+    def counted(self) -> list[BucketPart]:
+        """Return the parts that this rank contributes to a sum over all gradients: each element counts on one rank.
+
+        Without `shard` every rank has all parts, and no sum over the ranks is needed.
+        """
+        mine = [each.part for each in self._buckets if each.is_shared or not self.is_sharded or not self._team.rank]
+        return mine or [BucketPart(slice(0, 0), slice(0, 0))]
+
     def reduced(self) -> Iterator[BucketPart]:
-        """Iterate over this rank's parts, in the order in which their buckets became ready.
+        """Iterate over this rank's parts, in the order of their reductions.
 
         When a part comes, its gradients are the means over all ranks, for work on the current stream. Update its
         parameters, on the current stream, before the next part. With `shard`, all ranks then gather the bucket's
         parameters, while the next part is updated. At the end of the loop the stream has all parameters.
 
-        Gradients that were not reported by `ready` are taken as ready, and reduced first.
+        Gradients that `ready` did not report are reduced first.
 
         Raises:
             RankError: another rank has ended.
         """
-        self._full += [bucket for bucket in reversed(self._buckets) if bucket.left]
-        self._reduce_all()
+        self._reduce_rest()
         queued, self._queued = self._queued, []
         try:
             for bucket in queued:
-                if bucket.event is not None:
-                    bucket.event.wait(handle_of(None), self._own.device)
+                self._complete(bucket)
                 yield bucket.part
                 if bucket.is_shared and self._works:
                     self._gather(bucket)
         finally:
             for bucket in queued:
-                bucket.left, bucket.event = bucket.stop - bucket.start, None
+                bucket.left, bucket.event, bucket.pieces = bucket.stop - bucket.start, None, None
             self._join()
 
     # ------------------------------------------------------------ the optimizer's state
@@ -282,6 +315,14 @@ class DataParallel(NotCopied):
 
     # ------------------------------------------------------------ NCCL
 
+    def _reduce_rest(self) -> None:
+        """Queue the reductions of all buckets that are not queued yet."""
+        for bucket in reversed(self._buckets):
+            if bucket.left:
+                bucket.left = 0
+                self._full.append(bucket)
+        self._reduce_all()
+
     def _reduce_all(self) -> None:
         """Queue the reductions of the buckets that are ready."""
         while self._full:
@@ -299,12 +340,27 @@ class DataParallel(NotCopied):
             else:
                 self._team.all_reduce(place, "mean", out=place)
             return
-        name = "reduce_scatter" if bucket.is_shared else "all_reduce"
+        moves = bucket.is_shared and self._pieces is not None
+        name = "all_to_all" if moves else "reduce_scatter" if bucket.is_shared else "all_reduce"
         self._team._note(f"{name}({place.dtype} {bucket.start}:{bucket.stop}, mean)")
         with self._beside(self._gradients) as stream:
-            self._team._reduce_mean(place, self._gradients[bucket.part.whole], bucket.is_shared, stream)
+            if moves:
+                bucket.pieces = self._pieces[bucket.start : bucket.stop]
+                self._team._exchange_parts(place, bucket.pieces, stream)
+            else:
+                self._team._reduce_mean(place, self._gradients[bucket.part.whole], bucket.is_shared, stream)
             bucket.event = runtime().DriverEvent(self._own.device)
             bucket.event.record(stream)
+
+    def _complete(self, bucket: _Bucket) -> None:
+        """Make the current stream wait for a bucket, and average the pieces that other ranks have sent."""
+        if bucket.event is not None:
+            bucket.event.wait(handle_of(None), self._own.device)
+            bucket.event = None
+        if bucket.pieces is not None:
+            rows = bucket.pieces.reshape((self._team.world_size, -1))
+            elementwise.mean(rows, axis=0, out=self._gradients[bucket.part.whole])
+            bucket.pieces = None
 
     def _gather(self, bucket: _Bucket) -> None:
         """Queue the gathering of a bucket's parameters, which the current stream has updated."""
@@ -326,7 +382,7 @@ class DataParallel(NotCopied):
         if self._stream is None:
             return
         current, device = handle_of(None), self._own.device
-        arrays = [self._gradients, *([] if self._parameters is None else [self._parameters])]
+        arrays = [each for each in (self._gradients, self._parameters, self._pieces) if each is not None]
         with runtime().using(current, device, writes=arrays):
             runtime().wait(current, self._stream.handle, device)
 

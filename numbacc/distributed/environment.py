@@ -24,20 +24,20 @@ _LAUNCHERS = {
 _RUNS = (
     "NUMBACC_RUN_ID", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID",
 )  # fmt: skip
-#: The first and the number of ports from which a run's own port is chosen if MASTER_PORT is not set.
+#: Without MASTER_PORT, a run uses one of so many ports, from the first one on.
 _FIRST_PORT, _PORTS = 20000, 10000
 #: Where rank 0 may listen, counted from the port of the run: a launcher, such as torchrun, may use some of these ports.
 ATTEMPTS = 8
 
 
 class Ranks(NamedTuple):
-    """The place of this process among the processes of a program.
+    """The rank of this process, and the address where all ranks meet.
 
     Attributes:
         rank: the number of this process, from 0.
         world_size: the number of processes.
         local_rank: the number of this process on its host, from 0.
-        host, port: the address at which rank 0 listens. Without a host, `file` is used.
+        host, port: the address of rank 0. Without a host, `file` is used.
         run: a text that is the same for all processes of the run, and no other.
         file: a file that all processes share, where rank 0 writes its address; or "".
     """
@@ -58,7 +58,7 @@ def ranks(
     address: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Ranks:
-    """Return this process's place, from arguments, or from the environment where they are None.
+    """Return this process's ranks, from arguments, or from the environment where they are None.
 
     Args:
         rank, world_size, local_rank: see `Ranks`. Rank and world size belong together.
@@ -106,7 +106,7 @@ def _number(variables: Mapping[str, str], name: str) -> int:
 def _address(
     address: str, variables: Mapping[str, str], run: str, world_size: int, names: tuple[str, ...]
 ) -> tuple[str, int]:
-    """Return the host of rank 0, and the first port at which it may listen."""
+    """Return the host of rank 0, and the first port that it may use."""
     host, _, text = address.rpartition(":") if address else ("", "", "")
     if address and (not host or not text.isdecimal()):
         raise OptionError(f'address={address!r} must be "host:port", as "10.0.0.1:29500", or "file:///path"')

@@ -1,10 +1,11 @@
-"""Start the processes of a program on this host, pass on what they print, and end all of them when one fails."""
+"""Start the processes of a program on this host, forward their output, and end all of them when one fails."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import select
 import signal
 import socket
 import subprocess
@@ -44,17 +45,26 @@ class _Process:
             thread.start()
 
     def _pass_on(self, source: BinaryIO, target: object, prefix: bytes, kept: bool) -> None:
-        """Write what the process writes: of rank 0 as it comes, of others by lines that name the rank."""
+        """Write the process's output by lines. Lines of ranks other than 0 begin with the rank.
+
+        A line of rank 0 that does not end, such as a progress bar or a question, is written after a moment.
+        """
         rest = b""
-        while data := os.read(source.fileno(), 65536):
+        while True:
+            # Windows has no select for pipes.
+            if rest and not prefix and os.name != "nt" and not select.select([source], [], [], 0.2)[0]:
+                _write(target, rest)
+                rest = b""
+            data = os.read(source.fileno(), 65536)
+            if not data:
+                break
             if kept:
                 self.errors = (self.errors + data)[-_KEPT:]
-            if prefix:
-                *lines, rest = (rest + data).split(b"\n")
-                data = b"".join(prefix + line + b"\n" for line in lines)
-            _write(target, data)
+            *lines, rest = (rest + data).split(b"\n")
+            if lines:
+                _write(target, b"".join(prefix + line + b"\n" for line in lines))
         if rest:
-            _write(target, prefix + rest + b"\n")
+            _write(target, prefix + rest + (b"\n" if prefix else b""))
 
     def has_ended(self) -> bool:
         """Return whether the process has ended; the first call that finds it notes the time."""
@@ -110,13 +120,13 @@ def launch(
         processes: the number of processes on this host; by default one for each GPU, or one without a GPU.
         hosts: the number of hosts. Start the launcher on each of them.
         host_rank: the number of this host, from 0.
-        address: "host:port" at which the first host can be reached; needed for several hosts.
+        address: "host:port" of the first host; needed for several hosts.
 
     Returns:
         the exit status: 0, or that of the process that failed first.
 
     Raises:
-        OptionError: a number is out of range, or several hosts have no address.
+        OptionError: a number is out of range, or the address is missing for several hosts.
 
     Example:
         >>> import sys
@@ -138,7 +148,7 @@ def launch(
         "MASTER_ADDR": host,
         "MASTER_PORT": port,
     }
-    # Several hosts have no common secret; their port tells runs apart.
+    # The launchers of several hosts share no random text; the address identifies the run.
     shared["NUMBACC_RUN_ID"] = secrets.token_hex(8) if hosts == 1 else f"{host}:{port}"
     shared.setdefault("PYTHONUNBUFFERED", "1")
     visible = _visible(gpus)

@@ -1,6 +1,6 @@
 """Collective operations on NumPy arrays: each rank has a connection to every other one.
 
-This is what runs without a GPU, for laptops and tests, and for small arrays on the host. Each rank adds the ranks'
+Laptops and tests use it, and programs with small arrays on the host. Each rank adds the ranks'
 values in the order of the ranks, so that all ranks get the same bits. Floats of 16 and 8 bits are added in float32 and
 rounded once.
 """
@@ -155,7 +155,7 @@ class Mesh(NotCopied):
 
 
 class _Transfer:
-    """What is sent to and received from one rank, and how much of it is done."""
+    """The data to send to and receive from one rank, and the progress."""
 
     def __init__(self, text: str, peer: int, sent: Host | None, received: Host | None):
         self.peer, self._text = peer, text

@@ -24,6 +24,14 @@ DTYPES = {
 }  # fmt: skip
 #: NCCL's number of a reduction (ncclRedOp_t).
 REDUCTIONS = {"sum": 0, "product": 1, "max": 2, "min": 3, "mean": 4}
+#: Registered memory has a multiple of so many bytes.
+_GRANULARITY = 1 << 21
+#: NCCL_CTA_POLICY_ZERO.
+_BY_COPIES = 2
+#: The oldest NCCL with copy engines, as its number.
+_WITH_COPIES = 22800
+#: NCCL_WIN_COLL_SYMMETRIC: all ranks register memory of one size.
+_SYMMETRIC = 1
 
 
 @lru_cache(maxsize=1)
@@ -54,8 +62,13 @@ def version() -> str:
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
+def has_copies() -> bool:
+    """Return whether NCCL can use the GPU's copy engines."""
+    return int(bindings().get_version()) >= _WITH_COPIES
+
+
 def unique_id() -> bytes:
-    """Return a new identifier, by which the ranks of a communicator find each other."""
+    """Return a new identifier. The ranks of a communicator find each other with it."""
     with _checked("ncclGetUniqueId"):
         return bytes(bindings().get_unique_id())
 
@@ -77,24 +90,41 @@ class NcclCommunicator(NotCopied):
         rank, world_size: the number of this rank, and of all.
         identifier: of rank 0's `unique_id`.
         device: the GPU.
-        most_blocks: the most thread blocks of NCCL's kernels; 0 leaves the choice to NCCL.
+        by_copies: whether `all_gather` and `all_to_all` of registered memory use the GPU's copy engines, which take no
+            multiprocessor away from kernels.
     """
 
     _instead = "make another, on all ranks"
 
-    def __init__(self, rank: int, world_size: int, identifier: bytes, device: int, most_blocks: int = 0):
+    def __init__(self, rank: int, world_size: int, identifier: bytes, device: int, *, by_copies: bool = False):
         self.device = device
         #: NCCL allows one call at a time. It is reentrant for finalizers.
         self._lock = threading.RLock()
         self._library = bindings()
         self._aborted = False
+        #: The registrations of memory.
+        self._windows: list[Any] = []
+        # The binding reads the options when it makes the communicator.
         options = self._library.Config()
-        if most_blocks:
-            options.max_ctas = most_blocks
+        if by_copies:
+            options.cta_policy = _BY_COPIES
         with on_device(device), relaxed(), _checked("ncclCommInitRankScalable"):
             self._comm = self._library.comm_init_rank_scalable(
-                world_size, rank, 1, bytearray(identifier), options.ptr if most_blocks else 0
+                world_size, rank, 1, bytearray(identifier), options.ptr if by_copies else 0
             )
+
+    def allocate(self, nbytes: int) -> int:
+        """Allocate memory that NCCL registers with all ranks, and return its address. All ranks call this together.
+
+        The memory is never freed: its registration belongs to all ranks, which cannot agree on its end.
+        """
+        size = -(-nbytes // _GRANULARITY) * _GRANULARITY
+        with self._lock, on_device(self.device), relaxed():
+            with _checked("ncclMemAlloc"):
+                address = int(self._library.mem_alloc(size))
+            with _checked("ncclCommWindowRegister"):
+                self._windows.append(self._library.comm_window_register(self._comm, address, size, _SYMMETRIC))
+        return address
 
     def _call(self, name: str, *arguments: Any) -> None:
         with self._lock, _checked(name):
@@ -104,12 +134,16 @@ class NcclCommunicator(NotCopied):
         self._call("all_reduce", source, target, count, dtype, op, self._comm, stream)
 
     def reduce_scatter(self, source: int, target: int, count: int, dtype: int, op: int, stream: int) -> None:
-        """Queue a reduction of which each rank gets `count` elements."""
+        """Queue a reduction. Each rank gets `count` elements of the result."""
         self._call("reduce_scatter", source, target, count, dtype, op, self._comm, stream)
 
     def all_gather(self, source: int, target: int, count: int, dtype: int, stream: int) -> None:
         """Queue a gathering of `count` elements of each rank."""
         self._call("all_gather", source, target, count, dtype, self._comm, stream)
+
+    def all_to_all(self, source: int, target: int, count: int, dtype: int, stream: int) -> None:
+        """Queue an exchange: each rank sends `count` elements to every rank."""
+        self._call("allto_all", source, target, count, dtype, self._comm, stream)
 
     def broadcast(self, source: int, target: int, count: int, dtype: int, root: int, stream: int) -> None:
         self._call("broadcast", source, target, count, dtype, root, self._comm, stream)

@@ -104,6 +104,26 @@ class Buffers:
         vars(self).update(state)
         self._attach()
 
+    def move(self, values: Array, gradients: Array) -> None:
+        """Copy the parameters into another array, and use it and another array of gradients from now on.
+
+        Call it before an optimizer is made. The arrays of `numbacc.distributed.Communicator.empty` are one use.
+
+        Args:
+            values, gradients: contiguous arrays of the buffers' shapes and dtypes.
+
+        Raises:
+            ShapeError, DTypeError: an array does not fit.
+        """
+        for name, new, old in (("values", values, self.values), ("gradients", gradients, self.gradients)):
+            if tuple(new.shape) != tuple(old.shape):
+                raise ShapeError(f"{name} has shape {tuple(new.shape)}; it must have {tuple(old.shape)}")
+            if new.dtype != old.dtype:
+                raise DTypeError(f"{name} has dtype {new.dtype}; it must have {old.dtype}")
+            elementwise.copy(old, out=new)
+        self.values, self.gradients = values, gradients
+        self._attach()
+
     def advance(self) -> None:
         """Advance the position beyond the random numbers of one backward pass."""
         elementwise.add(self.position, 2**36, out=self.position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from .. import elementwise
@@ -63,7 +64,10 @@ class AdamW:
         device, wide = operands.device_of(values), "float64" if values.dtype == "float64" else "float32"
         is_whole = parallel is None or parallel.state_size == size
         if not is_whole and max_norm is not None:
-            raise OptionError(f"max_norm={max_norm} needs all gradients on each rank: pass shard=False to DataParallel")
+            raise OptionError(
+                f"max_norm={max_norm} needs all gradients on each rank: pass shard=False to DataParallel, or use "
+                "numbacc.distributed.ParallelAdamW"
+            )
         #: Slices of the buffers, and of this optimizer's arrays, each with one weight decay.
         halves = [slice(0, self.buffers.decayed), slice(self.buffers.decayed, size)]
         self._parts = [(each, each) for each in halves]
@@ -97,7 +101,7 @@ class AdamW:
             factor = creation.full(1, factor, "float32", device=operands.device_of(self.count))
         if self.parallel is not None and self.max_norm is None:
             for part in self.parallel.reduced():
-                self._update([(part.whole, part.local)], factor)
+                self._update(self._divided(part.whole, part.local), factor)
             return
         if self.parallel is not None:
             for _ in self.parallel.reduced():
@@ -107,6 +111,13 @@ class AdamW:
                 self.buffers.gradients, self.max_norm, factor=factor, write=False
             )
         self._update(self._parts, factor)
+
+    def _divided(self, whole: slice, local: slice) -> list[tuple[slice, slice]]:
+        """Return a part of the buffers as parts with one weight decay each."""
+        border = min(max(self.buffers.decayed, whole.start), whole.stop)
+        edges = [whole.start, border, whole.stop]
+        shift = local.start - whole.start
+        return [(slice(a, b), slice(a + shift, b + shift)) for a, b in pairwise(edges) if a < b]
 
     def _update(self, parts: Sequence[tuple[slice, slice]], factor: Any) -> None:
         """Update parts of the buffers: slices of the buffers, and of master, m and v."""

@@ -1,4 +1,4 @@
-"""Several ranks in one process: threads, each with a communicator of its own, for tests that need no processes."""
+"""Run several ranks as threads of one process. Each thread has its own communicator."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numbacc.distributed.environment import Ranks
 
 
 def together(size, folder, work, *, ranks=None):
-    """What `work(communicator)` returns in each of `size` ranks, in their order. The first error of a rank is raised.
+    """Return the results of `work(communicator)` of all ranks, in their order. Raise the first error of a rank.
 
-    All say that they are the first of their host: ranks that share a GPU have no connection between GPUs.
+    All ranks claim to be the first of their host. Ranks that share a GPU use sockets only.
     """
     results = [None] * size
 

@@ -36,7 +36,7 @@ def wide(array):
 
 
 def test_reductions(tmp_path):
-    """Of all dtypes and ops; the same bits on all ranks; sums of narrow floats are rounded once."""
+    """All dtypes and ops give the same bits on all ranks, and sums of narrow floats are rounded once."""
     dtypes = [*FLOATS, "int8", "uint8", "int32", "int64", "uint64", "complex64", "complex128"]
     shapes = ((), (1,), (7,), (6, 4), (3, 0), (60_001,))
 
@@ -316,3 +316,79 @@ def test_messages_of_data_parallel():
     for method in (parallel.share, parallel.unshare):
         with pytest.raises(ShapeError, match=r"array has shape \(3,\)"):
             method(x[:3])
+
+
+# ---------------------------------------------------------------- AdamW
+
+
+def adamw_in_float64(length, decayed, gradient, steps, max_norm, start):
+    """The formula of Loshchilov and Hutter, with gradients scaled to a norm of at most `max_norm`."""
+    p, m, v = np.array(start, np.float64), np.zeros(length), np.zeros(length)
+    decay = np.where(np.arange(length) < decayed, 0.1, 0.0)
+    for t in range(1, steps + 1):
+        g = gradient(t)
+        if max_norm is not None:
+            g = g * min(1.0, max_norm / (np.sqrt(np.sum(g * g)) + 1e-6))
+        m, v = 0.9 * m + 0.1 * g, 0.95 * v + 0.05 * g * g
+        p = p - 0.01 * decay * p - 0.01 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.95**t)) + 1e-8)
+    return p, m, v
+
+
+@pytest.mark.parametrize(
+    "shard, dtype, max_norm, overlap",
+    [
+        (True, "float32", 2.0, "update"),
+        (True, ml_dtypes.bfloat16, None, "backward"),
+        (False, ml_dtypes.bfloat16, 2.0, "backward"),
+    ],
+)
+def test_adamw(tmp_path, shard, dtype, max_norm, overlap):
+    """Means over the ranks, the norm of all gradients, weight decay of some; states that fit any number of ranks."""
+    length, decayed, steps = 2000, 1300, 5
+    start = np.random.default_rng(3).standard_normal(length).astype(dtype)
+
+    def gradient(rank, t):  # exact in bfloat16, as are the means
+        return np.random.default_rng([rank, t]).integers(-4, 4, length) * 0.75
+
+    def make(team, parameters):
+        gradients = np.full(length, np.nan).astype(dtype)
+        return gradients, distributed.ParallelAdamW(
+            team, gradients, parameters, rate=1.0, decayed=decayed, max_norm=max_norm, shard=shard, overlap=overlap,
+            bucket_bytes=1024,
+        )  # fmt: skip
+
+    def train(optimizer, gradients, rank, first, last):
+        for t in range(first, last):
+            gradients[...] = gradient(rank, t)
+            optimizer.ready(1300, length)
+            optimizer.ready(0, 1300)
+            optimizer.step()
+
+    def work(team):
+        parameters = start.copy()
+        gradients, optimizer = make(team, parameters)
+        optimizer.rate = 0.01
+        train(optimizer, gradients, team.rank, 1, 4)
+        state = {name: np.array(each) for name, each in optimizer.state_dict().items()}
+        parameters = np.zeros_like(start)
+        gradients, optimizer = make(team, parameters)  # which goes on from the state
+        optimizer.load_state_dict(state)
+        train(optimizer, gradients, team.rank, 4, steps + 1)
+        assert optimizer.m.size == optimizer.parallel.state_size
+        return parameters, {name: np.array(each) for name, each in optimizer.state_dict().items()}
+
+    found = together(SIZE, tmp_path, work)
+    mean = lambda t: np.mean([gradient(rank, t) for rank in range(SIZE)], axis=0)  # noqa: E731
+    p, m, v = adamw_in_float64(length, decayed, mean, steps, max_norm, start)
+    for parameters, state in found:
+        assert state["count"].tolist() == [steps] and parameters.tobytes() == found[0][0].tobytes()
+        for name, exact in (("master", p), ("m", m), ("v", v)):
+            np.testing.assert_allclose(state[name], exact, rtol=2e-5, atol=2e-6)
+        np.testing.assert_array_equal(parameters, state["master"].astype(dtype))
+    alone = distributed.ParallelAdamW(Communicator(Ranks(), 1.0), np.zeros(length, np.float32), start.astype("float32"))
+    alone.load_state_dict(found[0][1])
+    np.testing.assert_array_equal(alone.m, found[0][1]["m"])
+    with pytest.raises(OptionError, match="state lacks"):
+        alone.load_state_dict({})
+    with pytest.raises(ShapeError, match="m has shape"):
+        alone.load_state_dict({**found[0][1], "m": np.ones(3)})

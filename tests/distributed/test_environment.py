@@ -7,7 +7,7 @@ import pytest
 from numbacc.distributed.environment import Ranks, ranks
 from numbacc.errors import OptionError
 
-#: The variables of two ranks, as each launcher sets them -> the place of the second one.
+#: Launcher -> the variables that it sets, and the ranks that follow from them.
 LAUNCHERS = {
     "torchrun": (
         {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "h", "MASTER_PORT": "29500",

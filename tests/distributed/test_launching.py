@@ -1,4 +1,4 @@
-"""The launcher: several processes on NumPy, what they print, and their end when one of them fails."""
+"""The launcher starts processes, forwards their output, and ends all of them when one fails."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_program_that_ends_well(tmp_path):
 
 
 def test_variables(tmp_path, capfd):
-    """Of a program that does not use numbacc, on the second of two hosts."""
+    """A program on the second of two hosts gets the variables of torchrun."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
     code = f"import os; print(*[os.environ[name] for name in {names}])"
     assert launch([sys.executable, "-c", code], 1, hosts=2, host_rank=1, address="h:7") == 0

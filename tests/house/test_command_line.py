@@ -65,7 +65,7 @@ def test_benchmarks_of_something_unknown(capsys):
     with pytest.raises(SystemExit):
         benchmarks.main(["sorting"])
     assert (
-        "unknown: sorting; there are arrays, attention, blocks, conv, elementwise, fft, gated"
+        "unknown: sorting; there are arrays, attention, blocks, conv, distributed, elementwise, fft, gated"
         in capsys.readouterr().err
     )
 

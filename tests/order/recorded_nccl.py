@@ -1,6 +1,6 @@
 """Run by test_order.py with the driver replaced by a recorder: NCCL's work in the order of its arrays' memory.
 
-In place of NCCL's kernels, memory is filled. What a real communicator would queue is on the stream that it is given.
+A stand-in for NCCL fills memory, on the stream that a real communicator would use.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from numbacc import distributed
 from numbacc.base.dispatch import runtime
 from numbacc.distributed.communicator import Communicator
 from numbacc.distributed.environment import Ranks
+from numbacc.libraries import nccl
 
-#: What stands in for NCCL's kernels fills memory with this byte.
+#: The stand-in fills memory with this byte.
 MARK = b"\7"
 
 
 class Library:
-    """In place of `NcclCommunicator`: each call fills its target."""
+    """A stand-in for `NcclCommunicator`: each call fills its target."""
 
     device = 0
 
@@ -38,6 +39,14 @@ class Library:
         self._fill(target, 4 * count, stream)
 
     reduce_scatter = all_reduce
+
+    def all_to_all(self, source, target, nbytes, dtype, stream):
+        self._fill(target, 2 * nbytes, stream)
+
+    def allocate(self, nbytes):
+        """Return memory that is never freed."""
+        self.kept = getattr(self, "kept", ()) + (numbacc.empty(nbytes, "uint8"),)
+        return self.kept[-1]._address
 
     def all_gather(self, source, target, nbytes, dtype, stream):
         self._fill(target, 2 * nbytes, stream)
@@ -70,27 +79,28 @@ def drawn(stream=None):
 
 
 def marks(log):
-    """The calls of what stands in for NCCL."""
+    """Return the calls of the stand-in."""
     return [call for call in log.named("fill") if call.arguments[1] == MARK[0]]
 
 
 @each_call
 def test_every_pair_of_streams(team, name):
-    """NCCL's work comes behind what made x, before whoever reads the result, overwrites x, or frees either."""
-    s, t = streams(2)
+    """NCCL's work comes after the work on x and y before it. Readers, writers and frees come after NCCL's work."""
+    s, t, u = streams(3)
     rows = CALLS[name](team, drawn(), None, None).shape[0]
     for home, writer, reader in ((None, s, t), (s, None, t), (s, t, None), (None, s, None)):
         log = recorder.Log()
-        x, y = drawn(home), numbacc.empty((rows, 256), stream=home)
-        filled = log.named("fill")[-1]
+        x, y = drawn(home), numbacc.full((rows, 256), 9, stream=u)
+        filled = log.named("fill")[-2:]
         assert CALLS[name](team, x, y, writer) is y
         work = only(marks(log))
-        numbacc.asnumpy(y, stream=reader)
         x[...] = 2.0
         overwrite = log.named("fill")[-1]
+        numbacc.asnumpy(y, stream=reader)
         addresses = {x._address, y._address}
         del x, y
-        assert log.before(filled, work) and log.before(work, log.named("copy out")[-1]) and log.before(work, overwrite)
+        assert all(log.before(call, work) for call in filled)
+        assert log.before(work, log.named("copy out")[-1]) and log.before(work, overwrite)
         freed = [free for free in log.named("free") if free.arguments[0] in addresses]
         assert len(freed) == 2 and all(log.before(work, free) for free in freed)
 
@@ -131,10 +141,12 @@ def test_a_graph_keeps_arrays_and_communicator(team, name):
 LENGTH = 1024
 
 
-def trained(team, log, overlap):
+def trained(team, log, overlap, registered=False):
     """A step with four layers: their writes, NCCL's work, and each update, as calls of the log."""
-    gradients, parameters = numbacc.full(LENGTH, 0), numbacc.full(LENGTH, 0)
+    gradients, parameters = ((team.empty if registered else numbacc.empty)(LENGTH) for _ in range(2))
+    gradients[...], parameters[...] = 0.0, 0.0
     parallel = distributed.DataParallel(team, gradients, parameters, shard=True, overlap=overlap, bucket_bytes=1024)
+    assert (parallel._pieces is not None) == registered
     writes, updates = [], []
     for low in reversed(range(0, LENGTH, 256)):
         gradients[low : low + 256] = 2.0
@@ -146,17 +158,22 @@ def trained(team, log, overlap):
     return parallel, gradients, parameters, writes, updates
 
 
+@pytest.mark.parametrize("registered", [False, True], ids=["kernels", "copies"])
 @pytest.mark.parametrize("overlap", ["backward", "update"])
 @pytest.mark.parametrize("captured", [False, True], ids=["queued", "captured"])
-def test_buckets_overlap_what_computes(team, captured, overlap):
+def test_buckets_overlap_what_computes(team, monkeypatch, captured, overlap, registered):
     """NCCL's stream reduces a bucket after its writes. Later writes or updates do not wait for it."""
+    monkeypatch.setattr(nccl, "has_copies", lambda: True)
+    team._copier = Library()
+    if registered:  # memory and plans are made outside of the capture
+        trained(team, recorder.Log(), overlap, registered)
     log = recorder.Log()
     with numbacc.stream() as main:
         if captured:
             with numbacc.graph(main):
-                parallel, gradients, parameters, writes, updates = trained(team, log, overlap)
+                parallel, gradients, parameters, writes, updates = trained(team, log, overlap, registered)
         else:
-            parallel, gradients, parameters, writes, updates = trained(team, log, overlap)
+            parallel, gradients, parameters, writes, updates = trained(team, log, overlap, registered)
         work = marks(log)
         reduces, gathers = work[:4], work[4:]
         assert len(gathers) == 4 and {call.stream for call in work} == {parallel._stream.handle} != {main.handle}
@@ -171,7 +188,12 @@ def test_buckets_overlap_what_computes(team, captured, overlap):
                     assert log.before(writes[later], reduces[number])
                 assert not log.before(reduces[later], updates[number]), "an update waits for the other buckets"
                 assert not log.before(gathers[number], updates[later]), "the update waits for the gathering"
-        if captured:
+        if registered:
+            means = log.named("launch")
+            assert len(means) == 4
+            for number in range(4):
+                assert log.before(reduces[number], means[number]) and log.before(means[number], updates[number])
+        if captured or registered:
             return
         # Whoever comes later, on any stream, waits for all of it. Memory is kept until NCCL is done.
         (other,) = streams(1)

@@ -29,6 +29,7 @@ REASONS = {
     "cupy": "needs CuPy",
     "jax": "needs JAX",
     "jax with a gpu": "needs JAX with a GPU",
+    "nccl": 'needs nccl4py and NCCL, which pip install "numbacc[nccl12]" brings',
     "clusters": "needs a GPU with clusters of blocks",
     "long double": "needs a long double wider than float64",
     "linux": "needs Linux's /proc",

@@ -1,0 +1,70 @@
+"""Operations of NCCL and data-parallel training on two GPUs, in processes that the launcher starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from paths import ROOT, pythonpath
+from skips import needed, skip_if
+
+from numbacc.base.dispatch import has_gpu, simulated
+from numbacc.runtime import device as runtime
+
+pytestmark = [
+    pytest.mark.gpu,
+    skip_if(simulated() or not has_gpu() or runtime.device_count() < 2, "two gpus"),
+]
+
+
+@pytest.fixture
+def run():
+    needed("nccl.bindings", "nccl")
+
+    def launch(name):
+        command = [
+            sys.executable,
+            "-m",
+            "numbacc",
+            "launch",
+            "--gpus",
+            "2",
+            str(Path(__file__).parent / "gpu_ranks.py"),
+        ]
+        environment = {**os.environ, "PYTHONPATH": pythonpath(ROOT, ROOT / "bindings")}
+        start = time.monotonic()
+        done = subprocess.run(
+            [*command, name], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr, time.monotonic() - start
+
+    return launch
+
+
+def test_everything_on_two_gpus(run):
+    status, out, errors, _ = run("checks")
+    assert status == 0, errors
+    assert "all right 0\n" in out and "[rank 1] all right 1\n" in out
+
+
+@pytest.mark.parametrize(
+    "how, status, words",
+    [
+        ("error", 1, "RankError: rank 1 of 2 has failed, so rank 0 ends.\nTraceback"),
+        ("killed", 128 + 9, "rank 1 of 2 was ended by SIGKILL first"),
+        ("shapes", 1, "differs between ranks: rank "),
+        ("well", 1, "rank 0 called all_reduce(float32 (1000,), sum), and rank 1 has already ended"),
+    ],
+)
+def test_a_rank_that_ends(run, how, status, words):
+    """The other rank ends within 10 seconds, although it waits in a kernel of NCCL's."""
+    got, _, errors, seconds = run(how)
+    assert got == status and words in errors, errors
+    # The start of the processes and of CUDA takes three seconds of it.
+    assert seconds < 14
+    if how == "error":
+        assert errors.endswith("ValueError: boom\n")

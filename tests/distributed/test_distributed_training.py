@@ -1,0 +1,103 @@
+"""A transformer that several ranks train on parts of each batch learns as one that has the whole batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rank_threads import together
+from skips import skip
+
+from benchmarks import distributed as bench
+from benchmarks.harness import Report
+from benchmarks.training import Config
+from numbacc import distributed, nn
+from numbacc.base.dispatch import has_gpu
+
+SMALL = Config(layers=2, width=32, heads=4, kv_heads=2, vocabulary=50, length=12, batch=6, inner=64, rate=3e-3)
+
+
+def data():
+    rng = np.random.default_rng(4)
+    return (SMALL.vocabulary * rng.random((5, SMALL.batch, SMALL.length + 1)) ** 3).astype(np.int32)
+
+
+def losses_of(rows, optimizer_of):
+    """The losses of five steps on rows of each batch, and the parameters at the end."""
+    model = SMALL.model().initialize("float32", seed=0, device="cpu")
+    optimizer = optimizer_of(model)
+    losses = []
+    for batch in data():
+        with nn.Tape() as tape:
+            loss = model(np.ascontiguousarray(batch[rows, :-1]), np.ascontiguousarray(batch[rows, 1:]))
+        tape.backward(loss, ready=getattr(optimizer, "ready", None))
+        optimizer.step()
+        losses.append(float(loss.value))
+    return np.array(losses), np.array(model.buffers.values)
+
+
+@pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
+@pytest.mark.parametrize("overlap", ["backward", "update"])
+def test_losses_are_those_of_the_whole_batch(tmp_path, shard, overlap):
+    if has_gpu():
+        skip("no gpu")  # test_distributed_gpu.py trains there
+    exact, parameters = losses_of(slice(None), lambda model: nn.AdamW(model, SMALL.rate, max_norm=0.5))
+
+    def work(team):
+        def optimizer_of(model):
+            buffers = model.buffers
+            buffers.move(*[team.empty(each.shape, each.dtype) for each in (buffers.values, buffers.gradients)])
+            return distributed.ParallelAdamW(
+                team, buffers.gradients, buffers.values, SMALL.rate, decayed=buffers.decayed, max_norm=0.5,
+                shard=shard, overlap=overlap, bucket_bytes=8192,
+            )  # fmt: skip
+
+        rows = slice(3 * team.rank, 3 * team.rank + 3)
+        losses, found = losses_of(rows, optimizer_of)
+        return team.all_reduce(losses, "mean"), found
+
+    for losses, found in together(2, tmp_path, work):
+        np.testing.assert_allclose(losses, exact, rtol=2e-6)
+        np.testing.assert_allclose(found, parameters, rtol=0, atol=5e-5)
+    assert exact[-1] < exact[0] - 0.05
+
+
+@pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
+def test_the_optimizer_of_modules(tmp_path, shard):
+    """`nn.AdamW` updates the parts of a `DataParallel`, also parts with and without weight decay."""
+    if has_gpu():
+        skip("no gpu")
+    exact, parameters = losses_of(slice(None), lambda model: nn.AdamW(model, SMALL.rate))
+
+    def work(team):
+        def optimizer_of(model):
+            buffers = model.buffers
+            parallel = distributed.DataParallel(team, buffers.gradients, buffers.values, shard=shard)
+            made = nn.AdamW(model, SMALL.rate, parallel=parallel)
+            made.ready = parallel.ready
+            return made
+
+        losses, found = losses_of(slice(3 * team.rank, 3 * team.rank + 3), optimizer_of)
+        return team.all_reduce(losses, "mean"), found
+
+    for losses, found in together(2, tmp_path, work):
+        np.testing.assert_allclose(losses, exact, rtol=2e-6)
+        np.testing.assert_allclose(found, parameters, rtol=0, atol=5e-5)
+
+
+def test_the_benchmark_reports_what_ranks_found():
+    one = {
+        "ours": True, "ms": 10.0, "alone_ms": 9.8, "share": 0.98, "exposed_ms": 0.1, "gib": 1.0,
+        "losses": [3.0], "tokens_per_second": 1e6, "largest_difference": 0.001,
+    }  # fmt: skip
+    theirs = {**one, "ours": False, "share": 0.99, "largest_difference": 0.5}
+    theirs.pop("exposed_ms")
+    variants = {"sharded": one, "replicated": {**one, "share": 0.9}, "torch": theirs}
+    found = {
+        "gpus": 2, "scaling": "weak", "variants": variants,
+        "losses": [3.0], "tolerance": 0.02, "cards": ["X"] * 2, "nccl": "2.28.9", "bus_gb_per_s": {}, "missing": {},
+    }  # fmt: skip
+    report = Report(quiet=True, on_gpu=False)
+    bench._figures(report, "training A, weak, 2 GPUs", "A", 2, found)
+    sharded, replicated, torch = report.figures
+    assert sharded["holds"] and sharded["bound"] == 0.97 and "bound" not in replicated and "bound" not in torch
+    assert [each["right"] for each in report.figures] == [True, True, False]
