@@ -45,8 +45,9 @@ def test_numba_is_left_as_it_was():
     assert numba_as_it_is() == before
 
 
-def test_pass_managers_are_freed(monkeypatch):
+def test_pass_managers_are_freed(monkeypatch, tmp_path):
     """llvmlite frees none by itself: compiled kernels would keep half a megabyte each."""
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
     made, freed = [], []
 
     def count(owner, name, calls):
