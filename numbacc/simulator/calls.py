@@ -190,7 +190,7 @@ def _call(kernel: Any, *args: Any) -> Any:
     return _begin(kernel, *args)
 
 
-#: What a call on the host does.
+#: Called with the kernel and its arguments where no kernel runs.
 _begin: Callable[..., Any] = _launch
 
 

@@ -73,7 +73,7 @@ class Nonsense:
 
 
 def test_crashes(desk):
-    """The next question starts another worker, whichever way the last one ended."""
+    """After a worker has ended in any way, the next question starts another."""
     before = cudnn.supports(GRAPH)
     pid = pid_of(desk)
     os.kill(pid, signal.SIGKILL)

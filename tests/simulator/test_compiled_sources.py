@@ -234,7 +234,7 @@ def test_a_compilation_leaves_no_garbage():
         Kernel(kernel).launch(three(1), three(8), 0, (np.ones(8),))
 
     compiled(1.5)
-    gc.collect(1)  # what is left counts as old
+    gc.collect(1)  # all objects count as old now
     gc.disable()
     try:
         compiled(2.5)

@@ -200,7 +200,7 @@ fine()
 }
 
 
-#: Run each case in a process of its own, which has all imports at once.
+#: Run each case in a new process, a fork that needs no imports.
 FORK = """
 failed = []
 for name, code in CASES.items():

@@ -248,7 +248,7 @@ class Accesses(Checks):
         return statements(text or "pass", line)
 
     def _shared_arrays(self) -> list[tuple[str, int]]:
-        """Return (name, number) of the arrays in shared memory; those of all blocks if the grid synchronizes."""
+        """Return (name, number) of each array in shared memory, which holds all blocks if the grid synchronizes."""
         own = "_nb_all_" if self.normal.grid else ""
         return [(f"{own}{n}", k) for n, k in self.shared_numbers.items() if self.memory[k] == n]
 

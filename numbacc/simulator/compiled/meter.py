@@ -68,7 +68,7 @@ _NEXT, _MASK, _OF, _STEP, _ITS_WARP, _ADDRESSES, _SLOT = 0, 1, 2, 3, 4, 5, 37
 _BY_WARP, _BY_BLOCK, _BY_LAUNCH, _WRITER, _SETS = range(5)
 #: A warp has three numbers: how many barriers it has passed, its group, and its last barrier.
 _WARP = 3
-#: A block of a grid that synchronizes has two numbers, its phase and the tag of the phase, and then those of its warps.
+#: A block of a grid that synchronizes has two numbers, its phase and the tag of the phase, and then its warps' numbers.
 _STATE = 2
 #: The counts of a place.
 ACCESSES, REQUESTS, BYTES, SECTORS, USED_BYTES, CONFLICTS, COUNTED = range(7)
@@ -497,7 +497,7 @@ def begin_block(m, block):  # type: ignore[no-untyped-def]
 
 
 def place_array(m, number, address, step):  # type: ignore[no-untyped-def]
-    """Record where an array in shared memory begins, and how many bytes those of two blocks lie apart."""
+    """Record where an array in shared memory begins, and the distance in bytes to the next block's array."""
     row = _get(m, ARRAYS) + 8 * _ARRAY * number
     start = _get(row, DELTA)  # the address in a GPU's shared memory, until here
     _put(row, LOW, address)
