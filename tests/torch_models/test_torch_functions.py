@@ -163,6 +163,7 @@ def _arguments(device):
         "linear_cross_entropy": (r(3, 6), r(8, 6), target, r(8), "mean", -100, 0.1, True),
         "rope": (r(2, 4, 6), cos, cos, False),
         "dropout": (r(3, 8), torch.zeros(1, dtype=torch.int64, device=device), 0.3),
+        "dropout_by_seed": (r(3, 8), 5, 0.3),
     }  # fmt: skip
 
 
@@ -218,6 +219,17 @@ def test_recorded_calls_have_their_names(device):
     nt.softmax(x)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning", "ignore:.*torch.jit:DeprecationWarning")
+def test_torch_traces_calls_whose_plans_are_known():
+    x, other, scalar = torch.randn(3, 8), torch.randn(3, 8), torch.tensor(2.0)
+    for _ in range(2):
+        nt.softmax(x), cap(scalar, 3.0)
+    made = torch.jit.trace(nt.softmax, x)
+    close(made(other), other.double().softmax(-1), ERRORS["float32"])
+    made = torch.jit.trace(lambda x: cap(x, 3.0), scalar)
+    close(made(scalar / 2), 3 * torch.tanh(scalar / 6), ERRORS["float32"])
+
+
 def test_second_derivatives_raise_an_error():
     x = torch.randn(3, 8, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"numbacc\.torch\.softmax has no second derivatives"):
@@ -256,6 +268,39 @@ def test_dropout(device):
     torch.manual_seed(5)
     assert torch.equal(nt.dropout(x, 0.25), y)
     assert nt.dropout(x, 0.25, training=False) is x
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_plan_serves_all_seeds(device):
+    operator, x = functions._drop_by_seed, torch.ones(3, 100, device=device, requires_grad=True)
+    operator._known.clear()
+    made = [operator.call(x, seed, 0.5) for seed in (1, 2, 1, 2**63 - 1)]
+    assert torch.equal(made[0], made[2])
+    assert not any(torch.equal(made[0], each) for each in (made[1], made[3]))
+    for each in made:
+        assert torch.equal(torch.autograd.grad(each.sum(), x)[0], each)
+    layouts = {key[2] for key in operator._known}
+    assert len(operator._known) == len(layouts) == 2  # of x, and of an expanded gradient
+
+
+@pytest.mark.gpu
+def test_seeds_are_torchs():
+    """Eager dropout advances torch's generator; a graph draws on the GPU."""
+    x = torch.ones(1000, device="cuda")
+    torch.manual_seed(5)
+    first = nt.dropout(x)
+    state = torch.cuda.get_rng_state()
+    second = nt.dropout(x)
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(nt.dropout(x), second) and not torch.equal(first, second)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = nt.dropout(x)
+    drawn = []
+    for _ in range(2):
+        graph.replay()
+        drawn.append(y.clone())
+    assert not torch.equal(*drawn) and all(0.3 < each.count_nonzero() / 1000 < 0.7 for each in drawn)
 
 
 @pytest.mark.parametrize("device", DEVICES)
