@@ -1,8 +1,8 @@
 """Calls of operators that nothing observes: no compiler, mode, functorch or subclass of Tensor.
 
 torch's dispatcher takes 20 µs to call a Python function. These calls do not pass through it: they look up a plan by the
-layouts of their tensors, and run it. Each operator gets functions of its own, which are generated as Python source, so
-that a call has no loop over its arguments.
+layouts of their tensors, and run it. Python source is generated for each operator, so that a call has no loop over its
+arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tensor_memory import as_layout, borrowed, raw_stream, stream_of
 __all__ = ["NAMES", "Signature", "call_source", "forward_source", "is_traced", "is_watched", "made_from", "runner"]
 
 _empty: Any = torch.Tensor.new_empty_strided
-#: (shape, strides, dtype) -> a new tensor on the current GPU; None if this version of torch has no such function.
+#: (shape, strides, dtype) -> a new tensor on the current GPU. It is None if torch does not have the function.
 _allocate_here: Any = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
 current_device: Any = getattr(torch._C, "_cuda_getDevice", None)
 _empty_like: Any = torch.empty_like
@@ -108,8 +108,8 @@ NAMES: dict[str, Any] = {
 def call_source(signature: Signature, casts: bool, is_recorded: bool) -> str:
     """Return the source of a function that calls an operator.
 
-    It uses `NAMES`; `op`, what torch's dispatcher knows; `general`, for all other calls; `get`, which finds the plan of
-    a key; and `recorded`, which records the gradient.
+    The function uses `NAMES` and four more names: `op` is torch's operator, `general` handles all other calls, `get`
+    finds the plan of a key, and `recorded` records the gradient.
 
     Args:
         signature: of the operator.
@@ -260,7 +260,7 @@ def _on_arrays(found: Ran) -> Callable[[Sequence[torch.Tensor], Any], None]:
 
 
 def _allocator(first: torch.Tensor, made: Sequence[torch.Tensor], is_one: bool) -> Callable[[torch.Tensor], Any]:
-    """Return a function that allocates tensors like those of `made`, given a tensor like `first`.
+    """Return a function that allocates tensors like `made`, given a tensor like `first`.
 
     The function returns a tensor if `is_one`, else a tuple.
     """

@@ -75,7 +75,7 @@ class Operator:
         self._count = len(tensors)
         #: Calls the operator and records its gradient; None if no gradient is registered.
         self._recorded: Callable[..., Any] | None = None
-        #: What a plan depends on -> a function that runs it; None if it cannot be kept.
+        #: Key of a call -> a function that runs its plan; None if the plan cannot be kept.
         self._known: dict[Any, Callable[..., Any] | None] = {}
         LIBRARY.define(schema, tags=(torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag))
         LIBRARY.impl(name, self._run, "CPU")
