@@ -241,7 +241,8 @@ def runner(
 
 def _on_arrays(found: Ran) -> Callable[[Sequence[torch.Tensor], Any], None]:
     """Return a function that runs a plan on NumPy arrays or device arrays in the memory of tensors."""
-    plan = found.plan
+    # The function keeps no array of the first call alive.
+    plan, is_several, is_list = found.plan, found.is_several, found.is_list
     count = len(plan.inputs)
     layouts = [operands.layout_of(each) for each in found.arrays] if found.is_several else (*plan.inputs, *plan.outputs)
 
@@ -251,8 +252,8 @@ def _on_arrays(found: Ran) -> Callable[[Sequence[torch.Tensor], Any], None]:
             stream = stream_of(tensors[0].device)
             memory = borrowed(plan.device, stream)
         arrays = [as_layout(one, each, memory) for one, each in zip(tensors, layouts, strict=True)]
-        if found.is_several:
-            plan.run(arrays[:count], arrays[count:] if found.is_list else arrays[-1], stream)
+        if is_several:
+            plan.run(arrays[:count], arrays[count:] if is_list else arrays[-1], stream)
         else:
             plan.run(arrays[:count], arrays[count:], True, stream, scalars)
 

@@ -1,8 +1,10 @@
 """Functions of `numbacc.torch` against torch's own: values, gradients, operators, compilation."""
 
 import doctest
+import gc
 import math
 import re
+import weakref
 
 import pytest
 from paths import ROOT
@@ -198,6 +200,20 @@ def test_few_plans_are_kept(device, monkeypatch):
             for _ in range(2):
                 close(nt.softmax(x), x.double().softmax(-1), ERRORS["float32"])
     assert len(functions._softmax._known) <= 2
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_plans_keep_no_tensor_alive(device):
+    x, target = torch.randn(3, 8, device=device, requires_grad=True), torch.tensor([1, 0, 2], device=device)
+    for operator in (functions._loss, functions._loss_backward, functions._softmax):
+        operator._known.clear()
+    y, loss = nt.softmax(x), nt.cross_entropy(x, target)
+    loss.backward()
+    kept = [weakref.ref(each) for each in (x, target, y)]
+    del x, target, y, loss
+    gc.collect()
+    assert len(functions._softmax._known) == len(functions._loss_backward._known) == 1
+    assert not [each for each in kept if each() is not None]
 
 
 @pytest.mark.parametrize("device", DEVICES)
