@@ -276,6 +276,10 @@ def dropout(outs: Any, x: Any, offset: Any, p: float) -> FunctionCall:
     return call(_ew.dropout, x, p, seed=0, offset=offset, out=outs[0])
 
 
+def dropout_by_seed(outs: Any, x: Any, seed: int, p: float) -> FunctionCall:
+    return call(_ew.dropout, x, p, seed=seed, out=outs[0])
+
+
 # ---------------------------------------------------------------- options of users
 
 

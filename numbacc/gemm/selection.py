@@ -30,7 +30,7 @@ class Selected(NamedTuple):
         runner: queues the product, in the thread that made it.
         steps: the kernels.
         direct: True if one call of the library is enough, unless scales must be copied.
-        plain: True if that call needs nothing but the user's arrays.
+        plain: True if that call needs nothing but the user's arrays and scratch memory.
     """
 
     lowered: LoweredProduct
@@ -114,7 +114,7 @@ class Selector:
         direct = not (steps or lowered.copies or len(lowered.offsets) > 1 or self._copies_c)
         # A float8 D cannot be passed as C.
         more = problem.second or problem.epilogue.produces_aux or problem.out.itemsize == 1
-        plain = direct and not (more or runner.workspace_bytes)
+        plain = direct and not more
         return Selected(lowered, runner, steps, direct, plain)
 
     def _offer(

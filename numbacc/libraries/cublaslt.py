@@ -18,7 +18,7 @@ from ..base.codes import ALIGNED, ARRAYS
 from ..base.dtypes import TABLE
 from ..runtime import device as runtime
 from ..runtime import native
-from ..runtime.builtin import bound
+from ..runtime.builtin import bound, bound_to_arrays
 from . import cublaslt_rules
 from .choices import Algorithm, Choices, Proposals, gpu_model
 from .cublaslt_rules import WRONG, Told, best
@@ -318,6 +318,8 @@ class Runner:
         self.compiled = native.matmul_arrays, self._checked
         #: A function (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
         self.launch_plain = bound(native.matmul_plain, ctypes.addressof(self._checked))
+        #: A function (stream, workspace, addresses, ()): `launch` without factors. Addresses that are left out are 0.
+        self.launch_arrays = bound_to_arrays(native.matmul_arrays, self._checked)
 
     @cached_property
     def launch_unchecked(self) -> Any:

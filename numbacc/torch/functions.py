@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from .. import bridges
 from ..errors import DTypeError, ShapeError
+from .fast_calls import is_traced, is_watched
 from .operators import Operator, as_stored, like
 
 __all__ = [
@@ -50,7 +52,7 @@ _gated_one_backward = Operator(
     bridges.gated_backward,
 )
 _gated_one.differentiable(
-    lambda ctx, dy: (_gated_one_backward(dy, *ctx.saved_tensors, *ctx.options),),
+    lambda ctx, dy: (_gated_one_backward.call(dy, *ctx.saved_tensors, *ctx.options),),
     lambda inputs, y: inputs[:1],
     1,
 )
@@ -65,7 +67,7 @@ _gated_pair_backward = Operator(
     bridges.gated_pair_backward,
 )
 _gated_pair.differentiable(
-    lambda ctx, dy: _gated_pair_backward(dy, *ctx.saved_tensors, *ctx.options),
+    lambda ctx, dy: _gated_pair_backward.call(dy, *ctx.saved_tensors, *ctx.options),
     lambda inputs, y: inputs[:2],
     2,
 )
@@ -89,8 +91,8 @@ def gated(x: Tensor | tuple[Tensor, Tensor], kind: str = "swiglu", *, axis: int 
     if isinstance(x, (tuple, list)):
         if len(x) != 2:
             raise ShapeError(f"x has {len(x)} tensors; it must be one tensor or a pair")
-        return _gated_pair(*x, kind, gate)
-    return _gated_one(x, kind, axis, gate)
+        return _gated_pair.call(*x, kind, gate)
+    return _gated_one.call(x, kind, axis, gate)
 
 
 # ---------------------------------------------------------------- products
@@ -155,22 +157,22 @@ _slopes = Operator(
 def _products(ctx: Any, dz: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor | None, ...]:
     """Return the gradients with respect to x, w and bias that are needed, given dz for z = x wᵀ + bias."""
     dz = _matrix(dz)
-    dx = _matmul(dz, w) if ctx.needs_input_grad[0] else None
+    dx = _matmul.call(dz, w) if ctx.needs_input_grad[0] else None
     if ctx.needs_input_grad[2]:
-        return (dx, *_weight_gradients(dz, x))
-    return dx, _matmul(dz.t(), x) if ctx.needs_input_grad[1] else None, None
+        return (dx, *_weight_gradients.call(dz, x))
+    return dx, _matmul.call(dz.t(), x) if ctx.needs_input_grad[1] else None, None
 
 
 def _linear_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     x, w, y = ctx.saved_tensors
     if ctx.options == ("gelu",):
         return cast("tuple[Any, ...]", _no_gradient(ctx))
-    return _products(ctx, dy if y is None else _slopes(dy, y, "relu"), x, w)
+    return _products(ctx, dy if y is None else _slopes.call(dy, y, "relu"), x, w)
 
 
 def _linear_gelu_backward(ctx: Any, dy: Tensor, _: Tensor | None) -> tuple[Any, ...]:
     x, w, z = ctx.saved_tensors
-    return _products(ctx, _slopes(dy, z, "gelu"), x, w)
+    return _products(ctx, _slopes.call(dy, z, "gelu"), x, w)
 
 
 # y is positive where z is, so that ReLU's gradient needs no z.
@@ -190,13 +192,17 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     Returns:
         a tensor (..., out).
     """
-    bridges.check_activation(activation)
+    if activation is not None:
+        bridges.check_activation(activation)
     is_matrix = x.ndim == 2
-    rows, w = _matrix(x if is_matrix else x.reshape(-1, x.shape[-1])), _matrix(weight)
+    rows = x if is_matrix else x.reshape(-1, x.shape[-1])
+    # Calls of `_matrix` take time.
+    rows = rows if rows.is_contiguous() else _matrix(rows)
+    w = weight if weight.is_contiguous() else _matrix(weight)
     if activation == "gelu" and torch.is_grad_enabled() and _tracked(x, weight, bias):
-        y, _ = _linear_gelu(rows, w, bias)
+        y, _ = _linear_gelu.call(rows, w, bias)
     else:
-        y = _linear(rows, w, bias, activation or "")
+        y = _linear.call(rows, w, bias, activation or "")
     return y if is_matrix else y.reshape(*x.shape[:-1], weight.shape[0])
 
 
@@ -251,7 +257,7 @@ _attend_only.differentiable(_no_gradient, lambda inputs, y: (), 5)
 
 def _attention_gradients(ctx: Any, do: Tensor, _: Tensor | None) -> tuple[Any, ...]:
     needs_bias = ctx.needs_input_grad[3]
-    found = _attend_backward(do, *ctx.saved_tensors, *ctx.options, needs_bias)
+    found = _attend_backward.call(do, *ctx.saved_tensors, *ctx.options, needs_bias)
     return (*found, None) if needs_bias else (*found, None, None)
 
 
@@ -286,8 +292,8 @@ def attention(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     given = (q, k, v, bias, offset, *bridges.named_mask(mask), scale, dropout)
     if torch.is_grad_enabled() and _tracked(q, k, v, bias):
-        return _attend(*given)[0]
-    return _attend_only(*given)
+        return _attend.call(*given)[0]
+    return _attend_only.call(*given)
 
 
 # ---------------------------------------------------------------- convolution
@@ -329,8 +335,8 @@ def _conv_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     x, w = ctx.saved_tensors
     data, filters, bias = ctx.needs_input_grad[:3]
     return (
-        _convolve_data(dy, w, x, *ctx.options) if data else None,
-        _convolve_filter(dy, w, x, *ctx.options) if filters else None,
+        _convolve_data.call(dy, w, x, *ctx.options) if data else None,
+        _convolve_filter.call(dy, w, x, *ctx.options) if filters else None,
         dy.sum([0, *range(2, dy.ndim)]) if bias else None,
     )
 
@@ -362,7 +368,7 @@ def conv(
         a tensor (N, K, ...), in x's memory format.
     """
     how = bridges.conv_options(x, weight, stride, padding, dilation)
-    return _convolve(x, weight, bias, *how, groups)
+    return _convolve.call(x, weight, bias, *how, groups)
 
 
 # ---------------------------------------------------------------- norms and softmax
@@ -382,7 +388,7 @@ _norm_backward = Operator(
 
 
 def _norm_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    found = _norm_backward(dy, *ctx.saved_tensors, *ctx.options)
+    found = _norm_backward.call(dy, *ctx.saved_tensors, *ctx.options)
     return (*found, None)[:2]
 
 
@@ -397,7 +403,7 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
         weight: (n,), of x's dtype, or None.
         eps: added to the mean of squares.
     """
-    return _norm(x, weight, eps)
+    return _norm.call(x, weight, eps)
 
 
 _layers = Operator(
@@ -414,7 +420,7 @@ _layers_backward = Operator(
 
 
 def _layer_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    found = _layers_backward(dy, *ctx.saved_tensors, *ctx.options)
+    found = _layers_backward.call(dy, *ctx.saved_tensors, *ctx.options)
     return (*found, None, None)[:3]
 
 
@@ -429,7 +435,7 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
         weight, bias: (n,), of x's dtype, or None.
         eps: added to the variance.
     """
-    return _layers(x, weight, bias, eps)
+    return _layers.call(x, weight, bias, eps)
 
 
 _add_norm = Operator(
@@ -532,7 +538,7 @@ def _softmax_like(name: str) -> Any:
         lambda dy, y, axis: like(y),
         bridges.CALLS[f"{name}_backward"],
     )
-    made.differentiable(lambda ctx, dy: (slopes(dy, *ctx.saved_tensors, *ctx.options),), lambda inputs, y: (y,), 1)
+    made.differentiable(lambda ctx, dy: (slopes.call(dy, *ctx.saved_tensors, *ctx.options),), lambda inputs, y: (y,), 1)
     return made
 
 
@@ -542,12 +548,12 @@ _log_softmax = _softmax_like("log_softmax")
 
 def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """Compute e^x / Σ e^x along an axis; differentiable."""
-    return _softmax(x, axis)
+    return _softmax.call(x, axis)
 
 
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """Compute x - log Σ e^x along an axis; differentiable."""
-    return _log_softmax(x, axis)
+    return _log_softmax.call(x, axis)
 
 
 # ---------------------------------------------------------------- losses
@@ -571,7 +577,7 @@ _loss_backward = Operator(
     bridges.cross_entropy_backward,
 )
 _loss.differentiable(
-    lambda ctx, dy, _: (_loss_backward(dy, *ctx.saved_tensors, *ctx.options), None),
+    lambda ctx, dy, _: (_loss_backward.call(dy, *ctx.saved_tensors, *ctx.options), None),
     lambda inputs, results: (*inputs[:2], results[1]),
     2,
 )
@@ -600,7 +606,7 @@ def cross_entropy(
         the loss in float32, or in float64 for float64 logits. torch's has the logits' dtype.
     """
     number = min(1, x.ndim - 1) if axis is None else axis
-    return _loss(x, target, number, reduction, ignore_index, label_smoothing)[0]
+    return _loss.call(x, target, number, reduction, ignore_index, label_smoothing)[0]
 
 
 def _gradients_too(x: Tensor, w: Tensor, target: Tensor, bias: Tensor | None, *options: Any) -> tuple[Tensor, ...]:
@@ -662,7 +668,7 @@ def linear_cross_entropy(
     rows, flat = _matrix(x if x.ndim == 2 else x.reshape(-1, x.shape[-1])), target.reshape(-1)
     if target.shape != x.shape[:-1]:
         raise ShapeError(f"target has shape {tuple(target.shape)}; for this x it must be {tuple(x.shape[:-1])}")
-    return _linear_loss(rows, _matrix(weight), flat, bias, reduction, ignore_index, label_smoothing, tracks)[0]
+    return _linear_loss.call(rows, _matrix(weight), flat, bias, reduction, ignore_index, label_smoothing, tracks)[0]
 
 
 # ---------------------------------------------------------------- rotary positions and dropout
@@ -679,7 +685,7 @@ _rope_backward = Operator(
     bridges.rope_backward,
 )
 _rope.differentiable(
-    lambda ctx, dy: (_rope_backward(dy, *ctx.saved_tensors, *ctx.options), None, None),
+    lambda ctx, dy: (_rope_backward.call(dy, *ctx.saved_tensors, *ctx.options), None, None),
     lambda inputs, y: inputs[1:3],
     3,
 )
@@ -693,7 +699,7 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> T
         cos, sin: cosines and sines (length, d/2), as `numbacc.elementwise.rope_tables` returns them.
         interleaved: whether neighbours form a pair; otherwise, elements i and i + d/2 do.
     """
-    return _rope(x, cos, sin, interleaved)
+    return _rope.call(x, cos, sin, interleaved)
 
 
 _drop = Operator(
@@ -702,10 +708,35 @@ _drop = Operator(
     bridges.dropout,
 )
 _drop.differentiable(
-    lambda ctx, dy: (_drop(dy, *ctx.saved_tensors, *ctx.options), None),
+    lambda ctx, dy: (_drop.call(dy, *ctx.saved_tensors, *ctx.options), None),
     lambda inputs, y: inputs[1:2],
     2,
 )
+#: Dropout by a seed that the host knows, which takes one kernel less.
+_drop_by_seed = Operator(
+    "dropout_by_seed(Tensor x, int seed, float p) -> Tensor",
+    lambda x, *_: (as_stored(x, x.shape),),
+    bridges.dropout_by_seed,
+    seeded=True,
+)
+_drop_by_seed.differentiable(
+    lambda ctx, dy: (_drop_by_seed.call(dy, *ctx.options),),
+    lambda inputs, y: (),
+    1,
+)
+_lock = threading.Lock()
+#: An odd number, so that different offsets give different seeds.
+_FACTOR = 0xD1342543DE82EF95
+
+
+def _drawn_seed(device: int) -> int:
+    """Return a seed that depends on the seed and the offset of a GPU's generator in torch, and advance the offset."""
+    generator: Any = torch.cuda.default_generators[device]
+    with _lock:
+        offset: int = generator.get_offset()
+        generator.set_offset(offset + 4)
+    start: int = generator.initial_seed()
+    return (start + offset // 4 * _FACTOR) % 2**63
 
 
 def dropout(x: Tensor, p: float = 0.5, *, training: bool = True) -> Tensor:
@@ -720,4 +751,7 @@ def dropout(x: Tensor, p: float = 0.5, *, training: bool = True) -> Tensor:
     """
     if not training or not p:
         return x
-    return _drop(x, torch.randint(2**60, (1,), device=x.device), p)
+    # Compiled functions and CUDA graphs draw another number in each run, on the GPU.
+    if not is_traced() and x.is_cuda and not is_watched() and not torch._C._cuda_isCurrentStreamCapturing():
+        return _drop_by_seed.call(x, _drawn_seed(x.get_device()), p)
+    return _drop.call(x, torch.randint(2**60, (1,), device=x.device), p)

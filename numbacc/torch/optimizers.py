@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import elementwise, nn
 from ..errors import OptionError
-from .operators import taken
+from .tensor_memory import taken
 
 __all__ = ["AdamW", "adamw_step", "clip_grad_norm", "muon_step"]
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from .. import bridges
 from ..elementwise.custom_kernels import Kernel
 from ..elementwise.custom_reductions import Reduction
-from .operators import Operator, like, numpy_dtype
+from .operators import Operator, like
+from .tensor_memory import numpy_dtype
 
 __all__ = ["wrap"]
 

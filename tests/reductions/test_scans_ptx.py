@@ -115,6 +115,21 @@ def test_few_rows_are_shared(shape, axis, stages):
         assert orders[0].grid == orders[-1].grid and orders[0].block == orders[-1].block
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "complex128"])
+@pytest.mark.sampled(3)
+def test_few_rows_of_one_tile_have_more_threads(dtype):
+    """They have as many as one tile needs, up to 512, without spilled registers."""
+    for columns in (1 << 13, (1 << 13) - 1, 1 << 11):
+        for order in orders_of(scans.planned("cumsum", dense((4, columns), dtype), 1)):
+            kernel, tile = order.kernel, order.block[0] * order.kernel.width * order.kernel.runs
+            assert order.block[1] == 1 and order.block[0] == kernel.threads <= 512
+            if kernel.threads > 128:
+                assert kernel.stage == "whole" and order.grid == (4, 1) and tile // 2 < columns <= tile
+        check(kernel, spilled=160)
+    if dtype == "float32":
+        assert kernel.threads == 128  # of 2,048 elements
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", [(1024, 4096), (256, 16384), (1024, 131072), (64, 256, 8192)], ids=str)
 @pytest.mark.sampled(1)

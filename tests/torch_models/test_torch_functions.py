@@ -1,6 +1,7 @@
 """Functions of `numbacc.torch` against torch's own: values, gradients, operators, compilation."""
 
 import doctest
+import gc
 import math
 import re
 
@@ -9,6 +10,7 @@ from paths import ROOT
 from skips import needed
 
 torch = needed("torch", "torch")
+from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch_cases import CASES, tensors  # noqa: E402
 
 import numbacc  # noqa: E402
@@ -163,6 +165,7 @@ def _arguments(device):
         "linear_cross_entropy": (r(3, 6), r(8, 6), target, r(8), "mean", -100, 0.1, True),
         "rope": (r(2, 4, 6), cos, cos, False),
         "dropout": (r(3, 8), torch.zeros(1, dtype=torch.int64, device=device), 0.3),
+        "dropout_by_seed": (r(3, 8), 5, 0.3),
     }  # fmt: skip
 
 
@@ -200,6 +203,20 @@ def test_few_plans_are_kept(device, monkeypatch):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_plans_keep_no_memory_of_tensors(device):
+    x, target = torch.randn(3, 8, device=device, requires_grad=True), torch.tensor([1, 0, 2], device=device)
+    for operator in (functions._loss, functions._loss_backward, functions._softmax):
+        operator._known.clear()
+    y, loss = nt.softmax(x), nt.cross_entropy(x, target)
+    loss.backward()
+    kept = [StorageWeakRef(each.untyped_storage()) for each in (x, target, y, loss)]
+    del x, target, y, loss
+    gc.collect()
+    assert len(functions._softmax._known) == len(functions._loss_backward._known) == 1
+    assert all(each.expired() for each in kept)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_results_of_attention_have_the_memory_order_of_queries(device):
     q, k, v = (torch.randn(2, 5, 3, 8, device=device).transpose(1, 2) for _ in range(3))
     for _ in range(2):
@@ -216,6 +233,17 @@ def test_recorded_calls_have_their_names(device):
         nt.softmax(x)
     assert [call.function for call in log] == ["elementwise.softmax"]
     nt.softmax(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning", "ignore:.*torch.jit:DeprecationWarning")
+def test_torch_traces_calls_whose_plans_are_known():
+    x, other, scalar = torch.randn(3, 8), torch.randn(3, 8), torch.tensor(2.0)
+    for _ in range(2):
+        nt.softmax(x), cap(scalar, 3.0)
+    made = torch.jit.trace(nt.softmax, x)
+    close(made(other), other.double().softmax(-1), ERRORS["float32"])
+    made = torch.jit.trace(lambda x: cap(x, 3.0), scalar)
+    close(made(scalar / 2), 3 * torch.tanh(scalar / 6), ERRORS["float32"])
 
 
 def test_second_derivatives_raise_an_error():
@@ -256,6 +284,39 @@ def test_dropout(device):
     torch.manual_seed(5)
     assert torch.equal(nt.dropout(x, 0.25), y)
     assert nt.dropout(x, 0.25, training=False) is x
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_plan_serves_all_seeds(device):
+    operator, x = functions._drop_by_seed, torch.ones(3, 100, device=device, requires_grad=True)
+    operator._known.clear()
+    made = [operator.call(x, seed, 0.5) for seed in (1, 2, 1, 2**63 - 1)]
+    assert torch.equal(made[0], made[2])
+    assert not any(torch.equal(made[0], each) for each in (made[1], made[3]))
+    for each in made:
+        assert torch.equal(torch.autograd.grad(each.sum(), x)[0], each)
+    layouts = {key[2] for key in operator._known}
+    assert len(operator._known) == len(layouts) == 2  # of x, and of an expanded gradient
+
+
+@pytest.mark.gpu
+def test_seeds_are_torchs():
+    """Eager dropout advances torch's generator; a graph draws on the GPU."""
+    x = torch.ones(1000, device="cuda")
+    torch.manual_seed(5)
+    first = nt.dropout(x)
+    state = torch.cuda.get_rng_state()
+    second = nt.dropout(x)
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(nt.dropout(x), second) and not torch.equal(first, second)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = nt.dropout(x)
+    drawn = []
+    for _ in range(2):
+        graph.replay()
+        drawn.append(y.clone())
+    assert not torch.equal(*drawn) and all(0.3 < each.count_nonzero() / 1000 < 0.7 for each in drawn)
 
 
 @pytest.mark.parametrize("device", DEVICES)

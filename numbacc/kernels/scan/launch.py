@@ -40,6 +40,8 @@ _NEAR = WARP
 _SEGMENT_BYTES, _MORE_THREADS, _FEW_TILES = 64, 8, 8
 #: Blocks share a row of at least this many tiles; a shorter one takes less time than a second kernel.
 _SHARED_TILES = 6
+#: The most threads of a row, if they process it in at most so many tiles and there are few rows.
+_LONG_ROW_THREADS, _LONG_ROW_TILES = 512, 1
 #: The most threads of blocks that process long columns alone; more threads would wait for each other in every tile.
 _LONE_THREADS = MAX_THREADS
 #: For blocks that share columns and read them once: threads; bytes of shared memory for the block's piece and its
@@ -164,7 +166,11 @@ def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
     x = min(_below(max(vectors // runs, 1)), _NEAR, MAX_THREADS)
     while x < min(MAX_THREADS, vectors) and positions * x < _BLOCKS * MAX_THREADS:
         x *= 2
-    y = MAX_THREADS // x
+    if columns <= _LONG_ROW_TILES * _LONG_ROW_THREADS * width * runs:
+        # More threads than usual process such a row in fewer tiles.
+        while x < _LONG_ROW_THREADS and x * width * runs < columns and positions * x < _BLOCKS * MAX_THREADS:
+            x *= 2
+    y = max(MAX_THREADS // x, 1)
     blocks = -(-positions // y)
     # If rows share a block, they are not split into pieces.
     piece = _piece(columns, x * width * runs, blocks, most if y == 1 else 0)
