@@ -130,7 +130,8 @@ class Alone(LibraryCall):
                 a, b, out = addresses
             if self._plain is not None:
                 return self._plain(stream, a, b, out, bias, aux)
-            return self._with_scratch(stream, scratch, (a, b, out, out, bias, aux), ())
+            if self._with_scratch is not None:
+                return self._with_scratch(stream, scratch, (a, b, out, out, bias, aux), ())
         for number in self._scales:
             if addresses[number] % 16:
                 return WRONG_ALIGNMENT

@@ -406,7 +406,7 @@ def test_examples_print_what_they_say(capsys):
     assert capsys.readouterr().out == ""
     text = (ROOT / "docs" / "torch.md").read_text()
     found = re.findall(r"^```python\n([^`]*)^```\n\nThis prints `(.*?)`", text, re.DOTALL | re.MULTILINE)
-    assert len(found) == 2
+    assert len(found) == 3
     for code, printed in found:
         exec(code, {})
         assert capsys.readouterr().out.strip() == printed
