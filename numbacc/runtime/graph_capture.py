@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from functools import lru_cache
 from typing import Any
 
 from numbacc_bindings.driver import STREAM_SET_CAPTURE_DEPENDENCIES, CaptureMode, DriverError, driver
@@ -13,15 +12,9 @@ from ..base.observing import observable
 from ..errors import UnsupportedError
 from . import captures
 from .captures import Capture
-from .contexts import call, is_current, on_device, relaxed
+from .contexts import call, on_device, relaxed
 from .memory import keep_until, with_room
-from .memory_order import DriverEvent, create_stream, home_of_captures, using, wait
-
-
-@lru_cache(maxsize=64)
-def _launching_stream(device: int) -> int:
-    """Return the stream that launches graphs for the default stream of a GPU that is not the current one."""
-    return create_stream(device)
+from .memory_order import DriverEvent, home_of_captures, using, wait
 
 
 class Recording:
@@ -105,21 +98,12 @@ class Recording:
     def launch(self, stream: int) -> None:
         """Queue the graph, ordered with all other work on the memory that it uses."""
         used = self._capture.used.values()
-        # On two GPUs, cuGraphLaunch on a GPU's default stream failed with INVALID_VALUE (CUDA 13.0) unless that GPU was
-        # the thread's current one before. Then another stream launches the graph, in order with the default stream.
-        is_elsewhere = not stream and not is_current(self._device)
         with self._lock, using(stream, self._device, storages=used) as outer:
             if outer is not None:
                 outer.include(self, self._capture)
                 self._join(stream)
                 return
-            if is_elsewhere:
-                other = _launching_stream(self._device)
-                wait(other, stream, self._device)
-                self._queue(other)
-                wait(stream, other, self._device)
-            else:
-                self._queue(stream)
+            self._queue(stream)
             self._last = DriverEvent(self._device)
             driver.cuEventRecord(self._last.handle, stream)
 

@@ -309,27 +309,6 @@ def test_branches_that_share_nothing_run_beside_each_other(log):
     assert not log.before(one, two) and not log.before(two, one)
 
 
-def test_a_second_gpus_graph_on_its_default_stream(log):
-    """Which the driver does not launch there: other streams' work is in order nevertheless."""
-    s, t = (numbacc.stream(device=1) for _ in range(2))
-    x = numbacc.full((4, 8), 1.0, device=1)
-    with numbacc.graph(device=1) as g:
-        y = gated.forward(x)
-    for _ in range(2):
-        with s:
-            x[...] = 2.0
-        filled = log.named("fill")[-1]
-        with numbacc.stream(0, device=1):
-            g.launch()
-            x[...] = 3.0
-        launched = log.named("launch graph")[-1]
-        assert log.before(filled, launched) and log.before(launched, log.named("fill")[-1])
-        numbacc.asnumpy(y, stream=t)
-        assert log.before(launched, log.named("copy out")[-1])
-    first, second = log.named("launch graph")
-    assert log.before(first, second)
-
-
 def test_host_arrays_of_one_element_are_read_at_every_launch(log):
     host, x = np.ones(1, np.float32), numbacc.empty((2, 3))
     with numbacc.graph():

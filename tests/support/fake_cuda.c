@@ -26,7 +26,7 @@ typedef struct block { word address, bytes; int device, freed; struct block *nex
 
 static context contexts[DEVICES];
 static __thread context *stack[DEPTH];
-static __thread int depth, pushed[DEPTH], capture_mode;
+static __thread int depth, capture_mode;
 static __thread stream per_thread[DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static block *blocks;
@@ -80,8 +80,8 @@ int cuDevicePrimaryCtxRetain(context **result, int device) {
 }
 int cuCtxGetCurrent(context **result) { if (forked) return UNINITIALIZED; *result = depth ? stack[depth - 1] : NULL; return OK; }
 int cuCtxGetDevice(int *device) { if (!depth) return CONTEXT; *device = stack[depth - 1]->device; return OK; }
-int cuCtxSetCurrent(context *c) { if (forked) return UNINITIALIZED; if (!depth) depth = 1; stack[depth - 1] = c; pushed[depth - 1] = 0; return OK; }
-int cuCtxPushCurrent_v2(context *c) { if (forked) return UNINITIALIZED; pushed[depth] = 1; stack[depth++] = c; return OK; }
+int cuCtxSetCurrent(context *c) { if (forked) return UNINITIALIZED; if (!depth) depth = 1; stack[depth - 1] = c; return OK; }
+int cuCtxPushCurrent_v2(context *c) { if (forked) return UNINITIALIZED; stack[depth++] = c; return OK; }
 int cuCtxPopCurrent_v2(context **c) { *c = stack[--depth]; return OK; }
 int cuThreadExchangeStreamCaptureMode(int *mode) { int old = capture_mode; capture_mode = *mode; *mode = old; return OK; }
 
@@ -379,10 +379,7 @@ int cuGraphInstantiateWithFlags(graph **result, graph *g, word flags) {
 }
 int cuGraphGetNodes(graph *g, void **nodes, size_t *count) { *count = 1; return OK; }
 int cuGraphLaunch(graph *g, stream *s) {
-    stream *found = find(s);
-    if (found && found->context != g->context) return INVALID;
-    /* As seen with CUDA 13.0 on two GPUs: on the default stream of a context that is the current one for a while only. */
-    if (found && found == &found->context->legacy && pushed[depth - 1]) return INVALID;
+    if (find(s) && find(s)->context != g->context) return INVALID;
     return queue(s, "launch graph", g->id, 0, 0);
 }
 int cuGraphExecDestroy(graph *g) { note("destroy graph", g->id, 0, 0, 0, 0); release(g); return OK; }
