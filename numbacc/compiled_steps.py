@@ -502,12 +502,18 @@ class Compiled(Generic[P, R]):
             UnsupportedError: the function does something that a graph cannot hold, such as reading a value on the host.
                 The message names the line. The next call tries again.
         """
-        step: Any = self.__wrapped__
         if self._is_on_cpu or not has_gpu():
             self._misses += 1
             return self._run_on_cpu(args, kwargs)
         handle = handle_of(None)
         call = _Arguments(args, kwargs, self._device, handle)
+        # New arrays of the step lie on this GPU in plain calls, too.
+        with runtime().on_device(call.device):
+            return self._run_on_gpu(call, handle)
+
+    def _run_on_gpu(self, call: _Arguments, handle: int) -> R:
+        """Run the function, or launch its graph, while the call's GPU is the current one."""
+        step: Any = self.__wrapped__
         result: R
         if runtime().is_capturing(handle):
             result = call.run(step, self._arrays(call, handle))  # it becomes part of that graph
@@ -660,7 +666,8 @@ def compiled(
         maxsize: the most graphs. Each combination of shapes, dtypes and other arguments needs one.
         copy: True returns copies of the arrays that the function makes. False returns the graph's own arrays, which the
             next call with such arguments overwrites.
-        device: the GPU for NumPy arguments, by default the current one; or "cpu" to run on NumPy always.
+        device: the GPU for NumPy arguments, by default the current one; or "cpu" to run on NumPy always. The GPU of the
+            arguments is the current one during a call.
 
     Returns:
         Compiled, to be called like step. Its `cache_info()` counts calls and graphs, and `cache_clear()` drops them.

@@ -100,6 +100,11 @@ def test_a_second_gpu(log, step):
     assert step.cache_info().currsize == 2
     there = numbacc.compiled(lambda x: gated.forward(x), device=1)
     assert [there(np.ones((4, 8), np.float32)).device for _ in range(3)] == [1, 1, 1]
+    made = []
+    making = numbacc.compiled(lambda x: (made.append(numbacc.empty(3)), gated.forward(x))[1])
+    for _ in range(2):  # plain, then recorded
+        making(x)
+    assert [each.device for each in made] == [1, 1]
 
 
 def test_memory_is_freed_with_the_graph(log, step):
