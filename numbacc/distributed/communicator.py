@@ -132,7 +132,7 @@ class Communicator(NotCopied):
         return made
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
-        """Return an uninitialized array in memory that NCCL registers with all ranks.
+        """Return an uninitialized array in memory that NCCL registers with all ranks. This is experimental.
 
         `DataParallel` moves such arrays with the GPU's copy engines, so that products and other kernels keep all
         multiprocessors. All ranks call this together, with the same arguments. The memory is not freed before the

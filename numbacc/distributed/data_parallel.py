@@ -4,9 +4,8 @@ Gradients and parameters lie in flat arrays, which are divided into buckets. As 
 queued, NCCL reduces it on a stream with a high priority. If the optimizer's state is sharded, each rank gets only its
 share of the reduced bucket, updates its share of the parameters, and all ranks gather the new parameters.
 
-NCCL's kernels take multiprocessors away from the backward pass: a product that just fills the GPU then takes twice as
-long. For registered memory, the copy engines move each rank's share to it instead, and a kernel of the update adds the
-shares of all ranks, in float32.
+NCCL's kernels take multiprocessors away from the backward pass. For registered memory, which is experimental, the copy
+engines move each rank's share to it instead, and a kernel of the update averages the shares of all ranks in float32.
 """
 
 from __future__ import annotations
