@@ -126,7 +126,9 @@ class _Step:
         else:
             buffers, options = self.model.buffers, dict(options)
             if options.pop("registered", False):
-                buffers.move(*[team.empty(each.shape, each.dtype) for each in (buffers.values, buffers.gradients)])
+                buffers.move(
+                    *[team._registered_empty(each.shape, each.dtype) for each in (buffers.values, buffers.gradients)]
+                )
             self.optimizer = distributed.ParallelAdamW(
                 team, buffers.gradients, buffers.values, config.rate, decayed=buffers.decayed, **shared, **options
             )

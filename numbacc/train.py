@@ -2,7 +2,7 @@
 
 The model is `nn.Transformer`. It gets `length` characters of the text and predicts the next one at each position. The
 loss is the mean cross entropy, in nats per character: log of the number of characters for a model that knows nothing.
-Optimizer: `nn.AdamW`, with a linear warm-up of the rate and a cosine decay to a tenth.
+Optimizer: AdamW, with a linear warm-up of the rate and a cosine decay to a tenth.
 
 Without --text, the text is that of CC0 1.0, which is in the public domain; see notebooks/data/README.md. On a GPU, a
 step runs as one CUDA graph. Without a GPU, NumPy computes everything, and the model is smaller by default.
@@ -131,8 +131,10 @@ class Training:
             length=o["length"], dropout=o["dropout"],
         ).initialize(o["dtype"], seed=o["seed"], tune=numbacc.has_gpu())  # fmt: skip
         buffers = self.model.buffers
-        self.parallel = distributed.DataParallel(self.team, buffers.gradients)
-        self.optimizer = nn.AdamW(self.model, o["rate"], max_norm=1.0, parallel=self.parallel)
+        self.optimizer = distributed.ParallelAdamW(
+            self.team, buffers.gradients, buffers.values, o["rate"], decayed=buffers.decayed, max_norm=1.0, shard=False
+        )
+        self._begin_at(0)
         self.step = 0
         self.curve: list[tuple[int, float]] = []
         self._compiled = numbacc.compiled(self._train)
@@ -141,9 +143,13 @@ class Training:
         """Make a step, and return the loss of the whole batch."""
         with nn.Tape() as tape:
             loss = self.model(tokens, target)
-        tape.backward(loss, ready=self.parallel.ready)
+        tape.backward(loss, ready=self.optimizer.ready)
         self.optimizer.step()
         return self.team.all_reduce(loss.value, "mean")
+
+    def _begin_at(self, position: Any) -> None:
+        """Set the position of dropout's random numbers, apart from other ranks' positions."""
+        self.model.buffers.position[...] = position + self.team.rank * 2**56
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it grows for the first twentieth, then falls to a tenth."""
@@ -192,6 +198,7 @@ class Training:
         """Write model, optimizer and options to a file in the format safetensors."""
         arrays = {f"model.{name}": each for name, each in self.model.state_dict().items()}
         arrays |= {f"optimizer.{name}": each for name, each in self.optimizer.state_dict().items()}
+        arrays["position"] = self.model.buffers.position
         about = {
             "options": json.dumps(self.options), "characters": json.dumps(self.text.characters),
             "step": str(self.step), "curve": json.dumps(self.curve),
@@ -215,6 +222,7 @@ class Training:
         for prefix, owner in (("model.", self.model), ("optimizer.", self.optimizer)):
             own = {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
             owner.load_state_dict(own)
+        self._begin_at(int(arrays["position"][0]))
         self.step, self.curve = int(about["step"]), [tuple(each) for each in json.loads(about["curve"])]
 
 

@@ -71,7 +71,7 @@ class Communicator(NotCopied):
         #: NCCL's communicator, or None and the reason why there is none.
         self._nccl: Any = None
         self._without = ""
-        #: A communicator for registered memory, once `empty` has made some.
+        #: A communicator for registered memory, once `_registered_empty` has made some.
         self._copier: Any = None
         self._gpu = self._select() if has_gpu() else None
         self.device = "cpu" if self._gpu is None else argument_of(self._gpu)
@@ -131,19 +131,14 @@ class Communicator(NotCopied):
         self._control.on_failure.append(made.abort)
         return made
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
-        """Return an uninitialized array in memory that NCCL registers with all ranks. This is experimental.
+    def _registered_empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
+        """Return an uninitialized array in memory that NCCL registers with all ranks.
 
         `DataParallel` moves such arrays with the GPU's copy engines, so that products and other kernels keep all
         multiprocessors. All ranks call this together, with the same arguments. The memory is not freed before the
         process ends: make such arrays once, for gradients and parameters. Without NCCL this is an ordinary array.
 
-        Args:
-            shape, dtype: as of `numbacc.empty`.
-
-        Example:
-            >>> numbacc.distributed.init().empty(3, "float16").shape
-            (3,)
+        This is private: it has not run on several GPUs yet.
         """
         if self._nccl is None or not _nccl().has_copies():
             return creation.empty(shape, dtype, device=self.device)
@@ -373,7 +368,7 @@ class Communicator(NotCopied):
         self._copier.all_to_all(array._address, out._address, array.nbytes // self.world_size, _BYTES, stream)
 
     def _is_registered(self, array: Any) -> bool:
-        """Return whether an array is in memory that `empty` has made."""
+        """Return whether an array is in memory that `_registered_empty` has made."""
         return self._copier is not None and getattr(array._storage, "_owner", None) is self._copier
 
     # ------------------------------------------------------------ checks

@@ -4,7 +4,7 @@ Gradients and parameters lie in flat arrays, which are divided into buckets. As 
 queued, NCCL reduces it on a stream with a high priority. If the optimizer's state is sharded, each rank gets only its
 share of the reduced bucket, updates its share of the parameters, and all ranks gather the new parameters.
 
-NCCL's kernels take multiprocessors away from the backward pass. For registered memory, which is experimental, the copy
+NCCL's kernels take multiprocessors away from the backward pass. For registered memory, which is not public yet, copy
 engines move each rank's share to it instead, and a kernel of the update averages the shares of all ranks in float32.
 """
 
@@ -76,11 +76,9 @@ class DataParallel(NotCopied):
 
     Args:
         communicator: the ranks.
-        gradients: contiguous array of rank 1 with all gradients: float32, float64, float16 or bfloat16. With `shard`,
-            an array that `communicator.empty` has made is moved by the GPU's copy engines; this takes once more its
-            memory.
+        gradients: contiguous array of rank 1 with all gradients: float32, float64, float16 or bfloat16.
         parameters: array of gradients' shape with the parameters that the forward pass reads. It is needed with
-            `shard`, for all ranks to gather them. It, too, may be an array that `communicator.empty` has made.
+            `shard`, for all ranks to gather them.
         shard: True divides each bucket among the ranks: each updates its share, and keeps the optimizer's state of its
             share only.
         boundaries: indices of elements where an optimizer's options change, such as weight decay. No part crosses them.
@@ -155,7 +153,7 @@ class DataParallel(NotCopied):
         if self._works and not self._on_host:
             communicator._check_gpu(own)
             if shard and communicator._is_registered(self._gradients):
-                self._pieces = communicator.empty(own.size, own.dtype)
+                self._pieces = communicator._registered_empty(own.size, own.dtype)
             self._stream = make_stream(device=own.device, priority=-1) if stream is None else make_stream(stream)
 
     def _divide(self, shard: bool, boundaries: Sequence[int], nbytes: int) -> list[_Bucket]:

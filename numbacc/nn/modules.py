@@ -107,7 +107,7 @@ class Buffers:
     def move(self, values: Array, gradients: Array) -> None:
         """Copy the parameters into another array, and use it and another array of gradients from now on.
 
-        Call it before an optimizer is made. The arrays of `numbacc.distributed.Communicator.empty` are one use.
+        Call it before an optimizer is made.
 
         Args:
             values, gradients: contiguous arrays of the buffers' shapes and dtypes.

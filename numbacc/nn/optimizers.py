@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import Any
 
 from .. import elementwise
@@ -18,24 +17,18 @@ class AdamW:
 
     Parameters with 16 bits have a float32 copy here, which is updated and then rounded. Weight decay applies to
     parameters whose `decay` is true. Everything that changes from step to step is an array, so a step can be captured
-    in a CUDA graph.
+    in a CUDA graph. On several GPUs, `numbacc.distributed.ParallelAdamW` does the same.
 
     Args:
         model: a module, after `initialize`.
         rate: the learning rate. Assign to `rate` to change it, also between launches of a graph.
         beta1, beta2, eps, weight_decay: as in `elementwise.adamw_step`.
         max_norm: gradients are scaled so that their norm is at most this; None for no limit.
-        parallel: a `numbacc.distributed.DataParallel` of the model's buffers. Each step then begins with the mean of
-            all ranks' gradients. If it shards, this rank keeps the state of its parts only: load the parameters before
-            you make the optimizer.
 
     Attributes:
         master, m, v: the float32 parameters and the moments, arrays of rank 1.
         count: the number of steps, an array with one integer.
         norm: the norm of the last gradients, an array of rank 0; None without max_norm.
-
-    Raises:
-        OptionError: there is a max_norm, and `parallel` shards.
 
     Example:
         >>> model = nn.Linear(2, 1).initialize()
@@ -55,26 +48,14 @@ class AdamW:
         eps: float = 1e-8,
         weight_decay: float = 0.1,
         max_norm: float | None = None,
-        parallel: Any = None,
     ):
-        self.buffers, self.parallel = model.buffers, parallel
+        self.buffers = model.buffers
         self.options = {"beta1": beta1, "beta2": beta2, "eps": eps}
         self.weight_decay, self.max_norm, self.norm = weight_decay, max_norm, None
-        values, size = self.buffers.values, int(self.buffers.values.shape[0])
+        values = self.buffers.values
         device, wide = operands.device_of(values), "float64" if values.dtype == "float64" else "float32"
-        is_whole = parallel is None or parallel.state_size == size
-        if not is_whole and max_norm is not None:
-            raise OptionError(
-                f"max_norm={max_norm} needs all gradients on each rank: pass shard=False to DataParallel, or use "
-                "numbacc.distributed.ParallelAdamW"
-            )
-        #: Slices of the buffers, and of this optimizer's arrays, each with one weight decay.
-        halves = [slice(0, self.buffers.decayed), slice(self.buffers.decayed, size)]
-        self._parts = [(each, each) for each in halves]
-        if not is_whole:
-            values = parallel.share(values)
         self.master = values if values.dtype == wide else elementwise.astype(values, wide)
-        if is_whole and self.master is not values:
+        if self.master is not values:
             self.buffers.master = self.master
         self.m, self.v = (creation.zeros(self.master.shape, wide, device=device) for _ in "mv")
         self.count = creation.zeros(1, "int64", device=device)
@@ -99,34 +80,12 @@ class AdamW:
         if factor is not None and not hasattr(factor, "shape"):
             # All that changes from step to step is an array.
             factor = creation.full(1, factor, "float32", device=operands.device_of(self.count))
-        if self.parallel is not None and self.max_norm is None:
-            for part in self.parallel.reduced():
-                self._update(self._divided(part.whole, part.local), factor)
-            return
-        if self.parallel is not None:
-            for _ in self.parallel.reduced():
-                pass
+        buffers, master = self.buffers, self.master
         if self.max_norm is not None:
-            self.norm, factor = elementwise.clip_grad_norm(
-                self.buffers.gradients, self.max_norm, factor=factor, write=False
-            )
-        self._update(self._parts, factor)
-
-    def _divided(self, whole: slice, local: slice) -> list[tuple[slice, slice]]:
-        """Return a part of the buffers as parts with one weight decay each."""
-        border = min(max(self.buffers.decayed, whole.start), whole.stop)
-        edges = [whole.start, border, whole.stop]
-        shift = local.start - whole.start
-        return [(slice(a, b), slice(a + shift, b + shift)) for a, b in pairwise(edges) if a < b]
-
-    def _update(self, parts: Sequence[tuple[slice, slice]], factor: Any) -> None:
-        """Update parts of the buffers: slices of the buffers, and of master, m and v."""
-        buffers = self.buffers
-        p, m, v = ([each[local] for _, local in parts] for each in (self.master, self.m, self.v))
-        g = [buffers.gradients[whole] for whole, _ in parts]
-        is_apart = self.master.dtype != buffers.values.dtype or len(self.master) != len(buffers.values)
-        copies = [buffers.values[whole] for whole, _ in parts] if is_apart else None
-        decays = [self.weight_decay if whole.start < buffers.decayed else 0.0 for whole, _ in parts]
+            self.norm, factor = elementwise.clip_grad_norm(buffers.gradients, self.max_norm, factor=factor, write=False)
+        decays, halves = [self.weight_decay, 0.0], (slice(None, buffers.decayed), slice(buffers.decayed, None))
+        p, g, m, v = ([each[half] for half in halves] for each in (master, buffers.gradients, self.m, self.v))
+        copies = None if master.dtype == buffers.values.dtype else [buffers.values[half] for half in halves]
         elementwise.adamw_step(
             p, g, m, v, self.count, rate=self._rate, weight_decay=decays, factor=factor, copy=copies, **self.options
         )
@@ -139,8 +98,6 @@ class AdamW:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy arrays that `state_dict` returned, and write the parameters.
 
-        If this rank has the state of some parts only, load the parameters with the model's `load_state_dict`.
-
         Raises:
             OptionError: names are missing. ShapeError: the state is that of another model.
         """
@@ -152,5 +109,4 @@ class AdamW:
                 raise ShapeError(f"{name} has shape {tuple(state[name].shape)}; it must have {tuple(array.shape)}")
         for name, array in own.items():
             elementwise.copy(creation.asarray(state[name], device=operands.device_of(array)), out=array)
-        if len(self.master) == len(self.buffers.values):
-            elementwise.copy(self.master, out=self.buffers.values)
+        elementwise.copy(self.master, out=self.buffers.values)

@@ -45,7 +45,9 @@ def test_losses_are_those_of_the_whole_batch(tmp_path, shard, overlap):
     def work(team):
         def optimizer_of(model):
             buffers = model.buffers
-            buffers.move(*[team.empty(each.shape, each.dtype) for each in (buffers.values, buffers.gradients)])
+            buffers.move(
+                *[team._registered_empty(each.shape, each.dtype) for each in (buffers.values, buffers.gradients)]
+            )
             return distributed.ParallelAdamW(
                 team, buffers.gradients, buffers.values, SMALL.rate, decayed=buffers.decayed, max_norm=0.5,
                 shard=shard, overlap=overlap, bucket_bytes=8192,
@@ -59,29 +61,6 @@ def test_losses_are_those_of_the_whole_batch(tmp_path, shard, overlap):
         np.testing.assert_allclose(losses, exact, rtol=2e-6)
         np.testing.assert_allclose(found, parameters, rtol=0, atol=5e-5)
     assert exact[-1] < exact[0] - 0.05
-
-
-@pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
-def test_the_optimizer_of_modules(tmp_path, shard):
-    """`nn.AdamW` updates the parts of a `DataParallel`, also parts with and without weight decay."""
-    if has_gpu():
-        skip("no gpu")
-    exact, parameters = losses_of(slice(None), lambda model: nn.AdamW(model, SMALL.rate))
-
-    def work(team):
-        def optimizer_of(model):
-            buffers = model.buffers
-            parallel = distributed.DataParallel(team, buffers.gradients, buffers.values, shard=shard)
-            made = nn.AdamW(model, SMALL.rate, parallel=parallel)
-            made.ready = parallel.ready
-            return made
-
-        losses, found = losses_of(slice(3 * team.rank, 3 * team.rank + 3), optimizer_of)
-        return team.all_reduce(losses, "mean"), found
-
-    for losses, found in together(2, tmp_path, work):
-        np.testing.assert_allclose(losses, exact, rtol=2e-6)
-        np.testing.assert_allclose(found, parameters, rtol=0, atol=5e-5)
 
 
 def test_the_benchmark_reports_what_ranks_found():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections import namedtuple
 from itertools import pairwise
 
 import numpy as np
@@ -252,62 +251,31 @@ def by_hand(p, g, m, v, t, rate, decay, factor):
     p -= rate * (m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.95**t)) + 1e-8) + decay * p)
 
 
-class Halves:
-    """A stand-in for `numbacc.distributed.DataParallel`, with some parts of the buffers."""
-
-    Part = namedtuple("Part", "whole local")
-
-    def __init__(self, size, cuts):
-        self.parts = [self.Part(slice(a, b), slice(c, d)) for a, b, c, d in cuts]
-        self.state_size = sum(part.local.stop - part.local.start for part in self.parts)
-
-    def share(self, array):
-        found = array[: self.state_size].copy()
-        for part in self.parts:
-            found[part.local] = array[part.whole]
-        return found
-
-    def reduced(self):
-        yield from reversed(self.parts)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("max_norm", [None, 0.5])
 def test_adamw(place, dtype, max_norm):
-    """Steps follow the formula, for whole buffers and for the parts of two ranks; the rate is read from its array."""
-    models = [Tied().initialize(dtype, seed=1) for _ in range(3)]
-    buffers = models[0].buffers
+    """Steps follow the formula; the rate is read from its array."""
+    model = Tied().initialize(dtype, seed=1)
+    buffers, optimizer = model.buffers, nn.AdamW(model, 0.01, max_norm=max_norm)
     size, border = buffers.values.shape[0], buffers.decayed
-    ranks = [
-        Halves(size, [(0, 64, 0, 64)]),
-        Halves(size, [(64, border, 0, border - 64), (border, size, border - 64, size - 64)]),
-    ]
-    optimizers = [nn.AdamW(models[0], 0.01, max_norm=max_norm)]
-    optimizers += [nn.AdamW(models[1], 0.01, parallel=each) for each in ranks]
-    exact = [place.get(optimizers[0].master).astype(np.float64)] + [np.zeros(size) for _ in "mv"]
+    exact = [place.get(optimizer.master).astype(np.float64)] + [np.zeros(size) for _ in "mv"]
     decays = np.where(np.arange(size) < border, 0.1, 0.0)
     for t in (1, 2, 3):
         slope = np.random.default_rng(t).standard_normal(size).astype(dtypes.dtype(dtype))
-        for model in models:
-            model.buffers.gradients[...] = place.put(slope)
+        buffers.gradients[...] = place.put(slope)
         norm = float(np.linalg.norm(slope.astype(np.float64)))
-        factor = 1.0 if max_norm is None else max_norm / norm
-        for each in optimizers:
-            each.rate = 0.01 * t
-        optimizers[0].step()
-        for each in optimizers[1:]:
-            each.step(factor)
-        by_hand(*exact[:1], slope.astype(np.float64), *exact[1:], t, 0.01 * t, decays, factor)
+        optimizer.rate = 0.01 * t
+        optimizer.step()
+        by_hand(
+            *exact[:1], slope.astype(np.float64), *exact[1:], t, 0.01 * t, decays,
+            1.0 if max_norm is None else max_norm / norm,
+        )  # fmt: skip
         if max_norm is not None:
-            assert float(place.get(optimizers[0].norm)) == pytest.approx(norm, rel=1e-3)
-        np.testing.assert_allclose(place.get(optimizers[0].master), exact[0], rtol=2e-5, atol=1e-6)
-    halves = np.concatenate([place.get(each.master) for each in optimizers[1:]])
-    np.testing.assert_allclose(halves, exact[0], rtol=2e-5, atol=1e-6)
+            assert float(place.get(optimizer.norm)) == pytest.approx(norm, rel=1e-3)
+        np.testing.assert_allclose(place.get(optimizer.master), exact[0], rtol=2e-5, atol=1e-6)
     rounded = exact[0].astype(dtypes.dtype(dtype)).astype(np.float64)
-    for model in models[:2]:
-        np.testing.assert_allclose(place.get(model.buffers.values).astype(np.float64), rounded, rtol=2**-7, atol=1e-6)
-    assert int(place.get(optimizers[0].count)[0]) == 3
-    refused(OptionError, "max_norm=1", run=lambda: nn.AdamW(models[2], max_norm=1.0, parallel=ranks[0]))
+    np.testing.assert_allclose(place.get(buffers.values).astype(np.float64), rounded, rtol=2**-7, atol=1e-6)
+    assert int(place.get(optimizer.count)[0]) == 3
 
 
 def test_buckets():

@@ -143,7 +143,7 @@ LENGTH = 1024
 
 def trained(team, log, overlap, registered=False):
     """A step with four layers: their writes, NCCL's work, and each update, as calls of the log."""
-    gradients, parameters = ((team.empty if registered else numbacc.empty)(LENGTH) for _ in range(2))
+    gradients, parameters = ((team._registered_empty if registered else numbacc.empty)(LENGTH) for _ in range(2))
     gradients[...], parameters[...] = 0.0, 0.0
     parallel = distributed.DataParallel(team, gradients, parameters, shard=True, overlap=overlap, bucket_bytes=1024)
     assert (parallel._pieces is not None) == registered
