@@ -20,6 +20,7 @@ import numpy as np, numbacc
 team = numbacc.distributed.init()
 total = team.all_reduce(np.arange(3.0) + team.rank)
 print("rank", team.rank, "of", team.world_size, total.tolist(), flush=True)
+team.barrier()  # all have printed
 what = sys.argv[1]
 if team.rank == 1 and what == "error":
     raise ValueError("boom")
