@@ -195,7 +195,8 @@ class Communicator(NotCopied):
             array of shape (n, ...), rows rank · n to (rank + 1) · n of the reduction, or `out`.
 
         Raises:
-            ShapeError: the length of x is not a multiple of the number of ranks. Others are those of `all_reduce`.
+            ShapeError: the length of x is not a multiple of the number of ranks. The other errors are as in
+                `all_reduce`.
 
         Example:
             >>> numbacc.distributed.init().reduce_scatter(np.arange(4.0))
@@ -216,7 +217,7 @@ class Communicator(NotCopied):
             array of shape (world_size · n, ...), or `out`.
 
         Raises:
-            ShapeError: x has rank 0. Other errors are those of `all_reduce`.
+            ShapeError: x has rank 0. The other errors are as in `all_reduce`.
 
         Example:
             >>> numbacc.distributed.init().all_gather(np.arange(3))
@@ -241,7 +242,7 @@ class Communicator(NotCopied):
             array of x's shape and dtype, or `out`.
 
         Raises:
-            OptionError: there is no rank `root`. Other errors are those of `all_reduce`.
+            OptionError: there is no rank `root`. The other errors are as in `all_reduce`.
 
         Example:
             >>> numbacc.distributed.init().broadcast(np.arange(3))
@@ -260,7 +261,7 @@ class Communicator(NotCopied):
             stream: the stream that a GPU's work is queued on. Work on it waits until the other rank receives.
 
         Raises:
-            OptionError: there is no other rank `to`. Other errors are those of `all_reduce`.
+            OptionError: there is no other rank `to`. The other errors are as in `all_reduce`.
         """
         self._check_other(to, "to")
         call = _Collective(self, "send", x, stream, None)
@@ -284,7 +285,7 @@ class Communicator(NotCopied):
             `out`.
 
         Raises:
-            OptionError: there is no other rank `source`. Other errors are those of `all_reduce`.
+            OptionError: there is no other rank `source`. The other errors are as in `all_reduce`.
         """
         self._check_other(source, "source")
         call = _Collective(self, "send", out, stream, None, argument="out")

@@ -17,8 +17,8 @@ class ParallelAdamW:
     """AdamW for data-parallel training; see `elementwise.adamw_step`.
 
     It averages the gradients of all ranks by `DataParallel`, and updates each bucket as soon as its gradients are
-    there. Parameters of 16 bits have a float32 copy. Everything that changes from step to step is an array, so a step
-    can be captured in a CUDA graph.
+    averaged. Parameters of 16 bits have a float32 copy. Everything that changes from step to step is an array, so that a
+    step can be captured in a CUDA graph.
 
     Args:
         communicator: the ranks.
@@ -40,7 +40,7 @@ class ParallelAdamW:
         norm: the norm of the last gradients, an array of rank 0; None without max_norm.
 
     Raises:
-        OptionError: decayed or bucket_bytes is out of range. Other errors are those of `DataParallel`.
+        OptionError: decayed or bucket_bytes is out of range. `DataParallel` raises the other errors.
 
     Example:
         >>> gradients, parameters = np.ones(256, "float32"), np.zeros(256, "float32")

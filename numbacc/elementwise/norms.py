@@ -111,7 +111,7 @@ def _made_sums(name: str, adds: tuple[bool, ...], shared: tuple[int, ...], *give
 
     Args:
         name: the function.
-        adds: for each result, whether it is added to what is there.
+        adds: for each result, whether it is added to the old values.
         shared: the rows that the weights' gradients are computed from, and that dx is written over.
         given: options, then the layouts of `out` (None for each new array), the weights and the rows.
     """

@@ -491,7 +491,7 @@ class CrossEntropy(Module):
 
 
 class LinearCrossEntropy(Module):
-    """The last layer of a classifier or a language model, with its loss: no array of all logits is made.
+    """The last layer of a classifier or a language model, with its loss. Logits of more than 1 GiB are made in chunks.
 
     Args:
         n_in, classes: the shape of the weight.

@@ -38,7 +38,7 @@ class GradientPlan(TaskPlan[Result]):
         reduction: the sums, over the first and the last row input and these outputs.
         sums: the same sums in the form of `launch.RowSums`.
         scalars: the scalars of `task`, as in `TaskPlan`.
-        adds: for each result, whether it is added to what is there; () if that holds for none. If the first one is, the
+        adds: for each result, whether it is added to the old values; () if none is. If the first one is, the
             task's second input is in the same memory.
         shared: the inputs of the sums that are in the same memory as the first result. In `reduction` they are dense.
     """

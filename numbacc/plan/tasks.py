@@ -28,7 +28,7 @@ class TaskPlan(Plan[Result], TaskOperation):
         scalars: the scalar arguments of all runs, as words; the reference knows them. Empty if each run has its own.
 
     Attributes:
-        adds: for each output, whether the reference's result is added to what is there; () if that holds for none.
+        adds: for each output, whether the reference's result is added to the old values; () if none is.
     """
 
     adds: tuple[bool, ...] = ()

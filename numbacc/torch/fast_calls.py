@@ -206,7 +206,7 @@ def runner(
         return run_slowly
 
     index, chosen, count, new = plan.device, plan.chosen, len(plan.inputs), _allocator(first, made, is_one)
-    # Those of `Operation.queued`.
+    # The same scalars as in `Operation.queued`.
     scalars = scalars or plan._scalars
     others = scalars[1:]
     # torch's compiler allocates by this function, too: it does not pass through the dispatcher.

@@ -249,7 +249,7 @@ class ScatterTask(Task):
         length: number of elements of the axis; indices from -length to length - 1 are valid.
         line: for each element of dx, the list of the indices that could select it.
         whole: the list of all indices.
-        adds: whether sums are added to what is in dx.
+        adds: whether sums are added to the old values of dx.
     """
 
     length: int

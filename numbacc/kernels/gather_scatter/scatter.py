@@ -57,7 +57,7 @@ def _tools(spec: ScatterSpec) -> SimpleNamespace:
 
 
 def _storing(spec: ScatterSpec, join: Any, merge: Any) -> Any:
-    """Return the device function that stores a sum, or adds it to what is there.
+    """Return the device function that stores a sum, or adds it to the old value.
 
     Its arguments are (outs, target, total, whole): see `scatter_few`.
     """

@@ -86,7 +86,7 @@ class ScatterSpec(_ScatterFields, Spec):
         width: adjacent elements that a thread sums.
         bits: a chunk is 2^bits rows, or chunks one level below.
         target: name of the dtype of what is written: dx, or chunks' sums.
-        adds: True if sums are added to what is there. Elements without rows are then left alone.
+        adds: True if sums are added to the old values. Elements without rows are then left alone.
     """
 
     __slots__ = ()

@@ -207,7 +207,7 @@ class ReduceTask(Task):
 
     Attributes:
         axes: the axes that are reduced, in order.
-        adds: for each output, True if the result is added to what is there; () if that holds for none.
+        adds: for each output, True if the result is added to the old values; () if none is.
     """
 
     axes: tuple[int, ...]

@@ -48,7 +48,7 @@ class ReduceSpec(_ReduceFields, Spec):
         narrow: as in `KernelSpec`, for the outputs of the last pass.
         stage: "whole"; if there are two passes, "first" or "second".
         ordered: True if elements that follow each other in memory have increasing indices, for formulas with an index.
-        adds: for each output, True if the result is added to what is there; () if that holds for none.
+        adds: for each output, True if the result is added to the old values; () if none is.
     """
 
     __slots__ = ()
