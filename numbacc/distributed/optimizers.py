@@ -17,8 +17,8 @@ class ParallelAdamW:
     """AdamW for data-parallel training; see `elementwise.adamw_step`.
 
     It averages the gradients of all ranks by `DataParallel`, and updates each bucket as soon as its gradients are
-    averaged. Parameters of 16 bits have a float32 copy. Everything that changes from step to step is an array, so that a
-    step can be captured in a CUDA graph.
+    averaged. Parameters of 16 bits have a float32 copy. A step can be captured in a CUDA graph, since everything that
+    changes from step to step is an array.
 
     Args:
         communicator: the ranks.
