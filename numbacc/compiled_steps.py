@@ -602,7 +602,7 @@ class Compiled(Generic[P, R]):
                 f"new ones run without a graph. {call.difference(signature, self._last)}. If so many kinds are needed, "
                 f"pass a larger maxsize= than {self._maxsize}",
                 CompiledWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def cache_info(self) -> CompiledInfo:

@@ -17,6 +17,8 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 
 #: Pages about Numba's simulator. Their blocks run only there.
 SIMULATED = {"debugger"}
+#: Pages that train a model, which takes minutes in the simulator.
+TRAINED = {"distributed", "nn", "training"}
 
 
 @pytest.mark.parametrize("path", [path for path in DOCS if blocks_of(path)], ids=lambda path: path.stem)
@@ -24,6 +26,8 @@ def test_each_block_runs_alone_and_prints_what_the_page_says(path, capsys):
     """As a reader pastes it, into a namespace where nothing is imported."""
     if path.stem in SIMULATED and not simulated():
         skip("simulator")
+    if path.stem in TRAINED and simulated():
+        skip("slow")
     if path.stem == "jax":
         needed("jax", "jax")
     if path.stem == "torch":

@@ -19,6 +19,8 @@ from numbacc.functions.epilogues import FORMULAS
 from numbacc.kernels.attention.spec import AttentionSpec
 from numbacc.kernels.conv import epilogue
 from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec
+from numbacc.kernels.elementwise.multi_tensor_spec import ListSumSpec
+from numbacc.kernels.elementwise.optimizers import SQUARE
 from numbacc.kernels.rows.spec import SumsSpec
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime import disk_cache, installed
@@ -228,7 +230,8 @@ def specs():
     """One of each kind, by the module that makes it."""
     found = {spec.module: spec for spec in compiling.kernels(compiling.FAMILIES)}
     softmax = AttentionSpec("softmax", (("s", "float32"),), (("p", "float16"),), "float32")
-    more = (softmax, SumsSpec(found["kernels/rows/row"], None, 0, 2, 256, 1, True))
+    squares = ListSumSpec(SQUARE, ("bfloat16",), "float32")
+    more = (softmax, SumsSpec(found["kernels/rows/row"], None, 0, 2, 256, 1, True), squares)
     return {**found, **{spec.module: spec for spec in more}}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import lru_cache
 
 from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
 from numbacc.kernels.gather_scatter import launch as scatter_launch
@@ -13,6 +14,12 @@ from numbacc.kernels.scan import launch as scan_launch
 
 #: No GPU is to be kept busy.
 _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2, "_SUM_THREADS": 8}
+
+
+def _own_kernels(patch):
+    """Kernels are made again: they keep the size of a warp. Afterwards the earlier ones are used."""
+    launches = importlib.import_module("numbacc.simulator.launches")
+    patch(launches, "kernel", lru_cache(maxsize=1024)(launches.kernel.__wrapped__))
 
 
 def reductions(patch):
@@ -27,11 +34,13 @@ def scans(patch):
     patch(scan_launch, "MAX_THREADS", 8)
     patch(scan_launch, "_SHARED_TILES", 2)
     patch(scan_launch, "_FEW_TILES", 0)
+    patch(scan_launch, "_LONG_ROW_THREADS", 16)
     sizes = {"_LONE_THREADS": 8, "_CHAINED_THREADS": 8, "_CHAINED_BYTES": 512, "_STRIP_BYTES": (32, 32), "_FAN": 4}
     for name, value in sizes.items():
         patch(scan_launch, name, value)
     patch(block_scan, "WARP", 4)
     patch(scan_launch, "_NEAR", 4)
+    _own_kernels(patch)
 
 
 def rows(patch):
@@ -45,7 +54,7 @@ def rows(patch):
     }.items():
         patch(rows_launch, name, value)
     patch(block_reduce, "WARP", 4)
-    importlib.import_module("numbacc.simulator.launches").kernel.cache_clear()
+    _own_kernels(patch)
     reductions(patch)
 
 

@@ -41,7 +41,7 @@ _SEGMENT_BYTES, _MORE_THREADS, _FEW_TILES = 64, 8, 8
 #: Blocks share a row of at least this many tiles; a shorter one takes less time than a second kernel.
 _SHARED_TILES = 6
 #: The most threads of a row, if they process it in at most so many tiles and there are few rows.
-_LONG_ROW_THREADS, _LONG_ROW_TILES = 512, 1
+_LONG_ROW_THREADS, _LONG_ROW_TILES = 4 * MAX_THREADS, 1
 #: The most threads of blocks that process long columns alone; more threads would wait for each other in every tile.
 _LONE_THREADS = MAX_THREADS
 #: For blocks that share columns and read them once: threads; bytes of shared memory for the block's piece and its
