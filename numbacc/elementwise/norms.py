@@ -626,7 +626,8 @@ def _gradients(name: str, given: dict[str, Any], accumulate: Any, out: Any, stre
     values, outs = _options(name, options, rows), _outs_of(out, handle)
     results = 1 + (1 + bool(options.get("bias"))) * len(weights)
     adds = checks.bools(accumulate, "accumulate", results)
-    if outs is None or len(outs) != results:  # the plan reports a wrong number
+    is_plain = outs is not None and len(outs) == results == 1 and outs[0] is not None and not adds[0]
+    if outs is None or len(outs) != results or is_plain:  # the plan reports a wrong number
         plan = plans.find((made, name, *values, _target(outs), *_layouts(name, rows, weights)))
         return plan, [*rows, *weights], outs, handle, ()
     adds = tuple([own and each is not None for own, each in zip(adds, outs, strict=True)])

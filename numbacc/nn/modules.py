@@ -159,7 +159,7 @@ class Module:
         ...         self.factor = nn.Parameter((width,), 1.0)
         ...     def __call__(self, x):
         ...         return self.factor * x
-        >>> Scale(2).initialize("float64")(np.array([1.0, 2.0]))
+        >>> Scale(2).initialize("float64", device="cpu")(np.array([1.0, 2.0]))
         array([1., 2.])
     """
 
@@ -289,7 +289,7 @@ class Sequential(Module):
     """Call modules or functions one after the other.
 
     Example:
-        >>> model = nn.Sequential(nn.Linear(4, 8, activation="gelu"), nn.Linear(8, 2)).initialize()
+        >>> model = nn.Sequential(nn.Linear(4, 8, activation="gelu"), nn.Linear(8, 2)).initialize(device="cpu")
         >>> model(np.ones((3, 4), "float32")).shape
         (3, 2)
     """
@@ -313,7 +313,7 @@ class Linear(Module):
         std: the standard deviation of the initial weight (n_in, n_out); 1/√n_in by default.
 
     Example:
-        >>> nn.Linear(4, 2).initialize()(np.ones((3, 4), "float32")).shape
+        >>> nn.Linear(4, 2).initialize(device="cpu")(np.ones((3, 4), "float32")).shape
         (3, 2)
     """
 
@@ -336,7 +336,7 @@ class Embedding(Module):
         std: the standard deviation of its initial elements.
 
     Example:
-        >>> nn.Embedding(96, 16).initialize()(np.array([[3, 5]])).shape
+        >>> nn.Embedding(96, 16).initialize(device="cpu")(np.array([[3, 5]])).shape
         (1, 2, 16)
     """
 
@@ -355,7 +355,7 @@ class RMSNorm(Module):
     """Divide rows by their root mean square, times a weight that is 1 initially; see `elementwise.rms_norm`.
 
     Example:
-        >>> nn.RMSNorm(2, eps=0.0).initialize()(np.array([[3.0, -3.0]], "float32"))
+        >>> nn.RMSNorm(2, eps=0.0).initialize(device="cpu")(np.array([[3.0, -3.0]], "float32"))
         array([[ 1., -1.]], dtype=float32)
     """
 
@@ -370,7 +370,7 @@ class LayerNorm(Module):
     """Normalize rows to mean 0 and variance 1, times a weight, plus a bias; see `elementwise.layer_norm`.
 
     Example:
-        >>> nn.LayerNorm(2, eps=0.0).initialize()(np.array([[2.0, 6.0]], "float32"))
+        >>> nn.LayerNorm(2, eps=0.0).initialize(device="cpu")(np.array([[2.0, 6.0]], "float32"))
         array([[-1.,  1.]], dtype=float32)
     """
 
@@ -391,7 +391,7 @@ class GatedMLP(Module):
         std, out_std: standard deviations of the initial weights; 1/√width and 1/√inner by default.
 
     Example:
-        >>> nn.GatedMLP(8, 16).initialize()(np.ones((3, 8), "float32")).shape
+        >>> nn.GatedMLP(8, 16).initialize(device="cpu")(np.ones((3, 8), "float32")).shape
         (3, 8)
     """
 
@@ -423,7 +423,7 @@ class Conv(Module):
         layout: the order of axes: "NCHW" or "NHWC", and so on; by default with the channels first.
 
     Example:
-        >>> nn.Conv(3, 8, (3, 3), padding=1).initialize()(np.ones((1, 3, 5, 5), "float32")).shape
+        >>> nn.Conv(3, 8, (3, 3), padding=1).initialize(device="cpu")(np.ones((1, 3, 5, 5), "float32")).shape
         (1, 8, 5, 5)
     """
 
@@ -500,7 +500,7 @@ class LinearCrossEntropy(Module):
         reduction, ignore_index, label_smoothing: as in `linear_cross_entropy`.
 
     Example:
-        >>> head = nn.LinearCrossEntropy(4, 10).initialize()
+        >>> head = nn.LinearCrossEntropy(4, 10).initialize(device="cpu")
         >>> x = np.ones((3, 4), "float32")
         >>> head(x, np.array([1, 2, 3])).shape, head.logits(x).shape
         ((), (3, 10))

@@ -295,7 +295,7 @@ class Tape:
         after: object -> a function that is called at the end of the backward pass.
 
     Example:
-        >>> model = nn.Linear(2, 1).initialize(seed=1)
+        >>> model = nn.Linear(2, 1).initialize(seed=1, device="cpu")
         >>> with nn.Tape() as tape:
         ...     loss = nn.mean_squared_error(model(np.ones((3, 2), "float32")), np.zeros((3, 1), "float32"))
         >>> tape.backward(loss)
@@ -535,7 +535,7 @@ def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) ->
         UnsupportedError: the function returns several variables.
 
     Example:
-        >>> layer = nn.Linear(2, 2).initialize()
+        >>> layer = nn.Linear(2, 2).initialize(device="cpu")
         >>> with nn.Tape() as tape:
         ...     tape.backward(nn.checkpoint(layer, np.ones((1, 2), "float32")).sum())
         >>> layer.bias.gradient

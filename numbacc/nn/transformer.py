@@ -29,7 +29,7 @@ class KVCache:
         position: the number of positions that are filled.
 
     Example:
-        >>> model = nn.Transformer(96, width=16, layers=1, heads=2, length=8).initialize()
+        >>> model = nn.Transformer(96, width=16, layers=1, heads=2, length=8).initialize(device="cpu")
         >>> cache = nn.KVCache(batch=1, length=8)
         >>> logits = model(np.array([[1, 2, 3]]), cache=cache)
         >>> cache.position
@@ -88,7 +88,7 @@ class Attention(Module):
         std, out_std: standard deviations of the initial weights of the two products; 1/√inputs by default.
 
     Example:
-        >>> layer = nn.Attention(16, heads=4, kv_heads=2, length=8).initialize()
+        >>> layer = nn.Attention(16, heads=4, kv_heads=2, length=8).initialize(device="cpu")
         >>> layer(np.ones((1, 8, 16), "float32")).shape
         (1, 8, 16)
     """
@@ -211,7 +211,7 @@ class Transformer(Module):
         std: the standard deviation of initial weights. Products before a residual connection have std / √(2 layers).
 
     Example:
-        >>> model = nn.Transformer(96, width=16, layers=2, heads=4, kv_heads=2, length=8).initialize()
+        >>> model = nn.Transformer(96, width=16, layers=2, heads=4, kv_heads=2, length=8).initialize(device="cpu")
         >>> tokens = np.arange(8, dtype=np.int32)[None]
         >>> model(tokens).shape, model(tokens, tokens).round(1)
         ((1, 8, 96), np.float32(4.6))
@@ -284,7 +284,7 @@ def generate(
         OptionError: temperature is negative, or top_k is below 1. ShapeError: tokens is not a matrix, or is empty.
 
     Example:
-        >>> model = nn.Transformer(96, width=16, layers=1, heads=2, length=8).initialize()
+        >>> model = nn.Transformer(96, width=16, layers=1, heads=2, length=8).initialize(device="cpu")
         >>> nn.generate(model, np.array([[1, 2]]), 3, temperature=0).shape
         (1, 5)
     """
