@@ -14,12 +14,11 @@ NCCL, NumPy arrays through sockets. With one process, and without a GPU, the sam
 """
 
 from ..base.keywords import explain
-from ..errors import RankError
 from .communicator import Communicator, init
 from .data_parallel import BucketPart, DataParallel
 from .launching import launch
 from .optimizers import ParallelAdamW
 
-__all__ = ["BucketPart", "Communicator", "DataParallel", "ParallelAdamW", "RankError", "init", "launch"]
+__all__ = ["BucketPart", "Communicator", "DataParallel", "ParallelAdamW", "init", "launch"]
 
 explain(__name__, __all__)

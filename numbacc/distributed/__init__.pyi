@@ -9,7 +9,6 @@ __all__ = [
     "Communicator",
     "DataParallel",
     "ParallelAdamW",
-    "RankError",
     "init",
     "launch",
 ]
@@ -19,7 +18,6 @@ from numbacc.distributed.data_parallel import BucketPart as BucketPart
 from numbacc.distributed.communicator import Communicator as Communicator
 from numbacc.distributed.data_parallel import DataParallel as DataParallel
 from numbacc.distributed.optimizers import ParallelAdamW as ParallelAdamW
-from numbacc.errors import RankError as RankError
 
 def init(
     *, rank: int | None = None, world_size: int | None = None, local_rank: int | None = None,

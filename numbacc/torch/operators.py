@@ -247,8 +247,9 @@ class Operator:
         function: Any = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(members))
         # `Function.apply` itself looks for functorch, which `__call__` has done: that takes a tenth of a recorded call.
         # torch's `apply` of the backward pass looks for another function, too.
-        function._backward_cls.apply = gradient
         # Where the documentation is built without torch, a stand-in replaces its classes.
+        if hasattr(function, "_backward_cls"):
+            function._backward_cls.apply = gradient
         base: Any = torch.autograd.Function
         owner: Any = super(base, function) if isinstance(base, type) else function
         self._recorded = getattr(owner, "apply", None)
