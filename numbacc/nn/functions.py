@@ -14,7 +14,6 @@ from .. import conv as convolution
 from .. import elementwise, gemm
 from .. import gated as gating
 from ..arrays import creation, operands
-from ..arrays.operands import Array
 from ..errors import OptionError
 from ..gemm.layers import linear_gradients
 from .losses import linear_cross_entropy as loss_and_gradients
@@ -169,7 +168,7 @@ def conv(x: Any, weight: Any, bias: Any, **options: Any) -> Any:
     return record(y, (x, weight, bias), backward)
 
 
-def cross_entropy(logits: Any, target: Any, **options: Any) -> Array | Variable:
+def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
     """Return the mean cross entropy of logits (..., classes) and target classes (...), a loss.
 
     Args:
@@ -227,7 +226,7 @@ def fused_cross_entropy(
     return record(loss, inputs, backward, takes_number=True)
 
 
-def mean_squared_error(x: Any, target: Any) -> Array | Variable:
+def mean_squared_error(x: Any, target: Any) -> Any:
     """Return the mean of (x - target)², a loss, in float32 or float64.
 
     Args:

@@ -53,6 +53,8 @@ class Variable:
     #: NumPy arrays leave operators with a variable to it.
     __array_ufunc__ = None
     __slots__ = ("gradient", "value")
+    value: Any
+    gradient: Any
 
     def __init__(self, value: Array):
         self.value, self.gradient = value, None
@@ -420,9 +422,7 @@ def no_grad() -> Iterator[None]:
         _state.recording = outer
 
 
-def record(
-    y: Any, inputs: Sequence[Any], backward: Callable[..., Sequence[Any]], *, takes_number: bool = False
-) -> Array | Variable | tuple[Variable, ...]:
+def record(y: Any, inputs: Sequence[Any], backward: Callable[..., Sequence[Any]], *, takes_number: bool = False) -> Any:
     """Put a computation on the tape, so that it takes part in the backward pass.
 
     Args:
@@ -521,7 +521,7 @@ def _wrapped(function: Any) -> Callable[..., Any]:
     return wrapped
 
 
-def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) -> Array | Variable:
+def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Call a function whose intermediate results are not kept: the backward pass computes them again.
 
     This saves memory: of a model whose layers are called by it, only the inputs of all layers and the intermediate
@@ -538,8 +538,9 @@ def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) ->
         >>> layer = nn.Linear(2, 2).initialize(device="cpu")
         >>> with nn.Tape() as tape:
         ...     tape.backward(nn.checkpoint(layer, np.ones((1, 2), "float32")).sum())
-        >>> layer.bias.gradient
-        array([1., 1.], dtype=float32)
+        >>> layer.weight.gradient
+        array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     tape = _state.recording
     if tape is None:
@@ -565,5 +566,5 @@ def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) ->
         again.run()
         return [None] * (len(variables) + len(first._uses))
 
-    made: Variable = record(y.value, (*variables, *first._uses), backward)  # type: ignore[assignment]
+    made: Variable = record(y.value, (*variables, *first._uses), backward)
     return made
