@@ -17,7 +17,7 @@ from ..arrays import creation, operands
 from ..errors import OptionError
 from ..gemm.layers import linear_gradients
 from .losses import linear_cross_entropy as loss_and_gradients
-from .tape import Variable, record, recording, value_of
+from .tape import ArrayOrVariable, Variable, record, recording, value_of
 
 #: The most bytes of logits that are kept for the backward pass, which is faster than chunks.
 _WHOLE = 2**30
@@ -168,7 +168,7 @@ def conv(x: Any, weight: Any, bias: Any, **options: Any) -> Any:
     return record(y, (x, weight, bias), backward)
 
 
-def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
+def cross_entropy(logits: Any, target: Any, **options: Any) -> ArrayOrVariable:
     """Return the mean cross entropy of logits (..., classes) and target classes (...), a loss.
 
     Args:
@@ -226,7 +226,7 @@ def fused_cross_entropy(
     return record(loss, inputs, backward, takes_number=True)
 
 
-def mean_squared_error(x: Any, target: Any) -> Any:
+def mean_squared_error(x: Any, target: Any) -> ArrayOrVariable:
     """Return the mean of (x - target)², a loss, in float32 or float64.
 
     Args:

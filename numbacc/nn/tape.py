@@ -17,13 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from .. import elementwise
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..base import checks
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
+
+#: An array, or a variable while a tape records. Type checkers cannot know which of them it is.
+ArrayOrVariable: TypeAlias = Any
 
 
 class _State(threading.local):
@@ -422,7 +425,9 @@ def no_grad() -> Iterator[None]:
         _state.recording = outer
 
 
-def record(y: Any, inputs: Sequence[Any], backward: Callable[..., Sequence[Any]], *, takes_number: bool = False) -> Any:
+def record(
+    y: Any, inputs: Sequence[Any], backward: Callable[..., Sequence[Any]], *, takes_number: bool = False
+) -> ArrayOrVariable:
     """Put a computation on the tape, so that it takes part in the backward pass.
 
     Args:
@@ -521,7 +526,7 @@ def _wrapped(function: Any) -> Callable[..., Any]:
     return wrapped
 
 
-def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) -> ArrayOrVariable:
     """Call a function whose intermediate results are not kept: the backward pass computes them again.
 
     This saves memory: of a model whose layers are called by it, only the inputs of all layers and the intermediate
