@@ -8,12 +8,12 @@ from typing import Any
 from .. import elementwise
 from ..arrays import creation, operands
 from ..base import checks
-from ..errors import OptionError, ShapeError
+from ..elementwise.optimizers import AdamWState, check_state
 from .communicator import Communicator
 from .data_parallel import BUCKET_BYTES, BucketPart, DataParallel
 
 
-class ParallelAdamW:
+class ParallelAdamW(AdamWState):
     """AdamW for data-parallel training; see `elementwise.adamw_step`.
 
     It averages the gradients of all ranks by `DataParallel`, and updates each bucket as soon as its gradients are
@@ -80,26 +80,10 @@ class ParallelAdamW:
             bucket_bytes=bucket_bytes,
         )
         self.ready = self.parallel.ready
-        self.options = {"beta1": beta1, "beta2": beta2, "eps": eps}
-        self.weight_decay, self.max_norm = weight_decay, max_norm
-        self.norm: Any = None
-        self._wide = "float64" if parameters.dtype == "float64" else "float32"
-        device = operands.device_of(parameters)
+        super().__init__(parameters, self.parallel.state_size, rate, beta1, beta2, eps, weight_decay, max_norm)
         self.master = None
         if parameters.dtype != self._wide:
             self.master = elementwise.astype(self.parallel.share(parameters), self._wide)
-        self.m, self.v = (creation.zeros(self.parallel.state_size, self._wide, device=device) for _ in "mv")
-        self.count = creation.zeros(1, "int64", device=device)
-        self._rate = creation.full(1, rate, self._wide, device=device)
-
-    @property
-    def rate(self) -> Any:
-        """The learning rate, an array with one element. A number that is assigned is written to it."""
-        return self._rate
-
-    @rate.setter
-    def rate(self, value: Any) -> None:
-        self._rate[...] = value
 
     def step(self) -> None:
         """Average the gradients that are not averaged yet, and update the parameters.
@@ -156,15 +140,10 @@ class ParallelAdamW:
         Raises:
             OptionError: names are missing. ShapeError: the state is that of another model.
         """
-        names = ("master", "m", "v", "count", "rate")
-        if missing := sorted(set(names) - state.keys()):
-            raise OptionError(f"state lacks {missing}; pass what state_dict() returned")
         length, device = tuple(self.gradients.shape), operands.device_of(self.parameters)
-        for name in names:
-            wanted = (1,) if name in ("count", "rate") else length
-            if tuple(state[name].shape) != wanted:
-                raise ShapeError(f"{name} has shape {tuple(state[name].shape)}; it must have shape {wanted}")
-        given = {name: creation.asarray(state[name], device=device) for name in names}
+        shapes = dict.fromkeys(("master", "m", "v"), length) | dict.fromkeys(("count", "rate"), (1,))
+        check_state(state, shapes)
+        given = {name: creation.asarray(state[name], device=device) for name in shapes}
         for name in ("m", "v"):
             elementwise.copy(self.parallel.share(given[name]), out=getattr(self, name))
         if self.master is not None:

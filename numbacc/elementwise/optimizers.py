@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..arrays import operands
+from ..arrays import creation, operands
 from ..base import checks, dtypes
 from ..base.dtypes import FLOATS, info
 from ..base.layout import CPU, Layout, check_same_device, check_writable, read_only, same_layout
@@ -581,3 +581,57 @@ def adamw_step(
     options = Options(rate, beta1, beta2, eps, weight_decay, factor).checked(handle)
     given = (p, g, m, v) if copy is None else (p, g, m, v, copy)
     return given, t, options, stream  # type: ignore[return-value]
+
+
+class AdamWState:
+    """The state of an AdamW on flat arrays. A step can be captured in a CUDA graph: all that changes is an array.
+
+    Args:
+        parameters: the array of all parameters.
+        size: the number of elements of the moments.
+        rate, beta1, beta2, eps, weight_decay: as in `adamw_step`.
+        max_norm: the largest norm of the gradients; None for any.
+    """
+
+    def __init__(
+        self,
+        parameters: Any,
+        size: int,
+        rate: float,
+        beta1: float,
+        beta2: float,
+        eps: float,
+        weight_decay: float,
+        max_norm: float | None,
+    ):
+        self.options = {"beta1": beta1, "beta2": beta2, "eps": eps}
+        self.weight_decay, self.max_norm = weight_decay, max_norm
+        self.norm: Any = None
+        #: The dtype of the moments and of the parameters that are updated.
+        self._wide = "float64" if parameters.dtype == "float64" else "float32"
+        device = operands.device_of(parameters)
+        self.m, self.v = (creation.zeros(size, self._wide, device=device) for _ in "mv")
+        self.count = creation.zeros(1, "int64", device=device)
+        self._rate = creation.full(1, rate, self._wide, device=device)
+
+    @property
+    def rate(self) -> Any:
+        """The learning rate, an array with one element. A number that is assigned is written to it."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, value: Any) -> None:
+        self._rate[...] = value
+
+
+def check_state(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that a saved state has arrays of these shapes, by name.
+
+    Raises:
+        OptionError: names are missing. ShapeError: an array has another shape.
+    """
+    if missing := sorted(shapes.keys() - state.keys()):
+        raise OptionError(f"state lacks {missing}; pass what state_dict() of an AdamW returned")
+    for name, shape in shapes.items():
+        if tuple(state[name].shape) != shape:
+            raise ShapeError(f"{name} has shape {tuple(state[name].shape)}; it must have shape {shape}")

@@ -8,11 +8,11 @@ from typing import Any
 from .. import elementwise
 from ..arrays import creation, operands
 from ..arrays.operands import Array
-from ..errors import OptionError, ShapeError
+from ..elementwise.optimizers import AdamWState, check_state
 from .modules import Module
 
 
-class AdamW:
+class AdamW(AdamWState):
     """AdamW on the flat buffers of a model (Loshchilov and Hutter 2017, arXiv:1711.05101); see `adamw_step`.
 
     Parameters with 16 bits have a float32 copy here, which is updated and then rounded. Weight decay applies to
@@ -50,25 +50,11 @@ class AdamW:
         max_norm: float | None = None,
     ):
         self.buffers = model.buffers
-        self.options = {"beta1": beta1, "beta2": beta2, "eps": eps}
-        self.weight_decay, self.max_norm, self.norm = weight_decay, max_norm, None
         values = self.buffers.values
-        device, wide = operands.device_of(values), "float64" if values.dtype == "float64" else "float32"
-        self.master = values if values.dtype == wide else elementwise.astype(values, wide)
+        super().__init__(values, values.shape[0], rate, beta1, beta2, eps, weight_decay, max_norm)
+        self.master = values if values.dtype == self._wide else elementwise.astype(values, self._wide)
         if self.master is not values:
             self.buffers.master = self.master
-        self.m, self.v = (creation.zeros(self.master.shape, wide, device=device) for _ in "mv")
-        self.count = creation.zeros(1, "int64", device=device)
-        self._rate = creation.full(1, rate, wide, device=device)
-
-    @property
-    def rate(self) -> Any:
-        """The learning rate, an array with one element. A number that is assigned is written to it."""
-        return self._rate
-
-    @rate.setter
-    def rate(self, value: Any) -> None:
-        self._rate[...] = value
 
     def step(self, factor: Any = None) -> None:
         """Update the parameters with their gradients.
@@ -102,11 +88,7 @@ class AdamW:
             OptionError: names are missing. ShapeError: the state is that of another model.
         """
         own = self.state_dict()
-        if missing := sorted(own.keys() - state.keys()):
-            raise OptionError(f"state lacks {missing}; pass what state_dict() of an AdamW returned")
-        for name, array in own.items():
-            if tuple(state[name].shape) != tuple(array.shape):
-                raise ShapeError(f"{name} has shape {tuple(state[name].shape)}; it must have {tuple(array.shape)}")
+        check_state(state, {name: tuple(array.shape) for name, array in own.items()})
         for name, array in own.items():
             elementwise.copy(creation.asarray(state[name], device=operands.device_of(array)), out=array)
         elementwise.copy(self.master, out=self.buffers.values)
