@@ -626,8 +626,8 @@ def _gradients(name: str, given: dict[str, Any], accumulate: Any, out: Any, stre
     values, outs = _options(name, options, rows), _outs_of(out, handle)
     results = 1 + (1 + bool(options.get("bias"))) * len(weights)
     adds = checks.bools(accumulate, "accumulate", results)
-    is_plain = outs is not None and len(outs) == results == 1 and outs[0] is not None and not adds[0]
-    if outs is None or len(outs) != results or is_plain:  # the plan reports a wrong number
+    # One new result has the key that the short path of calls looks for. The plan reports a wrong number of results.
+    if outs is None or len(outs) != results or (results == 1 and outs[0] is not None and not adds[0]):
         plan = plans.find((made, name, *values, _target(outs), *_layouts(name, rows, weights)))
         return plan, [*rows, *weights], outs, handle, ()
     adds = tuple([own and each is not None for own, each in zip(adds, outs, strict=True)])

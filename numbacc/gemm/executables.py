@@ -113,25 +113,25 @@ class Alone(LibraryCall):
         self._pick, self._close = operands.pick, close
         self._scales = [number for number in operands.numbers[ARRAYS:] if number != ABSENT]
         # Passing fewer arguments makes a call cheaper, and a small product takes the library only six microseconds.
-        plain = plain and not self._scales and operands.c == ABSENT
-        self._plain = runner.launch_plain if plain and not self.workspace_bytes else None
-        self._with_scratch = runner.launch_arrays if plain and self.workspace_bytes else None
+        #: The compiled call with fewer arguments, which takes scratch memory if the product needs some; or None.
+        self._short: Any = None
+        if plain and not self._scales and operands.c == ABSENT:
+            self._short = runner.launch_arrays if self.workspace_bytes else runner.launch_plain
         #: Whether a plain call reads a third array, and whether that is a bias.
         self._reads_more, self._has_bias = len(operands.names) == 4, "bias" in operands.names
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """Launch the product; see `Executable.launch`."""
-        if (self._plain is not None or self._with_scratch is not None) and not scalars:
+        if self._short is not None and not scalars:
             bias = aux = 0
             if self._reads_more:
                 a, b, more, out = addresses
                 bias, aux = (more, 0) if self._has_bias else (0, more)
             else:
                 a, b, out = addresses
-            if self._plain is not None:
-                return self._plain(stream, a, b, out, bias, aux)
-            if self._with_scratch is not None:
-                return self._with_scratch(stream, scratch, (a, b, out, out, bias, aux), ())
+            if self.workspace_bytes:
+                return self._short(stream, scratch, (a, b, out, out, bias, aux), ())
+            return self._short(stream, a, b, out, bias, aux)
         for number in self._scales:
             if addresses[number] % 16:
                 return WRONG_ALIGNMENT

@@ -102,8 +102,7 @@ def _run(
     options |= singles | {name: next(ours) for name in here}
     if copy is not None:
         options["copy"] = own.pop()
-    names = [name for name in ("step",) if name in options]
-    function(*own, *[options.pop(name) for name in names], stream=stream, **options)
+    function(*own, stream=stream, **options)
     # torch reports an error if autograd still needs old values.
     written = [one for k, each in enumerate(given) if k != 1 for one in (each if is_list else [each])]
     torch.autograd.graph.increment_version(written)
