@@ -292,7 +292,7 @@ def _losses() -> list[Overload]:
 
 
 def _norm_gradients(x: str, kind: str) -> list[Overload]:
-    """Return the ways to call the gradients of a norm, whose saved object may take the place of `x`."""
+    """Return the ways to call the gradients of a norm. Its saved object may replace `x`."""
     found = [Overload({x: ("Saved", None)}, "Any"), Overload({"weight": _NONE}, "ARRAY")]
     if kind == "rms":
         return [*found, Overload({"weight": _WEIGHT}, "tuple[ARRAY, ARRAY]")]

@@ -121,7 +121,7 @@ def graphs():
         graph.launch()
         assert (host(y) == 2 * (SIZE * k + SIZE * (SIZE + 1) / 2) + 1).all()
         assert (host(b).astype(float) == k + (SIZE - 1) / 2).all() and (host(z) == host(y)[0]).all()
-    team.all_reduce(x)  # beside the graph
+    team.all_reduce(x)  # outside of the graph
     return graph
 
 

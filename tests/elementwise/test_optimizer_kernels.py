@@ -62,7 +62,7 @@ def test_the_kernel(kinds, singles, capability):
         assert registers <= 64 and spilled <= (64 if compute == "float64" else 0)
 
 
-#: What is on the GPU -> the dtypes of these arrays.
+#: The options that are arrays on the GPU -> the dtypes of these arrays.
 SINGLES = {
     "": (), "step": ("int64",), "scaled": (), "factor": ("float32",), "step factor": ("int64", "float32"),
     "step rate factor": ("int64", "float32", "float32"),

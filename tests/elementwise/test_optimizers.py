@@ -76,7 +76,7 @@ def test_factors_copies_and_decays(place, shapes, half, has_decays):
     kinds = ("float32", half, "float32")
     for on_gpu in ("", "factor", "step factor", "step rate factor", "step") if place.is_device else ("",):
         lists = drawn(kinds, shapes)
-        # The second parameter is strided, and has a launch of its own.
+        # The second parameter is strided. So it has its own launch.
         mine = [[place.put(np.repeat(x, 2, -1))[..., ::2] if k == 1 else place.put(x) for k, x in enumerate(each)]
                 for each in lists]  # fmt: skip
         sizes = np.cumsum([0, *(x.size + 1 for x in lists[0])])

@@ -1,4 +1,4 @@
-"""Run by test_order.py with the driver replaced by a recorder: what compiled steps wait for, keep and free."""
+"""Run by test_order.py with a recorder as driver: the waits, the memory and the frees of compiled steps."""
 
 from __future__ import annotations
 

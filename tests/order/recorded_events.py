@@ -1,4 +1,4 @@
-"""Run by test_order.py with the driver replaced by a recorder: what events and priorities ask of the driver."""
+"""Run by test_order.py with a recorder as driver: the calls of the driver for events and priorities."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_events_of_two_gpus(log):
         numbacc.event(device=1).record(s)
     with t:
         assert numbacc.event().record().device == 1
-    assert event.record(t).device == 1  # it has no GPU of its own
+    assert event.record(t).device == 1  # it was made for no GPU
 
 
 def test_priorities_are_those_of_the_gpu(log):

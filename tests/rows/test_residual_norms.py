@@ -149,7 +149,7 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
         assert_near(place.get(found[0]), wanted, 10 * np.abs(wanted).max())
         for one, other in zip(found[1:], [own.sum(0), dy.astype(float).sum(0)], strict=False):
             assert_near(place.get(one), other, 10 * np.abs(other).max())
-        # Without a weight there are no sums.
+        # Without a weight, dx is the only result.
         g = dy.astype(float)
         wanted = r * (g - (kind == "layer") * g.mean(-1, keepdims=True) - d * r * r * (g * d).mean(-1, keepdims=True))
         alone = place.get(backward(place.put(dy), place.put(dtotal), place.put(total), eps=1e-3))

@@ -1,4 +1,4 @@
-"""Compiled steps: each call gives what the plain function gives, whether it runs, is recorded, or launches a graph."""
+"""Compiled steps: all calls return the same as the plain function, with and without a graph."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_copies_are_an_option(place, compiled):
 
 
 def test_results_that_are_views(place, compiled):
-    """Of arguments that stay or change, and of arrays that are made inside; strided, empty and of rank 0."""
+    """Views of arguments that stay or change, and of new arrays: strided, empty and of rank 0."""
     step = compiled(lambda x, y: [(a[:, ::2], a.T[1:], a[:0], a[0, 0:1].reshape(())) for a in (x, y, x + y)])
     x, results = place.put(normal(3, 4)), []
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Events and priorities of streams: where they are recorded, who waits, and what is refused."""
+"""Events and priorities of streams: records, waits, times, and the errors of wrong calls."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_events_order_other_work_on_a_gpu():
 
 @pytest.mark.gpu
 def test_a_high_priority_stream_overtakes():
-    """Blocks of a kernel with many of them wait; those of the stream with the higher priority start before."""
+    """A kernel with many blocks runs. Blocks of the stream with the higher priority start before its waiting blocks."""
     x, small = numbacc.full((1 << 14, 1 << 14), 1.0), numbacc.full((64, 64), 1.0)
     low, high = numbacc.stream(), numbacc.stream(priority=-5)
     outs = [numbacc.empty((1 << 14, 1 << 13)) for _ in range(2)]

@@ -108,7 +108,7 @@ def test_norms(device, dtype):
 
 
 def test_muon(device):
-    """The same as numbacc's, and the singular values of the change are near each other."""
+    """The results equal numbacc's. The singular values of the change are near each other."""
     p, g, m = (torch.randn(6, 4, device=device) for _ in range(3))
     before, copies = p.clone(), torch.zeros(6, 4, device=device, dtype=torch.bfloat16)
     wanted, state = p.cpu().numpy().copy(), m.cpu().numpy().copy()
