@@ -184,8 +184,8 @@ class DeviceKernel:
             code = _numba.compile_ltoir(
                 self.py_func, signature, capability, bounds, is_own=False, fastmath=self.fastmath
             )
-        made = launch.linked(code, capability, self.__name__)
-        if key is not None:
+        *made, is_fast = launch.linked(code, capability, self.__name__)
+        if key is not None and is_fast:  # else the next process warns, too
             disk_cache.save(key, *made)
         return made
 

@@ -78,7 +78,9 @@ class BlockState:
     Attributes:
         memory: its shared memory.
         unfenced: for each byte the thread that wrote it since its last `fence_proxy_async`, or -1.
-        on_the_way: for each byte the mbarrier (its address) of a copy that nobody has waited for yet, or 0.
+        on_the_way: for each byte the mbarrier (its address) of a copy that nobody has waited for yet, or 0; for a copy
+            of `cp_async`, -1 - the number of the thread.
+        swizzle: for each byte the swizzle of the box that it came with, or -1.
         read_by_wgmma: for each byte how many wgmma operations still read it.
         progress: how many changes threads have made that others may wait for.
         cluster, rank: the states of the blocks of its cluster, and its position.
@@ -89,6 +91,7 @@ class BlockState:
         self.memory = np.full(size, 0xFF, np.uint8)
         self.unfenced = np.full(size, -1, np.int16)
         self.on_the_way = np.zeros(size, np.int32)
+        self.swizzle = np.full(size, -1, np.int16)
         self.read_by_wgmma = np.zeros(size, np.int8)
         self.mbarriers: dict[int, Mbarrier] = {}
         self.named: dict[int, Mbarrier] = {}
@@ -96,7 +99,9 @@ class BlockState:
         self.products: defaultdict[int, list[Any]] = defaultdict(list)
         self.stores: defaultdict[int, list[list[Any]]] = defaultdict(lambda: [[]])
         self.meetings: dict[tuple[int, int], _Meeting] = {}
-        self.progress, self.threads = 0, 0
+        #: Values that the block's threads exchange, by slot.
+        self.board: dict[int, Any] = {}
+        self.progress = 0
         self.cluster, self.rank = [self], 0
         self.together = Mbarrier(0)
         self.phases: dict[int, int] = {}
@@ -132,6 +137,8 @@ class BlockState:
         self.check_writable(places, what)
         self.memory[places] = values
         self.unfenced[places] = thread
+        self.on_the_way[places] = 0
+        self.swizzle[places] = -1
 
     def check_writable(self, places: Any, what: str) -> None:
         """Raise unless no product and no copy still uses these bytes."""
@@ -149,10 +156,22 @@ class BlockState:
     def check_arrived(self, places: Any, what: str) -> None:
         """Raise if a copy to these bytes is on its way."""
         pending = self.on_the_way[places]
-        if pending.any():
+        if not pending.any():
+            return
+        found = int(pending[np.argmax(pending != 0)])
+        if found > 0:
+            remedy = f"the copy completes at the mbarrier at address {found}; wait for it with mbarrier_wait_parity"
+        else:
+            remedy = f"thread {-1 - found} copies it; that thread calls cp_async_wait_group, and then all meet at a barrier"
+        raise RuntimeError(f"{what} reads shared memory before it has arrived: {remedy}")
+
+    def check_swizzle(self, places: Any, swizzle: int, what: str) -> None:
+        """Raise if a box was brought to these bytes with another swizzle."""
+        others = self.swizzle[places]
+        if ((others >= 0) & (others != swizzle)).any():
             raise RuntimeError(
-                f"{what} reads shared memory before it has arrived: the copy completes at the mbarrier at address "
-                f"{int(pending.max())}; wait for it with mbarrier_wait_parity"
+                f"{what} reads a matrix with the swizzle of {swizzle} bytes that TMA has written with "
+                f"{int(others[(others >= 0) & (others != swizzle)][0])}: give tensor_map and wgmma_descriptor the same"
             )
 
     def check_fenced(self, places: Any, what: str) -> None:
@@ -164,12 +183,15 @@ class BlockState:
                 "after the writes, and a barrier, before the async proxy (wgmma, TMA) reads them"
             )
 
-    def arriving(self, places: np.ndarray[Any, Any], values: np.ndarray[Any, Any], address: int, what: str) -> None:
+    def arriving(
+        self, places: np.ndarray[Any, Any], values: np.ndarray[Any, Any], address: int, what: str, swizzle: int = -1
+    ) -> None:
         """Begin a copy by the engine, which completes at an mbarrier of this block."""
         self.check_writable(places, what)
         barrier = self.mbarrier(address)
         self.memory[places] = 0xFF
         self.on_the_way[places] = address
+        self.swizzle[places] = swizzle
         barrier.copies.append((self, places, values.copy()))
         barrier.change(0, -places.size)
         self.changed()
