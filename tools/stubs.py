@@ -168,6 +168,7 @@ _SPECIAL = {
     ("gated.forward", "x"): "AnyArray | Sequence[AnyArray]",
     ("gated.backward", "x"): "AnyArray | Sequence[AnyArray]",
     ("gated.backward", "out"): "AnyArray | Sequence[AnyArray]",
+    ("gated.linear_backward", "out"): "Sequence[AnyArray | None]",
     ("elementwise.cross_entropy_backward", "dy"): "AnyArray | Scalar",
     ("elementwise.dropout_backward", "p"): "float",
     ("elementwise.cumsum_backward", "saved"): "Saved",

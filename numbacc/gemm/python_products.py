@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arrays import operands as arrays_of
 from ..base.casts import cast
+from ..base.dispatch import launcher_class, runtime, simulated, tensor_launcher_class
 from ..base.dtypes import dtype, info, words
 from ..base.layout import (
     Layout,
@@ -26,6 +27,7 @@ from ..base.layout import (
 )
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown
 from ..kernels.elementwise.launch import MapTask
+from ..kernels.gemm.launch import KernelProduct, MatrixView, order_of, steps_of
 from ..libraries.products import bits
 from ..plan.base import Plan, Result, check_out
 from ..plan.tasks import MapPlan
@@ -121,9 +123,13 @@ class EpiloguePlan(Plan[Result]):
 
     def _key(self, addresses: Sequence[int]) -> Any:
         count = len(self.product.inputs)
-        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:]))
+        starts = tuple([address % 16 for address in addresses])
+        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:])), starts
 
     def _make(self, key: Any, trial: Trial | None) -> Any:
+        order = self._order(key[2])
+        if order is not None:
+            return FusedKernel(order, (self._usual[0], self._usual[1]))
         product, count, scratch = self.product, len(self.product.inputs), Scratch()
         tried = None
         if trial is not None:
@@ -139,6 +145,51 @@ class EpiloguePlan(Plan[Result]):
             steps, scratch, self.close, lambda addresses: self._key(addresses) == key, backend=self.backend,
             algorithm=f"{found.algorithm}; then one elementwise kernel", deterministic=found.deterministic,
         )  # fmt: skip
+
+    def _order(self, starts: Sequence[int]) -> Any:
+        """Return the launch of the kernel that computes everything, or None.
+
+        Args:
+            starts: the arrays' addresses modulo 16.
+        """
+        problem, call = self.problem, self.call
+        compute = "fast" if problem.types.multiple > 1 else "float32"
+        if isinstance(call.product.scale_c, Layout) or self.product._zeros or self.empty or problem.compute != compute:
+            return None
+        if call.product.a.ndim < 2 or call.product.b.ndim < 2 or not has_kernel(self.device):
+            return None
+        numbers = {name: number for number, name in enumerate(self.names)}
+        shape = (*problem.batch, problem.m, problem.n // call.epilogue.sums)
+
+        def seen(name: str, array: Layout, steps: Sequence[int] = ()) -> MatrixView:
+            return MatrixView(numbers[name], array.dtype.name, array.itemsize, tuple(steps) or steps_of(array, shape))
+
+        (*batch, k, n), column = problem.matrix_b.strides, (*[0] * len(problem.batch), 4, 0)
+        factors = []
+        for name, along in (("scale_a", column), ("scale_b", (*column[:-2], 0, 4))):
+            scale = getattr(call.product, name)
+            if isinstance(scale, Layout):
+                factors.append(seen(name, scale, along if scale.size > 1 else [0] * len(shape)))
+        c = problem.matrix_c if call.product.has_beta else None
+        operands = [each for each in call.operands if each != NUMBER]
+        found = KernelProduct(
+            shape=shape,
+            k=problem.k,
+            a=seen("a", problem.matrix_a, problem.matrix_a.strides),
+            b=seen("b", problem.matrix_b, (*batch, n, k)),
+            c=None if c is None else seen("c", c),
+            factors=tuple(factors),
+            operands=tuple(
+                seen(self.names[number], each) for number, each in enumerate(operands, len(self.product.inputs))
+            ),
+            outs=tuple(
+                seen(name, each) for name, each in zip(self.names[len(self.inputs) :], self.outputs, strict=True)
+            ),
+            numbers=len(call.operands) - len(operands),
+            sums=call.epilogue.sums,
+            formula=self.map.task.formula,
+        )
+        return order_of(found, starts, self.device, multiprocessors(self.device))
 
     # ------------------------------------------------------------ overlap, results, NumPy
 
@@ -228,6 +279,46 @@ class EpiloguePlan(Plan[Result]):
         found |= others | dict(zip(self.names[len(self.inputs) :], outs or (), strict=False))
         result: Result = self.run_on(found, alpha, beta, handle)
         return result if out is None else out
+
+
+#: True lets the simulator run the kernel, too. That takes seconds for a tile.
+simulates_kernel = False
+
+
+def has_kernel(device: int) -> bool:
+    """Return whether numbacc's kernel runs on a device: it needs Hopper's tensor cores and copy engine."""
+    return (simulates_kernel or not simulated()) and runtime().capability(device) == (9, 0)
+
+
+def multiprocessors(device: int) -> int:
+    """Return the number of multiprocessors of a GPU."""
+    return 2 if simulated() else int(launcher_class().limits(device).multiprocessors)
+
+
+class FusedKernel:
+    """The executable of the kernel that computes the product and its epilogue.
+
+    Args:
+        order: its launch.
+        usual: alpha and beta as words, for calls without scalars.
+    """
+
+    library_bytes = workspace_bytes = 0
+    deterministic, direct = True, False
+
+    def __init__(self, order: Any, usual: tuple[int, int]):
+        self._launcher = tensor_launcher_class()(order)
+        self._usual, self._skips_beta = usual, not order.kernel.has_c
+        self.backend = self._launcher.backend
+        tall, wide = order.kernel.tile
+        self.algorithm = f"wgmma, tiles of {tall} x {wide}, {order.kernel.stages} stages, {order.described}"
+        self.ready, self.check = self._launcher.ready, self._launcher.check
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """Launch the kernel; see `Executable.launch_unchecked`."""
+        alpha, beta, *numbers = scalars or self._usual
+        own = (alpha, *numbers) if self._skips_beta else (alpha, beta, *numbers)
+        return self._launcher.launch_unchecked(stream, scratch, addresses, own)
 
 
 class _Part:

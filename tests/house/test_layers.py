@@ -27,9 +27,9 @@ FLOORS = (
     {"kernels"},
     {"arrays", "libraries"},
     {"plan", "simulator", "compiled_steps"},
-    FAMILIES - {"attention"},
-    # Its unfused path is made of products.
-    {"attention"},
+    FAMILIES - {"attention", "gated"},
+    # Attention's unfused path, and a gated layer, are made of products.
+    {"attention", "gated"},
     # Made of several families; and communication between processes.
     {"nn", "distributed"},
     {"cuda", "profiling", "tracing", "bridges"},
