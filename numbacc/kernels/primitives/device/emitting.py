@@ -101,7 +101,7 @@ class Emitter:
         word = ir.GlobalVariable(module, self.i64, name, addrspace=1)
         word.linkage, word.align = "linkonce_odr", 8
         word.initializer = ir.Constant(self.i64, 0)
-        used = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8).as_pointer(), 1), "llvm.used")
+        used = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8).as_pointer(), 1), "llvm.compiler.used")
         used.linkage, used.section = "appending", "llvm.metadata"
         generic = ir.FormattedConstant(
             used.type.pointee.element,
