@@ -139,7 +139,7 @@ def mbarrier_wait_parity(mbarrier: int, parity: int) -> None:
     barrier = block().mbarrier(mbarrier)
     wait_until(
         lambda: barrier.phase & 1 != int(parity),
-        f"at the mbarrier at shared address {int(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to "
+        lambda: f"at the mbarrier at shared address {int(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to "
         f"complete: {barrier.left} of {barrier.count} arrivals and {barrier.nbytes} bytes are missing",
     )
     barrier.land()
@@ -165,7 +165,7 @@ def _named(name: int, threads: int) -> tuple[Mbarrier, int]:
 def bar_sync(name: int, threads: int) -> None:
     """Wait at one of the block's 16 barriers until `threads` threads have arrived. 0 is that of `cuda.syncthreads`."""
     barrier, phase = _named(name, threads)
-    wait_until(lambda: barrier.phase != phase, f"at barrier {int(name)} for {int(threads)} threads")
+    wait_until(lambda: barrier.phase != phase, lambda: f"at barrier {int(name)} for {barrier.left} more of {int(threads)} threads")
 
 
 @ptx("bar.arrive $0, $1;", "u32", "u32", since=(5, 0))
@@ -223,7 +223,7 @@ def cluster_wait() -> None:
     """Wait until all threads of the cluster have arrived at its barrier."""
     state = block()
     phase = state.phases[thread().thread_id]
-    wait_until(lambda: state.together.phase != phase, "at the cluster's barrier")
+    wait_until(lambda: state.together.phase != phase, lambda: "at the cluster's barrier")
 
 
 @ptx("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;")
@@ -233,7 +233,7 @@ def cluster_sync() -> None:
     phase = state.together.phase
     state.together.change(1)
     state.changed()
-    wait_until(lambda: state.together.phase != phase, "at the cluster's barrier")
+    wait_until(lambda: state.together.phase != phase, lambda: "at the cluster's barrier")
 
 
 @ptx("mapa.shared::cluster.u32 $0, $1, $2;", "u32", "u32", result="u32", pure=True)

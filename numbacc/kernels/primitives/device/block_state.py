@@ -102,6 +102,8 @@ class BlockState:
         #: Values that the block's threads exchange, by slot.
         self.board: dict[int, Any] = {}
         self.progress = 0
+        #: Thread -> what it waits for.
+        self.waits: dict[int, Callable[[], str]] = {}
         self.cluster, self.rank = [self], 0
         self.together = Mbarrier(0)
         self.phases: dict[int, int] = {}
@@ -146,6 +148,12 @@ class BlockState:
             raise RuntimeError(
                 f"{what} overwrites shared memory that wgmma still reads: a stage was released too early. Call "
                 "wgmma_wait_group before the arrival at the stage's mbarrier"
+            )
+        pending = self.on_the_way[places]
+        if (pending > 0).any():
+            raise RuntimeError(
+                f"{what} overwrites shared memory before anybody has waited for the last copy to it, at the mbarrier "
+                f"{int(pending.max())}: consumers wait for that, and the producer until they have released the stage"
             )
 
     def read(self, places: Any, what: str) -> np.ndarray[Any, Any]:
@@ -229,8 +237,11 @@ def block() -> BlockState:
         return made
 
 
-def wait_until(ready: Callable[[], bool], what: str) -> None:
+def wait_until(ready: Callable[[], bool], what: Callable[[], str]) -> None:
     """Let other threads run until something is so.
+
+    Args:
+        what: returns what the thread waits for, for a message.
 
     Raises:
         SimulatedDeadlock: the other threads wait, too, or have ended.
@@ -238,17 +249,44 @@ def wait_until(ready: Callable[[], bool], what: str) -> None:
     if ready():
         return
     here, state = thread(), block()
+    state.waits[here.thread_id] = what
     seen, rounds = state.progress, 0
     while True:
         here.meet()
         if ready():
+            del state.waits[here.thread_id]
             return
         if state.progress != seen:
             seen, rounds = state.progress, 0
             continue
         rounds += 1
         if rounds > PATIENCE:
-            raise SimulatedDeadlock(f"this thread waits forever {what}: no other thread can make it continue")
+            raise SimulatedDeadlock(_deadlock(state))
+
+
+def _deadlock(state: BlockState) -> str:
+    """Return a message that says what all waiting threads of the cluster wait for."""
+    told = []
+    for each in state.cluster:
+        groups: dict[str, list[int]] = {}
+        for number, what in sorted(each.waits.items()):
+            groups.setdefault(what(), []).append(number)
+        where = f" of block {each.rank} of the cluster" if len(state.cluster) > 1 else ""
+        for what, numbers in groups.items():
+            who = f"thread {numbers[0]}" if len(numbers) == 1 else f"threads {_ranges(numbers)}"
+            told.append(f"{who}{where} {'waits' if len(numbers) == 1 else 'wait'} {what}")
+    return "deadlock, no thread can go on: " + "; ".join(told)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as text, such as "0 to 31, 64"."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in parts)
 
 
 def give_way() -> None:
@@ -285,7 +323,7 @@ def together(size: int, value: Any, work: Callable[[list[Any]], Sequence[Any]], 
         meeting.number, meeting.values = turn + 1, {}
         state.changed()
     else:
-        wait_until(lambda: meeting.number > turn, f"at {what} for the other threads of its {group}")
+        wait_until(lambda: meeting.number > turn, lambda: f"at {what} for other threads of the {group}")
     kept = meeting.results[turn]
     kept[0] -= 1
     if not kept[0]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ....base import _numba
 from ....base._numba import SIMULATED, types
-from ..instructions import assembly
+from .. import instructions
 
 __all__ = ["HOPPER", "Emitter", "generated", "literal", "ptx", "tuple_type"]
 
@@ -75,7 +75,7 @@ class Emitter:
     def _call(self, text: str, letters: list[str], operands: list[Any], result: Any, pure: bool) -> Any:
         if not pure:
             letters = [*letters, "~{memory}"]
-        return assembly(self.builder, result, text, ",".join(letters), operands, "" if pure else "convergent")
+        return instructions.assembly(self.builder, result, text, ",".join(letters), operands, "" if pure else "convergent")
 
     def items(self, value: Any) -> list[Any]:
         """Return the items of a tuple."""
@@ -101,7 +101,7 @@ class Emitter:
         word = ir.GlobalVariable(module, self.i64, name, addrspace=1)
         word.linkage, word.align = "linkonce_odr", 8
         word.initializer = ir.Constant(self.i64, 0)
-        used = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8).as_pointer(), 1), "llvm.used")
+        used = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8).as_pointer(), 1), "llvm.compiler.used")
         used.linkage, used.section = "appending", "llvm.metadata"
         generic = ir.FormattedConstant(
             used.type.pointee.element,
