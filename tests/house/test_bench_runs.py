@@ -73,6 +73,7 @@ def report(place, monkeypatch):
     monkeypatch.setattr(row_gradients, "_SIZE", side**2)
     monkeypatch.setattr(row_gradients, "_COLUMNS", (side,))
     monkeypatch.setattr(row_gradients, "_SUM_COLUMNS", (side,))
+    monkeypatch.setattr(row_gradients, "_CLASSES", (side,))
     for name, value in _SMALL_BLOCKS.items():
         monkeypatch.setattr(blocks, name, value)
     return harness.Report(quiet=True, on_gpu=place.name == "gpu")

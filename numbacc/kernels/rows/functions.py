@@ -35,7 +35,7 @@ from ...functions.arithmetic import (
 )
 from ...functions.formula import Formula
 from ...functions.reduction_formula import ReductionFormula, RowFormula
-from ..elementwise.transformer import loss
+from ..elementwise.transformer import loss, loss_slope
 from ..reduce.functions import add, add_two, larger, part, same
 from ..reduce.logsumexp import EXPONENTS, distance, finite_part, lost_power, origin_of, power_from
 
@@ -194,6 +194,27 @@ def smoothed_loss_at_once(base, total, mean, value, target, ignored, smoothing):
     return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
 
 
+def row_slope(x, base, total, dy, target, classes, share, ignored, smoothing):
+    """Return `loss_slope` at a class that is not the target; `share` is 1 / classes."""
+    return loss_slope(x, base, total, dy, target, classes, ignored, classes, 1.0 - smoothing, smoothing * share)
+
+
+def smoothed_row_slope(x, base, total, mean, dy, target, classes, share, ignored, smoothing):
+    """Return `row_slope`."""
+    return row_slope(x, base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def loss_and_slope(base, total, value, dy, target, classes, share, ignored, smoothing):
+    """Return (the loss, `loss_slope` at the target)."""
+    return smoothed_loss_and_slope(base, total, 0.0, value, dy, target, classes, share, ignored, smoothing)
+
+
+def smoothed_loss_and_slope(base, total, mean, value, dy, target, classes, share, ignored, smoothing):
+    """Return (the loss, `loss_slope` at the target), with label smoothing."""
+    (slope,) = loss_slope(value, base, total, dy, target, target, ignored, classes, 1.0 - smoothing, smoothing * share)
+    return loss(base, total, mean, value, target, ignored, smoothing)[0], slope
+
+
 def base_and_logarithm(base, total):
     """Return (base, log Σ e^(x - base))."""
     return base, total
@@ -241,10 +262,17 @@ def _rows(kind: str, base: Any, above: Any, above_and_distance: Any) -> tuple[Ro
     ):
         long = RowFormula(f"{name}_at_once{kind}", at_once, (EXPONENTS[whole + kind],))
         found += RowFormula(name + kind, function, (largest, second), long), long
+    log_sum, and_mean = EXPONENTS["log_sum" + kind], EXPONENTS["log_sum_and_mean" + kind]
+    found += (
+        RowFormula(f"row_loss_and_slopes{kind}", row_slope, (log_sum,), chosen=loss_and_slope),
+        RowFormula(
+            f"smoothed_row_loss_and_slopes{kind}", smoothed_row_slope, (and_mean,), chosen=smoothed_loss_and_slope
+        ),
+    )
     return tuple(found)
 
 
-#: Formulas that write only statistics of a row. Those for 16-bit floats have names with a suffix.
+#: Formulas of log Σ e^x, losses, and losses with their gradients. Those for 16-bit floats have names with a suffix.
 EXPONENT_ROWS = (
     *_rows("", base_of, above_base, above_base_and_distance),
     *_rows("_narrow", base_of_narrow, above_base_narrow, above_base_and_distance_narrow),

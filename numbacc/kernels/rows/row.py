@@ -363,7 +363,8 @@ def _edges(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
 
 def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     """Return the counterpart of `_in_registers` for rows with `held` accesses per thread in shared memory."""
-    edges = _edges(spec, io)
+    edges, choice = _edges(spec, io), _choosing(spec, io)
+    find, last, choose = choice.find, choice.last, choice.choose
     place, load_edge, store_edge = edges.place, edges.load, edges.store
 
     def make(number: int) -> Any:
@@ -388,7 +389,7 @@ def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
     bring, arrived, integer = _bringing(spec, io, _BRING_RUNS), _runs_of(spec, 1).arrived, integer_of(spec)
 
-    def stream(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+    def stream(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked):
         head, whole, outside, is_edge = place(ins, here, item, line, steps)
         item, edge = integer(item + head), load_edge(ins, here, outside, line, steps)
         return reduce_all((ins, here, item, step, item, whole, line, steps, tile, at[2], edge, is_edge), at, more)
@@ -396,19 +397,20 @@ def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     if spec.is_reduction:
         return cuda.jit(device=True)(stream)
 
-    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
-        threads, thread = np.int32(cuda.blockDim.x * cuda.blockDim.y), at[2]
+    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked):
+        threads, thread, own = np.int32(cuda.blockDim.x * cuda.blockDim.y), at[2], item
         head, whole, outside, is_edge = place(ins, here, item, line, steps)
         item, end = integer(item + head), integer(min(head + held * step, whole))
         bring(ins, here, item, step, end, line, steps, tile, thread, threads)
         edge = load_edge(ins, here, outside, line, steps)
+        chosen = find(asked, ins, here, own, step, line, steps)
         arrived()
         results = reduce_all((ins, here, item, step, end, whole, line, steps, tile, threads, edge, is_edge), at, more)
-        given = results + more
+        given = results + last(more, asked, line)
         item, _ = write_kept(ins, outs, here, item, step, end, line, steps, out_steps, tile, thread, threads, given)
         write(ins, outs, here, item, step, whole, line, steps, out_steps, tile, thread, threads, given)
         store_edge(outs, here, outside, line, out_steps, edge, is_edge, given)
-        return results
+        return choose(outs, here, out_steps, results, chosen, given)
 
     return cuda.jit(device=True)(run)
 
@@ -646,7 +648,8 @@ def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
 def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     """Return the device function that reads, reduces and writes a row that a group of threads holds in registers.
 
-    (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of all stages.
+    (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked) -> the results of all stages.
+    `asked` are the row's index and factor, if the kernel has these.
     """
     lanes = _runs_of(spec, spec.runs)
     spread = (spreading_whole if spec.whole else spreading_some)(io, spec.runs)
@@ -667,20 +670,25 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     if spec.is_packed:
         reduce_all, begin = reducing_registers(spec, _gathering_words(spec)), _words_of(spec).words
 
-    def reduce(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+    def reduce(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
         return reduce_all(((begin(ins, places), ins, places), inside, line[0]), at, more)
 
     if spec.is_reduction:
         return cuda.jit(device=True)(reduce)
 
-    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+    choice = _choosing(spec, io)
+    find, last, choose = choice.find, choice.last, choice.choose
+
+    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
         values = first(ins, places)
+        chosen = find(asked, ins, here, item, step, line, steps)
         results = reduce_all(((values, ins, places), inside, line[0]), at, more)
-        found = map_lanes(function, values + rest(ins, places), results + more)
+        given = results + last(more, asked, line)
+        found = map_lanes(function, values + rest(ins, places), given)
         store(outs, spread(here, item, step, line, out_steps), found, inside)
-        return results
+        return choose(outs, here, out_steps, results, chosen, given)
 
     return cuda.jit(device=True)(run)
 
@@ -725,6 +733,18 @@ def _no_memory():
 
 
 @cuda.jit(device=True)
+def _scalars(more, asked, line):
+    """Return the scalars as they are."""
+    return more
+
+
+@cuda.jit(device=True)
+def _same_results(outs, here, out_steps, results, chosen, given):
+    """Return the results of the stages as they are: no element is replaced."""
+    return results
+
+
+@cuda.jit(device=True)
 def _same_row(results, more):
     """Return the results of the stages as they are; they are stored unchanged."""
     return results
@@ -746,6 +766,14 @@ def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
         return none, none
     load = operands((TABLE[spec.reads[0]],), 1, 1, spec.compute).load
     load_index, no_index = operands((TABLE[spec.picks],), 1, 1).load, (np.dtype(spec.picks).type(0),)
+    if spec.factor is not None:
+        load_factor = operands((TABLE[spec.factor],), 1, 1, spec.compute).load
+
+        def ask_all(ins, here, steps, is_first):
+            places = offsets(here + (0,), steps)
+            return load_index(ins[1:2], places[1:2]) + load_factor(ins[2:], places[2:])
+
+        return cuda.jit(device=True)(ask_all), none
     nothing = np.dtype(spec.compute).type(math.nan)
 
     def ask(ins, here, steps, is_first):
@@ -760,6 +788,49 @@ def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
         return value if is_inside else nothing, index
 
     return cuda.jit(device=True)(ask), cuda.jit(device=True)(pick)
+
+
+def _choosing(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
+    """Return the device functions of kernels with a `RowSpec.factor`; in others they change nothing.
+
+    Returns:
+        a namespace of
+        ``find(asked, ins, here, item, step, line, steps)``: (the element at the row's index, whether this thread writes
+        it, whether this thread stores the row's own result); to be called before the row is written;
+        ``last(more, asked, line)``: the arguments of the formula's function after the results of the stages;
+        ``choose(outs, here, out_steps, results, chosen, given)``: write the element at the index, and return (the row's
+        own result, whether this thread stores it).
+    """
+    if spec.factor is None:
+        return SimpleNamespace(find=none, last=_scalars, choose=_same_results)
+    load, store = operands((TABLE[spec.reads[0]],), 1, 1, spec.compute).load, _runs_of(spec._replace(width=1), 1).store
+    function = specialize(spec.formula.chosen, spec.compute, spec.narrow)
+    offsets, apply, integer, width = io.offsets, io.apply, integer_of(spec), spec.width
+    real, stages = np.dtype(spec.compute).type, sum(stage.results() for stage in spec.formula.stages)
+    nothing, at_index = real(math.nan), stages + 1
+
+    def find(asked, ins, here, item, step, line, steps):
+        index = np.int64(asked[0])
+        is_inside = 0 <= index < line[0]
+        place = integer(integer(index) % step - item) if is_inside else integer(-1)
+        is_own, value = 0 <= place < width, nothing
+        if is_own:
+            (value,) = load(ins[:1], offsets(here + (integer(index),), steps)[:1])
+        return value, is_own, is_own or (item == 0 and not is_inside)
+
+    def last(more, asked, line):
+        return (asked[1], np.int64(asked[0]), line[0], real(1) / real(line[0])) + asked[2:]
+
+    def choose(outs, here, out_steps, results, chosen, given):
+        value, is_own, is_noting = chosen
+        row, element = apply(function, results + (value,) + given[stages:], ())
+        if is_own:
+            index = integer(given[at_index])
+            store(outs, (offsets(here + (index,), out_steps),), ((element,),), (True,))
+        return row, is_noting
+
+    find, last, choose = (cuda.jit(device=True)(each) for each in (find, last, choose))
+    return SimpleNamespace(find=find, last=last, choose=choose)
 
 
 def _of_row(spec: RowSpec, apply: Any) -> Any:
@@ -778,6 +849,8 @@ def _noting(spec: RowSpec, io: SimpleNamespace, pick: Any, total: SimpleNamespac
     Its arguments are (results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first). Only the row's
     first thread (`is_first`) stores.
     """
+    if spec.factor is not None:
+        return _noting_chosen(spec, io, total)
     of_row = _of_row(spec, io.apply) if spec.is_reduction else _same_row
     offsets, note, nothing, add_row = io.offsets, _runs_of(spec, 1).note, total.nothing, total.of_row
 
@@ -791,6 +864,21 @@ def _noting(spec: RowSpec, io: SimpleNamespace, pick: Any, total: SimpleNamespac
         return parts
 
     return cuda.jit(device=True)(note_row if spec.stats else none)
+
+
+def _noting_chosen(spec: RowSpec, io: SimpleNamespace, total: SimpleNamespace) -> Any:
+    """Return `_noting` for kernels with a factor: the thread that has the row's own result stores it."""
+    offsets, note, nothing, add_row = io.offsets, _runs_of(spec, 1).note, total.nothing, total.of_row
+
+    def note_row(results, asked, ins, outs, here, columns, in_steps, out_steps, more, is_first):
+        row, is_noting = results
+        parts = nothing()
+        if is_noting:
+            note(outs, offsets(here + (0,), out_steps), (row,))
+            parts = add_row((row,), (np.int64(asked[0]),), more)
+        return parts
+
+    return cuda.jit(device=True)(note_row)
 
 
 def make(spec: RowSpec) -> Kernel:
@@ -811,6 +899,7 @@ def make(spec: RowSpec) -> Kernel:
     run = (in_shared if spec.is_dynamic else _in_registers)(spec, io)
     memory = kept_memory if spec.is_dynamic and not spec.is_reduction else _no_memory
     (ask, pick), of_stages = _picking(spec, offsets), _all if spec.picks is None else none
+    of_formula = none if spec.factor is None else _all
     note_row, integer = _noting(spec, io, pick, total), integer_of(spec)
     is_adding, add, tell = total.is_adding, total.add, total.tell
 
@@ -828,9 +917,12 @@ def make(spec: RowSpec) -> Kernel:
         item, step = integer(place * width) if inside else columns, integer(group * blocks * width)
         at = cells, 0, thread, rank, group, apart, blocks
         is_first = place == 0 and inside
-        index = ask(ins, here, in_steps, is_first)
-        results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, of_stages(more))
-        own = note_row(results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first)
+        asked = ask(ins, here, in_steps, is_first)
+        known = asked + of_formula(more)
+        results = run(
+            ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, of_stages(more), known
+        )
+        own = note_row(results, asked, ins, outs, here, columns, in_steps, out_steps, more, is_first)
         tell(outs, cells, thread, own)
 
     return kernel
@@ -842,7 +934,7 @@ _SCALARS = 4
 
 def parameters(spec: RowSpec) -> Sequence[tuple[str, Any]]:
     """Return the parameters of the kernel, in the form of `kernel_code.parameters`."""
-    inputs = len(spec.reads) + (spec.picks is not None)
+    inputs = len(spec.reads) + (spec.picks is not None) + (spec.factor is not None)
     integer, counts = "int64" if spec.wide else "int32", (inputs, len(spec.writes))
     return [
         ("uint64", inputs),
