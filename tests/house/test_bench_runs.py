@@ -171,7 +171,7 @@ def test_rows(place, report, part):
 
 def test_row_gradients(place, report):
     row_gradients.run(report, quick=True)
-    assert len(all_right(report)) == 18
+    assert len(all_right(report)) == 20
 
 
 def test_blocks(place, report):
