@@ -292,12 +292,12 @@ def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("columns", [16, 1000, 9])
+@pytest.mark.parametrize("columns", [16, 1000, 9, 40960])
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
 def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, is_short):
-    """Targets that are ignored, that are no class, infinite logits; in place, into given arrays, in a plan."""
-    rows = 7 if place.is_slow else 600
-    if place.is_slow and (columns == 1000 or dtype == np.float16):
+    """Targets that are ignored, that are no class; in place, into given arrays, in a plan."""
+    rows = 7 if place.is_slow else 40 if columns > 1000 else 600  # blocks of a cluster share the longest rows
+    if place.is_slow and (columns >= 1000 or dtype == np.float16):
         skip("slow")
     x, target = of_one_kernel(monkeypatch, place, rows, columns, dtype, is_short)
     target[4] = columns - 1
@@ -335,7 +335,7 @@ def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, is
             assert found[0] is given and found[1] is own.view
             own.assert_written_only()
             np.testing.assert_array_equal(place.get(given), place.get(loss))
-            np.testing.assert_array_equal(own.now(), place.get(dx))
+            near(own.now(), place.get(dx).astype(float), dtype, scale=size, ulps=2)
             plan = ew.cross_entropy_and_gradient.plan(here, there, dloss, out=(None, here), **options)
             if place.is_device:
                 by_rows = dtype != np.float64 and columns * x.itemsize % 16 == 0
@@ -344,7 +344,7 @@ def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, is
             again = plan(inside, there, dloss, out=(None, inside))
             assert again[1] is inside
             np.testing.assert_array_equal(place.get(again[0]), place.get(loss))
-            np.testing.assert_array_equal(place.get(inside), place.get(dx))
+            near(place.get(inside), place.get(dx).astype(float), dtype, scale=size, ulps=2)
     ew.cache_clear()
 
 

@@ -429,7 +429,7 @@ class RowExecutable(TaskOperation):
         kernel = kernel_of(order)
         if self.task.total is None:
             return kernel
-        return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - 1))
+        return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - order.cluster))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
         """Return how many bytes each access has, for arrays with this alignment."""
@@ -488,7 +488,7 @@ class RowExecutable(TaskOperation):
         return LaunchOrder(
             kernel=kernel,
             device=self.device,
-            grid=(grid + has_total, 1),
+            grid=(grid + has_total * launch.blocks, 1),
             block=launch.block,
             alignment=(*key, 0) if has_total else key,
             pointers=(*task.pointers, *((words,) if has_total else ())),

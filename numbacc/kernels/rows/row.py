@@ -6,9 +6,9 @@ thread copies its own elements to shared memory, and starts all copies before it
 are always merged in the same order.
 
 The mean of losses, one result of all rows, is computed in the kernel of the losses. Each block combines what its rows
-contribute and publishes it (see `decoupled_look_back`); it does not wait. One extra block processes no rows: it adds up
-the results that the other blocks publish, in the order of their numbers, while they work, so that little is left to do
-when the last block ends. It resets the words to 0 for the next launch. Only that block waits, so the others can always
+contribute and publishes it (see `decoupled_look_back`); it does not wait. One extra block, or the first of one extra
+cluster, processes no rows: it adds up the results that the other blocks publish, in the order of their numbers, while
+they work, so that little is left to do when the last block ends. It resets the words to 0 for the next launch. Only that block waits, so the others can always
 start. It starts first; in Numba's simulator, which runs one block after the other, it is the last.
 """
 
@@ -456,12 +456,14 @@ def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
     Returns:
         a namespace of
         ``cells``, ``parts``: how many cells threads combine partial results in, and how many values a cell holds;
-        ``is_adding()``: whether this block is the one that adds;
-        ``block()``: the number of any other block;
+        ``is_adding(blocks)``: whether this block, of a cluster of `blocks` blocks, is the one that adds, or in the same
+        cluster;
+        ``block(blocks)``: the number of any other block;
         ``nothing()``, ``of_row(results, known, more)``: the partial results of no row, and of a row with these results
         of the formula (the last of `known` is the row's index);
-        ``tell(outs, cells, thread, parts)``: combines the partial results of a block's threads and publishes them;
-        ``add(outs, at, cells, thread, rows, more)``: computes and stores the result of all rows.
+        ``tell(outs, cells, thread, blocks, parts)``: combines the partial results of a block's threads and publishes
+        them;
+        ``add(outs, at, cells, thread, rows, blocks, more)``: computes and stores the result of all rows.
     """
     if spec.total is None:
         return SimpleNamespace(
@@ -474,19 +476,21 @@ def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
     join, merge, tell_parts, own_block = stage.join, stage.merge, told.tell, _block_behind
     is_last = SIMULATED
 
-    def is_adding():
-        return cuda.blockIdx.x == (cuda.gridDim.x - 1 if is_last else 0)
+    def is_adding(blocks):
+        return cuda.blockIdx.x >= cuda.gridDim.x - blocks if is_last else cuda.blockIdx.x < blocks
 
     def of_row(results, known, more):
         return first(of_numbers, ((results[0],), (known[-1],)), more)
 
-    def tell(outs, cells, thread, parts):
+    def tell(outs, cells, thread, blocks, parts):
         parts = settle(parts, cells, place, thread, thread, cuda.blockDim.x * cuda.blockDim.y)
         if thread == 0:
-            tell_parts(outs[-1], 0, cuda.gridDim.x - 1, own_block(), parts)
+            tell_parts(outs[-1], 0, cuda.gridDim.x - blocks, own_block(blocks), parts)
 
-    def add(outs, at, cells, thread, rows, more):
-        words, blocks, threads = outs[-1], cuda.gridDim.x - 1, cuda.blockDim.x * cuda.blockDim.y
+    def add(outs, at, cells, thread, rows, blocks, more):
+        if cuda.blockIdx.x % blocks != 0:
+            return
+        words, blocks, threads = outs[-1], cuda.gridDim.x - blocks, cuda.blockDim.x * cuda.blockDim.y
         parts, block = nothing(), thread
         while block + (ahead - 1) * threads < blocks:
             parts = join(merge, parts, hear(words, blocks, block, threads))
@@ -512,7 +516,7 @@ def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
 
 
 @cuda.jit(device=True)
-def _never():
+def _never(blocks):
     return False
 
 
@@ -534,7 +538,7 @@ def none(*ignored):
 
 
 @cuda.jit(device=True)
-def _block():
+def _block(blocks):
     return cuda.blockIdx.x
 
 
@@ -542,8 +546,8 @@ _before = 0 if SIMULATED else 1
 
 
 @cuda.jit(device=True)
-def _block_behind():
-    return cuda.blockIdx.x - _before
+def _block_behind(blocks):
+    return cuda.blockIdx.x - _before * blocks
 
 
 # ---------------------------------------------------------------- rows in registers
@@ -713,7 +717,7 @@ def _placing(spec: RowSpec, block: Any) -> Any:
 
         def along(blocks):
             rank = cuda.threadIdx.x
-            return block() * cuda.blockDim.y + cuda.threadIdx.y, rank, rank, cuda.blockDim.x, 1
+            return block(blocks) * cuda.blockDim.y + cuda.threadIdx.y, rank, rank, cuda.blockDim.x, 1
 
         return cuda.jit(device=True)(along)
 
@@ -722,7 +726,7 @@ def _placing(spec: RowSpec, block: Any) -> Any:
     def shared(blocks):
         arrive()
         rank, group = cuda.threadIdx.x, cuda.blockDim.x
-        return cuda.blockIdx.x // blocks, cuda.blockIdx.x % blocks * group + rank, rank, group, 1
+        return block(blocks) // blocks, cuda.blockIdx.x % blocks * group + rank, rank, group, 1
 
     return cuda.jit(device=True)(shared)
 
@@ -908,8 +912,8 @@ def make(spec: RowSpec) -> Kernel:
         cells = cuda.shared.array((slots, each), cell)
         row, place, rank, group, apart = placing(blocks)
         row, thread = integer(row), np.int32(cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x)
-        if is_adding():
-            add(outs, offsets(unravel(0, outer) + (0,), out_steps), cells, thread, rows, more)
+        if is_adding(blocks):
+            add(outs, offsets(unravel(0, outer) + (0,), out_steps), cells, thread, rows, blocks, more)
             return
         inside = row < rows
         here, line = unravel(row if inside else 0, outer), (columns,)
@@ -923,7 +927,7 @@ def make(spec: RowSpec) -> Kernel:
             ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, of_stages(more), known
         )
         own = note_row(results, asked, ins, outs, here, columns, in_steps, out_steps, more, is_first)
-        tell(outs, cells, thread, own)
+        tell(outs, cells, thread, blocks, own)
 
     return kernel
 
