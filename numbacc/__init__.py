@@ -55,6 +55,7 @@ from .errors import (
     LayoutError,
     LibraryError,
     OptionError,
+    PerformanceWarning,
     RankError,
     ShapeError,
     UnsupportedError,
@@ -64,7 +65,7 @@ from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cuda, cudnn, distributed, elementwise, fft, gated, gemm, nn, random
+    from . import attention, conv, cuda, cudnn, device, distributed, elementwise, fft, gated, gemm, nn, random
     from . import jax as jax
     from . import torch as torch
     from .profiling import record
@@ -88,6 +89,7 @@ __all__ = [
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "PerformanceWarning",
     "RankError",
     "ShapeError",
     "Stream",
@@ -104,6 +106,7 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
+    "device",
     "distributed",
     "elementwise",
     "empty",
@@ -159,7 +162,7 @@ if _nvtx.is_profiled(_os.environ):
 
 
 _MODULES = [
-    "attention", "conv", "cuda", "cudnn", "distributed", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random",
+    "attention", "conv", "cuda", "cudnn", "device", "distributed", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random",
     "torch",
 ]  # fmt: skip
 

@@ -21,6 +21,7 @@ __all__ = [
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "PerformanceWarning",
     "RankError",
     "ShapeError",
     "UnsupportedError",
@@ -155,6 +156,15 @@ class CacheWarning(RuntimeWarning):
 
     Example:
         >>> issubclass(numbacc.CacheWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it
+        True
+    """
+
+
+class PerformanceWarning(RuntimeWarning):
+    """A kernel's machine code is slower than its source allows; the message says why.
+
+    Example:
+        >>> issubclass(numbacc.PerformanceWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it
         True
     """
 

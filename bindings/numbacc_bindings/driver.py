@@ -228,6 +228,7 @@ FUNCTIONS = {
     "cuEventDestroy_v2": "p",
     "cuModuleLoadData": "pp",
     "cuModuleGetFunction": "pps",
+    "cuTensorMapEncodeTiled": "piupppppiiii",
     "cuFuncGetAttribute": "pip",
     "cuFuncSetAttribute": "pii",
     "cuLaunchKernelEx": "pppp",

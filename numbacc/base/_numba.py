@@ -35,18 +35,20 @@ if SIMULATED:
     from numba import types
     from numba.cuda.simulator import kernel as simulator_kernel
     from numba.cuda.simulator import kernelapi as simulator_api
+    from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray as DeviceNDArray
 
 else:
     import numba_cuda
     from llvmlite import ir
-    from numba.cuda import types
+    from numba.cuda import cgutils, types
     from numba.cuda.core import ir as numba_ir
     from numba.cuda.core.errors import NumbaError
     from numba.cuda.core.rewrites import Rewrite, register_rewrite
-    from numba.cuda.cudadrv import devices, dummyarray
+    from numba.cuda.cudadrv import devices, dummyarray, nvvm
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
     from numba.cuda.cudadrv.driver import MemoryPointer, binding
+    from numba.cuda.extending import _Intrinsic as Intrinsic
     from numba.cuda.extending import intrinsic
 
     #: Versions of Numba's CUDA target that `_compiler` supports. With other versions kernels are the same, but
@@ -66,10 +68,15 @@ else:
 
 __all__ = [
     "SIMULATED",
+    "TENSOR_MAP",
     "DeviceNDArray",
+    "FakeCUDAArray",
+    "Intrinsic",
     "Rewrite",
+    "call_in_kernels",
     "capability_compiled_for",
     "compile_like",
+    "compile_ltoir",
     "compile_ptx",
     "compiling_for",
     "cuda",
@@ -90,14 +97,49 @@ __all__ = [
 ]
 
 
+#: Parts of Numba's simulator: name here -> (module, name there, "" for the module itself).
+_SIMULATORS = {
+    "simulator_kernel": ("numba.cuda.simulator.kernel", ""),
+    "simulator_api": ("numba.cuda.simulator.kernelapi", ""),
+    "FakeCUDAArray": ("numba.cuda.simulator.cudadrv.devicearray", "FakeCUDAArray"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Where Numba's simulator is off, numbacc's interpreter uses parts of it for kernels with device functions.
+    if name not in _SIMULATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    path, part = _SIMULATORS[name]
+    module = importlib.import_module(path)
+    return getattr(module, part) if part else module
+
+
+def call_in_kernels(call: Callable[[Callable[..., Any], tuple[Any, ...]], Any], is_running: Callable[[], bool]) -> None:
+    """Let kernels that run in Python call device functions of `cuda.jit`.
+
+    Args:
+        call: called with the Python function and the arguments, while `is_running()`.
+    """
+    if SIMULATED:
+        return
+    dispatcher = importlib.import_module("numba.cuda.dispatcher").CUDADispatcher
+    before = dispatcher.__call__
+
+    def called(self: Any, *args: Any, **options: Any) -> Any:
+        return call(self.py_func, args) if is_running() else before(self, *args, **options)
+
+    dispatcher.__call__ = called
+
+
 def kernel_signature(groups: Sequence[tuple[str, Any]]) -> Any:
     """Return the Numba signature of a kernel.
 
-    ("uint64", 3) is a tuple of three, ("int32", None) a scalar, ("int32", (2, 3)) a tuple of two tuples of three.
+    ("uint64", 3) is a tuple of three, ("int32", None) a scalar, ("int32", (2, 3)) a tuple of two tuples of three, and
+    ("tensor_map", None) a tensor map.
     """
 
     def build(name: str, shape: Any) -> Any:
-        scalar = getattr(types, name)
+        scalar = TENSOR_MAP if name == "tensor_map" else getattr(types, name)
         if shape is None:
             return scalar
         if isinstance(shape, tuple):
@@ -105,6 +147,73 @@ def kernel_signature(groups: Sequence[tuple[str, Any]]) -> Any:
         return types.UniTuple(scalar, shape)
 
     return types.void(*(build(name, shape) for name, shape in groups))
+
+
+# ---------------------------------------------------------------- kernels of one architecture, and tensor maps
+
+#: The type of a kernel's parameter that is a tensor map. Its 128 bytes are part of the launch's arguments.
+TENSOR_MAP = types.CPointer(types.UniTuple(types.int64, 16))
+
+if not SIMULATED:
+
+    class _ByValue(ir.values.ArgumentAttributes):
+        def _expand(self, name: str, kind: Any) -> str:
+            return name  # NVVM's LLVM does not accept the type that llvmlite writes after `byval`
+
+    _own_launch_bounds = nvvm.set_launch_bounds
+
+    def _grid_constants(kernel: Any, bounds: Any) -> None:
+        """Mark the kernel's tensor maps as `__grid_constant__`. Numba calls this last for each kernel.
+
+        The copy engine reads a tensor map at its place among the launch's arguments. Without the mark the compiler
+        would copy it to local memory.
+        """
+        _own_launch_bounds(kernel, bounds)
+        kind = ir.ArrayType(ir.IntType(64), 16).as_pointer()
+        numbers = [k for k, each in enumerate(kernel.args) if each.type == kind]
+        if not numbers:
+            return
+        for k in numbers:
+            kernel.args[k].attributes = _ByValue(["byval"])
+            kernel.args[k].attributes.align = 64
+        module = kernel.module
+        which = module.add_metadata([ir.IntType(32)(k + 1) for k in numbers])
+        note = module.add_metadata((kernel, ir.MetaDataString(module, "grid_constant"), which))
+        cgutils.get_or_insert_named_metadata(module, "nvvm.annotations").add(note)
+
+    nvvm.set_launch_bounds = _grid_constants
+
+
+def compile_ltoir(
+    kernel: Callable[..., None],
+    signature: Any,
+    capability: tuple[int, int],
+    bounds: tuple[int, ...],
+    *,
+    is_own: bool = True,
+    **options: Any,
+) -> bytes:
+    """Return the LTO-IR of a kernel for one architecture, such as sm_90a: it may use instructions of this GPU only.
+
+    Args:
+        bounds: the most threads of a block, the fewest blocks of a multiprocessor, and the most blocks of a cluster.
+        is_own: compile with the short cuts for numbacc's own kernels.
+        options: of `cuda.compile`.
+    """
+    variant = (*capability, "a") if capability >= (9, 0) else capability
+    token = _capability.set(capability)
+    options |= {"device": False, "abi": "numba", "cc": variant, "launch_bounds": bounds, "output": "ltoir"}
+    try:
+        if is_own:
+            try:
+                with no_collections, short_cuts(capability):
+                    return bytes(cuda.compile(kernel, signature, **options)[0])
+            except NumbaError:
+                load_all()
+        with no_collections:
+            return bytes(cuda.compile(kernel, signature, **options)[0])
+    finally:
+        _capability.reset(token)
 
 
 _capability: ContextVar[tuple[int, int]] = ContextVar("_capability", default=(8, 0))

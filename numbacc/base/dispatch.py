@@ -117,6 +117,11 @@ def launching_by(launcher: type) -> Iterator[None]:
         _launchers.reset(token)
 
 
+def tensor_launcher_class() -> Any:
+    """Return the class that launches kernels with tensor maps and clusters."""
+    return _module("runtime.tensor_launch", "simulator.device_kernels").TensorLauncher
+
+
 def matmul_library() -> ModuleType:
     """Return the module for matrix products: cuBLASLt, or its NumPy counterpart."""
     return _module("libraries.cublaslt", "simulator.cublaslt")

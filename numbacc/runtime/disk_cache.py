@@ -117,7 +117,7 @@ def _imports(module: str, text: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 @lru_cache(maxsize=32)
-def _fingerprint(module: str) -> bytes:
+def fingerprint(module: str) -> bytes:
     """Return a digest of the sources of a module's kernels and of the compilers' versions."""
     digest = hashlib.sha256(_MAGIC + sys.version.encode())
     for name, source in sources(module).items():
@@ -134,7 +134,7 @@ def _fingerprint(module: str) -> bytes:
 
 def key(spec: Spec, capability: tuple[int, int]) -> str:
     """Return the key of a kernel, computed from everything that its code depends on."""
-    return hashlib.sha256(_fingerprint(spec.module) + f"{spec.identity} {capability}".encode()).hexdigest()
+    return hashlib.sha256(fingerprint(spec.module) + f"{spec.identity} {capability}".encode()).hexdigest()
 
 
 def pack(entry: str, cubin: bytes) -> bytes:

@@ -8,7 +8,9 @@ the driver. A launch does not write to the template, so any number of threads ma
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
@@ -24,6 +26,7 @@ from numbacc_bindings.driver import (
 
 from ..base.codes import check_count
 from ..base.dtypes import TABLE
+from ..errors import DeviceError, PerformanceWarning
 from . import device as runtime
 from . import disk_cache, native
 from .builtin import bound_to_arrays
@@ -44,18 +47,26 @@ def load_function(spec: Spec, device: int) -> int:
     if found is None:
         found = compile_cubin(spec, capability)
         disk_cache.save(key, *found)
-    entry, cubin = found
+    function = load_cubin(*found, device, spec.carveout if spec.is_dynamic else None)
+    _loaded.add((spec, device))
+    return function
+
+
+def load_cubin(entry: str, cubin: bytes, device: int, carveout: int | None) -> int:
+    """Load machine code on a GPU and return the kernel's handle.
+
+    Args:
+        carveout: the percentage of a multiprocessor's memory to use as shared memory, -1 to leave it to the driver.
+            Launches may then use all of the GPU's shared memory. None: launches use the kernel's own only.
+    """
     with runtime.on_device(device), relaxed():
         module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
         function: int = runtime.call(driver.cuModuleGetFunction, module, entry.encode())
-        if spec.is_dynamic:
-            # Let launches use all of the GPU's shared memory. Unless the spec says otherwise, prefer shared memory to
-            # L1 cache.
+        if carveout is not None:
             own = runtime.call(driver.cuFuncGetAttribute, FunctionAttribute.SHARED_SIZE_BYTES, function)
             most = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) - own
             driver.cuFuncSetAttribute(function, FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
-            driver.cuFuncSetAttribute(function, FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT, spec.carveout)
-    _loaded.add((spec, device))
+            driver.cuFuncSetAttribute(function, FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT, carveout)
     return function
 
 
@@ -68,9 +79,84 @@ def compile_cubin(spec: Spec, capability: tuple[int, int]) -> tuple[str, bytes]:
     """Compile a kernel for a compute capability: (entry point, machine code). Needs no GPU."""
     from cuda.core import Program, ProgramOptions
 
+    if spec.is_specific:
+        from ..base import _numba
+        from . import kernel_code
+
+        code = _numba.compile_ltoir(
+            kernel_code.make(spec), kernel_code.signature(spec), capability, spec.launch_bounds
+        )
+        return linked(code, capability, spec.module)
     ptx, entry = ptx_of(spec, capability)
     options = ProgramOptions(arch="sm_{}{}".format(*capability), max_register_count=most_registers(spec, ptx))
     return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
+
+
+#: What ptxas says about wgmma that waits for each instruction, and about registers that are not moved -> what to do.
+_SLOW_CODE = {
+    "C7504": "setmaxnreg is ignored: give the kernel launch_bounds=(threads, blocks)",
+    "C7509": "wgmma instructions wait for each other, because the kernel calls functions that are not inlined",
+    "C7510": "wgmma instructions wait for each other: their sums are used before wgmma_wait_group",
+    "C7514": "wgmma instructions wait for each other: the sums of different groups are mixed",
+}
+#: Beginnings of PTX instructions -> the compute capability that they need.
+_NEEDS = (
+    ("wgmma", "9.0 exactly (H100, H200): wgmma exists on Hopper only; use mma_bf16 elsewhere"),
+    ("setmaxnreg", "9.0 exactly (H100, H200), like wgmma"),
+    ("cp.async.bulk", "9.0 or newer"),
+    ("cp.reduce.async.bulk", "9.0 or newer"),
+    ("mbarrier", "8.0 or newer, and 9.0 for parity waits and arrivals of bytes"),
+    ("stmatrix", "9.0 or newer"),
+    ("mapa", "9.0 or newer"),
+    ("barrier.cluster", "9.0 or newer"),
+    ("fence.proxy", "9.0 or newer"),
+    ("elect", "9.0 or newer"),
+    ("cp.async", "8.0 or newer"),
+    ("ldmatrix", "7.5 or newer"),
+    ("mma", "8.0 or newer, and 8.9 for float8"),
+    ("cvt", "8.0 or newer for pairs, and 8.9 for float8"),
+)
+
+
+def linked(code: bytes, capability: tuple[int, int], name: str) -> tuple[str, bytes]:
+    """Make machine code of a kernel's LTO-IR: (entry point, machine code). Needs no GPU.
+
+    PTX would be assembled as a part of a larger program, in which wgmma instructions wait for each other.
+
+    Raises:
+        DeviceError: the architecture lacks an instruction.
+    """
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    arch = "sm_{}{}".format(*capability) + ("a" if capability >= (9, 0) else "")
+    linker = Linker(ObjectCode.from_ltoir(code), options=LinkerOptions(arch=arch, link_time_optimization=True))
+    try:
+        cubin = bytes(linker.link("cubin").code)
+    except Exception as error:
+        raise _not_linked(name, capability, f"{error}\n{linker.get_error_log()}") from error
+    log = linker.get_info_log() + linker.get_error_log()
+    for number in sorted(set(re.findall(r"C75\d\d", log))):
+        warnings.warn(
+            f"{name} is slower than it could be (ptxas {number}): {_SLOW_CODE.get(number, log.strip())}",
+            PerformanceWarning,
+            stacklevel=4,
+        )
+    entry = re.search(rb"\.nv\.constant0\.([\w$]+)\0", cubin)
+    if entry is None:
+        raise _not_linked(name, capability, "there is no kernel in it")
+    return entry.group(1).decode(), cubin
+
+
+def _not_linked(name: str, capability: tuple[int, int], said: str) -> DeviceError:
+    """Return the error for code that an architecture cannot run, which names what is missing."""
+    lacking = re.findall(r"(?:Instruction|Feature|Modifier) '([.\w:]+)'", said)
+    for start, need in _NEEDS:
+        if any(each.lstrip(".").startswith(start) for each in lacking):
+            return DeviceError(
+                f"{name} uses {start}, which needs compute capability {need}; this GPU has {capability[0]}."
+                f"{capability[1]}"
+            )
+    return DeviceError(f"{name} cannot be assembled for compute capability {capability[0]}.{capability[1]}: {said}")
 
 
 def ptx_of(spec: Spec, capability: tuple[int, int]) -> tuple[str, str]:
@@ -93,6 +179,11 @@ def most_registers(spec: Spec, ptx: str) -> int | None:
     return min(REGISTERS // (threads * blocks), MOST_REGISTERS)
 
 
+def is_loaded(kernel: Any, device: int) -> bool:
+    """Return True if making a launcher of this kernel compiles and loads nothing."""
+    return (kernel, device) in _loaded
+
+
 class Launcher:
     """A kernel with its geometry and constants, ready to be launched on arrays' addresses.
 
@@ -105,10 +196,7 @@ class Launcher:
     backend = "kernel"
     algorithm = ""
 
-    @staticmethod
-    def is_loaded(kernel: Any, device: int) -> bool:
-        """Return True if making a launcher of this kernel compiles and loads nothing."""
-        return (kernel, device) in _loaded
+    is_loaded = staticmethod(is_loaded)
 
     @staticmethod
     def limits(device: int) -> Limits:

@@ -90,6 +90,11 @@ class Spec:
         return LAUNCH_BOUNDS
 
     @property
+    def is_specific(self) -> bool:
+        """True if the kernel uses instructions of one architecture only, such as wgmma of sm_90a."""
+        return False
+
+    @property
     def is_dynamic(self) -> bool:
         """True if each launch sets the size of its shared memory."""
         return False
@@ -172,3 +177,68 @@ class LaunchOrder(NamedTuple):
     def arguments(self) -> int:
         """Number of arguments that a launch gets: the arrays' addresses and the scalar words."""
         return len(self.alignment) + self.words
+
+
+# ---------------------------------------------------------------- launches with tensor maps
+
+
+class AddressOf(NamedTuple):
+    """A kernel's parameter that is an array's address, as int64.
+
+    Attributes:
+        array: the array's number.
+        offset: bytes from the array's first element.
+    """
+
+    array: int
+    offset: int = 0
+
+
+class MapOf(NamedTuple):
+    """A kernel's parameter that is a tensor map of an array.
+
+    Attributes:
+        array: the array's number.
+        fields: the map, without its address; see `tensor_maps.fields_of`.
+        offset: bytes from the array's first element.
+    """
+
+    array: int
+    fields: Any
+    offset: int = 0
+
+
+class Scalar(NamedTuple):
+    """A kernel's parameter that each launch passes, as a 64-bit word whose low bytes are the number.
+
+    Attributes:
+        number: its position among the launch's scalars.
+    """
+
+    number: int
+
+
+class TensorOrder(NamedTuple):
+    """The description of a launch of a kernel that takes addresses and tensor maps.
+
+    Attributes:
+        kernel: the kernel's spec.
+        device: the GPU.
+        grid, block, cluster: blocks, threads and blocks of a cluster along x, y and z.
+        shared: bytes of dynamic shared memory.
+        parameters: an AddressOf, MapOf, Scalar or number for each of the kernel's parameters.
+    """
+
+    kernel: Any
+    device: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    shared: int
+    parameters: tuple[Any, ...]
+
+    @property
+    def described(self) -> str:
+        """The text about the launch for `PlanInfo`."""
+        clusters = f", clusters of {self.cluster}" if self.cluster != (1, 1, 1) else ""
+        return f"grid {self.grid}, block {self.block}{clusters}, {self.shared} bytes of shared memory"

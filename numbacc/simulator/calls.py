@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base._numba import DeviceNDArray, cuda, simulator_kernel
+from ..base._numba import FakeCUDAArray, cuda, simulator_kernel
 from ..base.observing import observable
 from . import interrupts
 from .blocks import Block, Runners, Thread, indices
@@ -33,7 +34,9 @@ Index = tuple[int, ...]
 _alone = threading.RLock()
 #: The current launches. They are nested when the user launches a kernel from a debugger that stopped in another.
 _active: list[SimulatedLaunch] = []
-_FakeArray, _InOut = DeviceNDArray, simulator_kernel.InOut
+_FakeArray, _InOut = FakeCUDAArray, simulator_kernel.InOut
+#: numbacc's module `cuda`.
+_OWN_CUDA = f"{__name__.partition('.')[0]}.cuda"
 #: The block size of `forall`. On a GPU, Numba asks the driver, which usually returns more.
 _THREADS_FOR_ALL = 128
 
@@ -109,7 +112,7 @@ class SimulatedLaunch:
         names = function.__globals__
         if id(names) in self._exchanged:
             return
-        own = {name: value for name, value in names.copy().items() if value is cuda or isinstance(value, KernelModule)}
+        own = {name: value for name, value in names.copy().items() if _is_cuda(value)}
         self._exchanged[id(names)] = names, own
         names.update(dict.fromkeys(own, self.module))
 
@@ -122,6 +125,11 @@ class SimulatedLaunch:
                 names.update(own)
             self._exchanged.clear()
             _active.remove(self)
+
+
+def _is_cuda(value: Any) -> bool:
+    """Return whether a global is the module `cuda`: Numba's, numbacc's, or that of a running kernel."""
+    return value is cuda or isinstance(value, KernelModule) or value is sys.modules.get(_OWN_CUDA)
 
 
 def _simulated(kernel: Any, arg: Any, write_back: list[Callable[[], Any]]) -> Any:
@@ -214,6 +222,14 @@ def running() -> Thread | None:
     """Return the kernel's thread that calls this; None on the host."""
     within = _active[-1] if _active else None
     return within.module.thread if within is not None and within.runs_here() else None
+
+
+def call_device_function(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Call a device function's Python code in a kernel that runs here."""
+    within = _active[-1]
+    if id(function.__globals__) not in within._exchanged:
+        within.exchange(function)
+    return function(*args)
 
 
 def install() -> None:

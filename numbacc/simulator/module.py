@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base._numba import DeviceNDArray, cuda, simulator_api, simulator_kernel, types
+from ..base._numba import FakeCUDAArray, cuda, simulator_api, simulator_kernel, types
 from ..errors import UnsupportedError
 from .blocks import WARP
 from .frames import instruction_at
@@ -21,7 +21,7 @@ ALL = 0xFFFFFFFF
 
 
 @lru_cache(maxsize=256)
-def _numpy_dtype(dtype: Any) -> Any:
+def numpy_dtype(dtype: Any) -> Any:
     """Return NumPy's dtype for a Numba type or a dtype."""
     return simulator_api.numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else np.dtype(dtype)
 
@@ -36,7 +36,7 @@ class Shared(simulator_api.FakeCUDAShared):  # type: ignore[misc]
         key = dtype if shape == 0 else instruction_at(sys._getframe(1))
         found = self._allocations.get(key)
         if found is None:
-            kind = _numpy_dtype(dtype)
+            kind = numpy_dtype(dtype)
             found = super().array(0, kind) if shape == 0 else np.empty(shape, kind)
             self._allocations[key] = found
         return found
@@ -46,7 +46,7 @@ class _Local(simulator_api.FakeCUDALocal):  # type: ignore[misc]
     """`cuda.local`."""
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> Any:
-        return super().array(shape, _numpy_dtype(dtype), alignment)
+        return super().array(shape, numpy_dtype(dtype), alignment)
 
 
 class KernelArray(simulator_kernel.FakeWithinKernelCUDAArray):  # type: ignore[misc]
@@ -58,7 +58,7 @@ class KernelArray(simulator_kernel.FakeWithinKernelCUDAArray):  # type: ignore[m
 
     def __getitem__(self, index: Any) -> Any:
         value = self._view[index]
-        return KernelArray(DeviceNDArray(value)) if type(value) in (np.ndarray, np.void) else value
+        return KernelArray(FakeCUDAArray(value)) if type(value) in (np.ndarray, np.void) else value
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._view[index] = value

@@ -1,0 +1,387 @@
+"""Kernels of the user's own with device functions: compiled for one architecture, kept on disk, and launched."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..base.dispatch import has_gpu, names_of_cuda, runtime, simulated
+from ..base.dtypes import TABLE
+from ..base.observing import observable
+from ..errors import ArgumentsError, DeviceError, DTypeError, OptionError, shown
+from ..runtime.streams import handle_of
+from ..simulator.compiled import arguments
+from ..simulator.compiled.launches import dimensions, entered
+from .maps import TensorMap
+
+__all__ = ["DeviceKernel", "function", "jit"]
+
+_LARGEST_BLOCK, _LARGEST_GRID = (1024, 1024, 64), (2**31 - 1, 65_535, 65_535)
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    launch_bounds: int | tuple[int, ...] | None = None,
+    fastmath: bool = False,
+    reads: Iterable[str] = (),
+) -> Any:
+    """Make a kernel of a Python function, for functions of `numbacc.device`. It can be used as a decorator.
+
+    The kernel is compiled for the GPU's architecture at the first launch with arguments of new types, and kept on disk.
+    Launch it as `kernel[grid, block](...)`, or `kernel[grid, block, stream, shared, cluster](...)` with the bytes of
+    dynamic shared memory and the blocks of a cluster. Launches are ordered like numbacc's own operations, and work in
+    CUDA graphs. Without a GPU, and inside of `numbacc.simulate()`, the kernel runs in Python.
+
+    Args:
+        function: its parameters are arrays, tensor maps (`device.tensor_map`) and numbers. Python's integers become
+            int64 and floats float64; NumPy's numbers keep their types. Globals and closures are constants.
+        launch_bounds: the most threads of a block; or (threads, blocks) with the blocks that should fit on a
+            multiprocessor. By default, the threads of the launch and 1.
+        fastmath: allow the compiler less exact divisions and square roots, and other orders of sums.
+        reads: names of the parameters that the kernel only reads. All others count as written.
+
+    Returns:
+        a `DeviceKernel`.
+
+    Raises:
+        OptionError: a wrong option.
+
+    Example:
+        >>> @device.jit
+        ... def double(x):
+        ...     i = cuda.grid(1)
+        ...     if i < x.size:
+        ...         x[i] *= 2
+        >>> x = numbacc.asarray(np.arange(3.0))
+        >>> double[1, 32](x)
+        >>> numbacc.asnumpy(x)
+        array([0., 2., 4.])
+    """
+    if function is None:
+        return lambda each: DeviceKernel(each, launch_bounds, fastmath, reads)
+    return DeviceKernel(function, launch_bounds, fastmath, reads)
+
+
+def function(function: Callable[..., Any]) -> Any:
+    """Make an inlined device function, which kernels and other device functions call. Use it as a decorator.
+
+    wgmma needs this: a call of a function that is not inlined makes its instructions wait for each other.
+
+    Example:
+        >>> @device.function
+        ... def square(x):
+        ...     return x * x
+    """
+    from ..base._numba import SIMULATED, cuda
+
+    return function if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+
+
+class DeviceKernel:
+    """A kernel that `device.jit` makes.
+
+    Attributes:
+        py_func: the Python function.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], launch_bounds: int | tuple[int, ...] | None, fastmath: bool,
+        reads: Iterable[str],
+    ):  # fmt: skip
+        if not hasattr(function, "__code__"):
+            raise OptionError(f"device.jit({shown(function)}): it needs a Python function")
+        self.py_func, self.fastmath = function, bool(fastmath)
+        self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+        self.__wrapped__ = function
+        self._parameters = list(inspect.signature(function).parameters)
+        self._reads = {reads} if isinstance(reads, str) else {*reads}
+        unknown = self._reads - {*self._parameters}
+        if unknown:
+            raise OptionError(f"reads={sorted(unknown)}: {self.__name__} has no such parameters: {self._parameters}")
+        given = launch_bounds if isinstance(launch_bounds, tuple) or launch_bounds is None else (launch_bounds,)
+        if given is not None and not (1 <= len(given) <= 3 and all(isinstance(n, int) and n > 0 for n in given)):
+            raise OptionError(f"launch_bounds={shown(launch_bounds)}: write threads, or (threads, blocks)")
+        self._bounds = None if given is None else (*given, 1)[: max(len(given), 2)]
+        #: (types of the arguments, bounds, device) -> the loaded kernel's handle.
+        self._loaded: dict[Any, int] = {}
+        self._only_one = threading.RLock()
+
+    def __getitem__(self, configuration: Any) -> Configured:
+        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 5:
+            raise OptionError(
+                f"{self.__name__}[{shown(configuration)}]: write kernel[grid, block, stream, shared bytes, cluster]"
+            )
+        return self.configure(*configuration)
+
+    def configure(
+        self, grid: Any, block: Any, stream: Any = None, shared: int = 0, cluster: Any = 1
+    ) -> Configured:
+        """Return the kernel with a grid, to be called with its arguments.
+
+        Args:
+            grid, block: how many blocks, and threads of a block: an integer, or up to three.
+            stream: None is the default stream.
+            shared: bytes of dynamic shared memory.
+            cluster: how many blocks form a cluster; they divide the grid.
+        """
+        return Configured(self, grid, block, stream, shared, cluster)
+
+    def __call__(self, *args: Any) -> None:
+        raise OptionError(f"{self.__name__} is a kernel: launch it as {self.__name__}[blocks, threads](...)")
+
+    def compile(self, *args: Any, block: int, capability: tuple[int, int] = (9, 0)) -> tuple[str, bytes]:
+        """Compile the kernel for arguments like these, without a GPU. Return (its name in the code, the machine code).
+
+        Args:
+            args: arrays of any kind, tensor maps and numbers.
+            block: threads of a block.
+            capability: of the GPU.
+        """
+        kinds = tuple(_kind(each, name) for each, name in zip(args, self._parameters, strict=True))
+        return self._compiled(kinds, self._bounds or (block, 1), capability)
+
+    # ---------------------------------------------------------------- compiling
+
+    def handle(self, kinds: tuple[Any, ...], threads: int, device: int) -> int:
+        """Return the kernel's handle on a GPU; compile and load it at the first call."""
+        bounds = self._bounds or (threads, 1)
+        key = kinds, bounds, device
+        found = self._loaded.get(key)
+        if found is None:
+            from ..runtime import launch
+
+            with self._only_one:
+                found = self._loaded.get(key)
+                if found is None:
+                    made = self._compiled(kinds, bounds, runtime().capability(device))
+                    found = self._loaded[key] = launch.load_cubin(*made, device, -1)
+        return found
+
+    @observable("compile_device_kernel")
+    def _compiled(self, kinds: tuple[Any, ...], bounds: tuple[int, ...], capability: tuple[int, int]) -> Any:
+        from ..base import _numba
+        from ..runtime import disk_cache, launch
+
+        identity = self._identity()
+        key = None
+        if identity is not None:
+            options = f"{identity} {kinds} {bounds} {capability} {self.fastmath}"
+            key = hashlib.sha256(disk_cache.fingerprint("kernels/primitives/device") + options.encode()).hexdigest()
+            found = disk_cache.load(key)
+            if found is not None:
+                return found
+        names_of_cuda().jit  # makes Numba know numbacc.cuda, too
+        signature = _numba.types.void(*(_numba_type(each) for each in kinds))
+        # Numba compiles device functions for the current GPU, which may be missing.
+        with _numba.pretending(None if has_gpu() and not simulated() else capability):
+            code = _numba.compile_ltoir(
+                self.py_func, signature, capability, bounds, is_own=False, fastmath=self.fastmath
+            )
+        made = launch.linked(code, capability, self.__name__)
+        if key is not None:
+            disk_cache.save(key, *made)
+        return made
+
+    def _identity(self) -> str | None:
+        """Return a digest of everything that the kernel's code depends on; None if that is not known."""
+        try:
+            return digest_of(self.py_func)
+        except _Unknown:
+            return None
+
+
+class Configured:
+    """A kernel with a grid, blocks and a stream. Call it with the kernel's arguments."""
+
+    def __init__(self, kernel: DeviceKernel, grid: Any, block: Any, stream: Any, shared: int, cluster: Any):
+        self.kernel, self.stream = kernel, stream
+        self.grid = dimensions(grid, "the grid", _LARGEST_GRID)
+        self.block = dimensions(block, "the block", _LARGEST_BLOCK)
+        self.cluster = dimensions(cluster, "the cluster", (16, 16, 16))
+        if self.block[0] * self.block[1] * self.block[2] > 1024:
+            raise OptionError(f"the block {shown(block)} has more than 1024 threads")
+        if any(n % k for n, k in zip(self.grid, self.cluster, strict=True)):
+            raise OptionError(f"the grid {shown(grid)} is not divisible by clusters of {shown(cluster)} blocks")
+        if not isinstance(shared, (int, np.integer)) or not 0 <= shared <= 232448:
+            raise OptionError(f"{shown(shared)} bytes of shared memory: a block has at most 232448")
+        self.shared = int(shared)
+
+    def __call__(self, *args: Any) -> None:
+        kernel = self.kernel
+        if len(args) != len(kernel._parameters):
+            raise ArgumentsError(
+                f"{kernel.__name__}({', '.join(kernel._parameters)}) takes {len(kernel._parameters)} arguments, and was "
+                f"given {len(args)}"
+            )
+        if entered() is not None or simulated() or not has_gpu():
+            self._simulate(args)
+        else:
+            self._launch(args)
+
+    @observable("user_kernel")
+    def _simulate(self, args: Sequence[Any]) -> None:
+        """Run the kernel in Python."""
+        from ..simulator import device_kernels
+
+        arrays = [each.array if isinstance(each, TensorMap) else each for each in args]
+        with arguments.on_host(arrays) as hosts:
+            given = []
+            for own, host in zip(args, hosts, strict=True):
+                if isinstance(own, TensorMap):
+                    given.append(device_kernels.MapArgument(own.fields._replace(address=host.ctypes.data), host))
+                else:
+                    # A product of an int32 and a constant is an int64 on a GPU, and would overflow in NumPy.
+                    given.append(int(host) if isinstance(host, np.integer) else host)
+            device_kernels.run(self.kernel.py_func, self.grid, self.block, self.cluster, self.shared, given)
+
+    @observable("user_kernel")
+    def _launch(self, args: Sequence[Any]) -> None:
+        """Queue the kernel on a GPU."""
+        from ..runtime.tensor_launch import Call
+
+        kernel, stream = self.kernel, handle_of(self.stream)
+        values, kinds, reads, writes = [], [], [], []
+        for name, given in zip(kernel._parameters, args, strict=True):
+            value = given
+            if not isinstance(given, (TensorMap, bool, int, float, np.generic)):
+                value = operands.as_array(given, name, stream)
+                if isinstance(value, np.ndarray):
+                    raise DeviceError(f"{name} is in host memory: pass numbacc.asarray({name}), which copies it to the GPU")
+            array = value.array if isinstance(value, TensorMap) else value
+            if not isinstance(array, (bool, int, float, np.generic)):
+                (reads if name in kernel._reads else writes).append(array)
+            values.append(value)
+            kinds.append(_kind(value, name))
+        arrays = [*reads, *writes]
+        devices = {each._numbacc_layout.device for each in arrays} or {runtime().current_device()}
+        if len(devices) > 1:
+            raise DeviceError(f"the arguments of {kernel.__name__} are on several GPUs: {sorted(devices)}")
+        device = devices.pop()
+        threads = self.block[0] * self.block[1] * self.block[2]
+        function = kernel.handle(tuple(kinds), threads, device)
+        arguments_ = [part for value, kind in zip(values, kinds, strict=True) for part in _bytes_of(value, kind)]
+        call = Call(self.grid, self.block, self.cluster, self.shared, stream, arguments_)
+        with runtime().using(stream, device, reads, writes) as capture:
+            if capture is not None:
+                capture.keep(kernel)
+            runtime().check_launch(call.launch(function))
+
+
+# ---------------------------------------------------------------- arguments
+
+_NUMBERS = {bool: "bool", int: "int64", float: "float64"}
+
+
+def _kind(value: Any, name: str) -> tuple[Any, ...]:
+    """Return a description of an argument's type, which is the same in all processes."""
+    if isinstance(value, TensorMap):
+        return ("tensor_map",)
+    if type(value) in _NUMBERS:
+        return (_NUMBERS[type(value)],)
+    if isinstance(value, np.generic):
+        return (value.dtype.name,)
+    made = operands.layout_of(operands.as_array(value, name, handle_of(None)))
+    order = "C" if _is_contiguous(made.shape, made.strides, made.itemsize) else "A"
+    if order == "A" and _is_contiguous(made.shape[::-1], made.strides[::-1], made.itemsize):
+        order = "F"
+    return made.dtype.name, made.ndim, order
+
+
+def _is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    step = itemsize
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n > 1 and stride != step:
+            return False
+        step *= n
+    return True
+
+
+def _numba_type(kind: tuple[Any, ...]) -> Any:
+    """Return Numba's type of an argument. Float8 elements are uint8."""
+    from ..base import _numba
+
+    types, name = _numba.types, kind[0]
+    if name == "tensor_map":
+        return _numba.TENSOR_MAP
+    if name.startswith("float8"):
+        name = "uint8"
+    found = getattr(types, "boolean" if name == "bool" else name, None)
+    if found is None:
+        raise DTypeError(f"Numba's kernels do not support {name}")
+    return found if len(kind) == 1 else types.Array(found, kind[1], kind[2])
+
+
+def _bytes_of(value: Any, kind: tuple[Any, ...]) -> list[bytes]:
+    """Return the kernel's parameters for an argument. An array has several in Numba's convention."""
+    if kind[0] == "tensor_map":
+        return [value.encoded()]
+    if len(kind) == 1:
+        return [np.asarray(value, TABLE[kind[0]].numpy if kind[0] in TABLE else kind[0]).tobytes()]
+    made = value._numbacc_layout
+    numbers = [0, 0, made.size, made.itemsize, value._address, *made.shape, *made.strides]
+    return [int(n).to_bytes(8, "little", signed=True) for n in numbers]
+
+
+# ---------------------------------------------------------------- what a kernel's code depends on
+
+
+class _Unknown(Exception):
+    """A global or a closure variable of a kernel has no digest."""
+
+
+def digest_of(function: Callable[..., Any]) -> str:
+    """Return a digest of a function's code, and of the globals and closure variables that it uses."""
+    found = hashlib.sha256()
+    _add(found, function, set())
+    return found.hexdigest()
+
+
+def _add(found: Any, value: Any, seen: set[int]) -> None:
+    """Add a value to a digest."""
+    if isinstance(value, (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)):
+        found.update(f"{type(value).__name__} {value!r} ".encode())
+    elif isinstance(value, (tuple, list)):
+        found.update(f"{type(value).__name__} {len(value)} ".encode())
+        for each in value:
+            _add(found, each, seen)
+    elif isinstance(value, np.ndarray):
+        found.update(f"{value.dtype} {value.shape} ".encode() + value.tobytes())
+    elif inspect.ismodule(value):
+        found.update(f"module {value.__name__} ".encode())
+    elif hasattr(value, "capability") and hasattr(value, "__wrapped__"):  # a device function
+        found.update(f"device {value.__name__} ".encode())
+    elif hasattr(value, "__code__") or hasattr(value, "py_func"):
+        inner = getattr(value, "py_func", value)
+        if id(inner) in seen:
+            return
+        seen.add(id(inner))
+        _add_code(found, inner.__code__, seen)
+        names = inspect.getclosurevars(inner)
+        for name, each in sorted({**names.globals, **names.nonlocals}.items()):
+            found.update(f"{name} ".encode())
+            _add(found, each, seen)
+        _add(found, inner.__defaults__, seen)
+    elif isinstance(value, type):
+        found.update(f"type {value.__module__}.{value.__qualname__} ".encode())
+    elif type(value).__module__.startswith(("numba.", "builtins")):
+        found.update(f"{type(value).__name__} {value!r} ".encode())
+    else:
+        raise _Unknown(type(value).__name__)
+
+
+def _add_code(found: Any, code: Any, seen: set[int]) -> None:
+    found.update(code.co_code + repr((code.co_names, code.co_varnames)).encode())
+    for each in code.co_consts:
+        if inspect.iscode(each):
+            _add_code(found, each, seen)
+        elif isinstance(each, frozenset):
+            found.update(repr(sorted(map(repr, each))).encode())
+        else:
+            _add(found, each, seen)

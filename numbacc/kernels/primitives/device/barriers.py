@@ -1,0 +1,284 @@
+"""Mbarriers, fences, named barriers, clusters of blocks, and what concerns a whole warp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....base._numba import types
+from .block_state import Mbarrier, block, give_way, thread, together, wait_until
+from .emitting import HOPPER, Emitter, generated, literal, ptx
+
+__all__ = [
+    "bar_arrive", "bar_sync", "bar_warp_sync", "cluster_arrive", "cluster_ctarank", "cluster_nctarank", "cluster_sync",
+    "cluster_wait", "elect_sync", "fence_mbarrier_init", "fence_proxy_async", "ld_shared_cluster_b32", "mapa",
+    "mbarrier_arrive", "mbarrier_arrive_cluster", "mbarrier_arrive_expect_tx", "mbarrier_expect_tx", "mbarrier_init",
+    "mbarrier_try_wait_parity", "mbarrier_wait_parity", "setmaxnreg_dec", "setmaxnreg_inc", "shfl_bfly",
+    "st_shared_cluster_b32", "warp_uniform",
+]  # fmt: skip
+
+#: Seconds after which a wait for an mbarrier ends the kernel with an error.
+WAIT_SECONDS = 4
+
+
+# ---------------------------------------------------------------- mbarriers
+
+
+@ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "u32", "u32", since=(8, 0))
+def mbarrier_init(mbarrier: int, count: int) -> None:
+    """Initialize an mbarrier, 8 bytes of shared memory, for `count` arrivals in each phase.
+
+    One thread does so; then `fence_mbarrier_init` and a barrier make it known to the others.
+    """
+    if int(mbarrier) % 8:
+        raise ValueError(f"an mbarrier's address must be a multiple of 8, and {int(mbarrier)} is not")
+    block().mbarriers[int(mbarrier)] = Mbarrier(int(count))
+
+
+@ptx("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;")
+def fence_mbarrier_init() -> None:
+    """Make initialized mbarriers visible to the copy engine and to the cluster."""
+
+
+@ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "u32")
+def mbarrier_arrive(mbarrier: int) -> None:
+    """Arrive at an mbarrier."""
+    state = block()
+    state.mbarrier(mbarrier).change(1)
+    state.changed()
+    give_way()  # whoever waits here may overwrite what this thread still needs
+
+
+@ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "u32", "u32")
+def mbarrier_arrive_expect_tx(mbarrier: int, nbytes: int) -> None:
+    """Arrive at an mbarrier, whose phase is complete only when `nbytes` more bytes have arrived, too."""
+    state = block()
+    state.mbarrier(mbarrier).change(1, int(nbytes))
+    state.changed()
+
+
+@ptx("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", "u32", "u32")
+def mbarrier_expect_tx(mbarrier: int, nbytes: int) -> None:
+    """Let the phase of an mbarrier wait for `nbytes` more bytes, without arriving."""
+    state = block()
+    state.mbarrier(mbarrier).change(0, int(nbytes))
+
+
+@ptx(
+    "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1;"
+    " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }",
+    "u32", "u32",
+)  # fmt: skip
+def mbarrier_arrive_cluster(mbarrier: int, rank: int) -> None:
+    """Arrive at the mbarrier that has this address in block number `rank` of the cluster."""
+    state = block()
+    _of_cluster(rank).mbarrier(mbarrier).change(1)
+    state.changed()
+    give_way()
+
+
+@ptx(
+    "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; selp.u32 $0, 1, 0, p; }",
+    "u32", "u32", result="u32",
+)  # fmt: skip
+def mbarrier_try_wait_parity(mbarrier: int, parity: int) -> int:
+    """Return 1 if the phase of this parity is complete, 0 otherwise; the hardware waits a little before it says 0."""
+    barrier = block().mbarrier(mbarrier)
+    done = barrier.phase & 1 != int(parity)
+    if done:
+        barrier.land()
+    else:
+        give_way()
+    return int(done)
+
+
+_TRY = "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;"
+
+
+@ptx(
+    "{ .reg .pred done; .reg .u64 since, now;\n"
+    f"{_TRY}\n@done bra.uni OVER;\nmov.u64 since, %globaltimer;\n"
+    f"AGAIN: {_TRY}\n@done bra.uni OVER;\nmov.u64 now, %globaltimer;\nsub.u64 now, now, since;\n"
+    f"setp.gt.u64 done, now, {WAIT_SECONDS}000000000;\n@done trap;\nbra.uni AGAIN;\nOVER: }}",
+    "u32", "u32",
+)  # fmt: skip
+def mbarrier_wait_parity(mbarrier: int, parity: int) -> None:
+    """Wait until an mbarrier's phase of this parity is complete: 0 for the first phase, then 1, 0, ...
+
+    A wait for 1 at a new mbarrier returns at once. After 4 seconds the kernel ends with an error instead of waiting
+    forever.
+    """
+    barrier = block().mbarrier(mbarrier)
+    wait_until(
+        lambda: barrier.phase & 1 != int(parity),
+        f"at the mbarrier at shared address {int(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to "
+        f"complete: {barrier.left} of {barrier.count} arrivals and {barrier.nbytes} bytes are missing",
+    )
+    barrier.land()
+
+
+# ---------------------------------------------------------------- barriers of threads, and fences
+
+
+def _named(name: int, threads: int) -> tuple[Mbarrier, int]:
+    if int(threads) % 32 or not 0 <= int(name) < 16:
+        raise ValueError(f"barrier {int(name)} of {int(threads)} threads: 16 barriers exist, and whole warps arrive")
+    state = block()
+    barrier = state.named.setdefault(int(name), Mbarrier(int(threads)))
+    if barrier.left == barrier.count:
+        barrier.count = barrier.left = int(threads)
+    phase = barrier.phase
+    barrier.change(1)
+    state.changed()
+    return barrier, phase
+
+
+@ptx("bar.sync $0, $1;", "u32", "u32", since=(5, 0))
+def bar_sync(name: int, threads: int) -> None:
+    """Wait at one of the block's 16 barriers until `threads` threads have arrived. 0 is that of `cuda.syncthreads`."""
+    barrier, phase = _named(name, threads)
+    wait_until(lambda: barrier.phase != phase, f"at barrier {int(name)} for {int(threads)} threads")
+
+
+@ptx("bar.arrive $0, $1;", "u32", "u32", since=(5, 0))
+def bar_arrive(name: int, threads: int) -> None:
+    """Arrive at a barrier of `bar_sync` without waiting."""
+    _named(name, threads)
+
+
+@ptx("fence.proxy.async.shared::cta;")
+def fence_proxy_async() -> None:
+    """Make the thread's writes to shared memory visible to the async proxy: to wgmma and to TMA stores."""
+    state = block()
+    state.unfenced[state.unfenced == thread().thread_id] = -1
+
+
+@ptx("bar.warp.sync 0xffffffff;", since=(7, 0))
+def bar_warp_sync() -> None:
+    """Wait for all threads of the warp."""
+    together(32, None, lambda values: values, "bar_warp_sync")
+
+
+# ---------------------------------------------------------------- clusters
+
+
+def _of_cluster(rank: Any) -> Any:
+    blocks = block().cluster
+    if not 0 <= int(rank) < len(blocks):
+        raise IndexError(f"rank {int(rank)}: the cluster has {len(blocks)} blocks")
+    return blocks[int(rank)]
+
+
+@ptx("mov.u32 $0, %cluster_ctarank;", result="u32", pure=True)
+def cluster_ctarank() -> int:
+    """Return the position of the block in its cluster."""
+    return block().rank
+
+
+@ptx("mov.u32 $0, %cluster_nctarank;", result="u32", pure=True)
+def cluster_nctarank() -> int:
+    """Return the number of blocks of the cluster."""
+    return len(block().cluster)
+
+
+@ptx("barrier.cluster.arrive.release.aligned;")
+def cluster_arrive() -> None:
+    """Arrive at the cluster's barrier; all threads of all its blocks do so."""
+    state = block()
+    state.phases[thread().thread_id] = state.together.phase
+    state.together.change(1)
+    state.changed()
+
+
+@ptx("barrier.cluster.wait.acquire.aligned;")
+def cluster_wait() -> None:
+    """Wait until all threads of the cluster have arrived at its barrier."""
+    state = block()
+    phase = state.phases[thread().thread_id]
+    wait_until(lambda: state.together.phase != phase, "at the cluster's barrier")
+
+
+@ptx("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;")
+def cluster_sync() -> None:
+    """Wait for all threads of all blocks of the cluster."""
+    state = block()
+    phase = state.together.phase
+    state.together.change(1)
+    state.changed()
+    wait_until(lambda: state.together.phase != phase, "at the cluster's barrier")
+
+
+@ptx("mapa.shared::cluster.u32 $0, $1, $2;", "u32", "u32", result="u32", pure=True)
+def mapa(shared: int, rank: int) -> int:
+    """Return the address that shared memory of block `rank` has for the whole cluster."""
+    _of_cluster(rank)
+    return int(shared) | (int(rank) + 1) << 24
+
+
+@ptx(
+    "{ .reg .b32 there; mapa.shared::cluster.u32 there, $1, $2; ld.shared::cluster.u32 $0, [there]; }",
+    "u32", "u32", result="u32",
+)  # fmt: skip
+def ld_shared_cluster_b32(shared: int, rank: int) -> int:
+    """Load a 32-bit word from the shared memory of block `rank` of the cluster."""
+    at = int(shared)
+    return int(_of_cluster(rank).read(slice(at, at + 4), "ld_shared_cluster_b32").view(np.uint32)[0])
+
+
+@ptx(
+    "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; st.shared::cluster.u32 [there], $2; }",
+    "u32", "u32", "u32",
+)  # fmt: skip
+def st_shared_cluster_b32(shared: int, rank: int, word: int) -> None:
+    """Store a 32-bit word to the shared memory of block `rank` of the cluster."""
+    at, value = int(shared), np.array([int(word) & 0xFFFFFFFF], np.uint32).view(np.uint8)
+    _of_cluster(rank).write(slice(at, at + 4), value, thread().thread_id, "st_shared_cluster_b32")
+
+
+# ---------------------------------------------------------------- warps
+
+
+@ptx("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 $0, 1, 0, p; }", result="u32")
+def elect_sync() -> int:
+    """Return 1 in one thread of the warp, 0 in the others."""
+    return int(thread().thread_id % 32 == 0)
+
+
+@ptx("shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;", "u32", result="u32", since=(7, 0))
+def warp_uniform(x: int) -> int:
+    """Return the value of the warp's first thread, so that the compiler knows it is the same for the whole warp."""
+    return together(32, x, lambda values: [values[0]] * 32, "warp_uniform")  # type: ignore[no-any-return]
+
+
+@ptx("shfl.sync.bfly.b32 $0, $1, $2, 0x1f, 0xffffffff;", "f32", "u32", result="f32", since=(7, 0))
+def shfl_bfly(x: float, mask: int) -> float:
+    """Return the float32 of the thread whose lane differs by the bits of `mask`."""
+    lane = thread().thread_id % 32
+    everything = together(32, x, lambda values: [values] * 32, "shfl_bfly")
+    return everything[lane ^ int(mask)]  # type: ignore[no-any-return]
+
+
+def _registers(name: str) -> Any:
+    def typed(count: Any) -> Any:
+        n = literal(count, "the number of registers", range(24, 257, 8))
+
+        def emit(e: Emitter, _: Any) -> None:
+            e.asm(f"setmaxnreg.{name}.sync.aligned.u32 {n};")
+
+        return types.void(count), emit
+
+    return typed
+
+
+@generated(_registers("inc"), since=HOPPER)
+def setmaxnreg_inc(count: int) -> None:
+    """Wait until each thread of the warpgroup may use `count` registers, a constant multiple of 8 up to 256.
+
+    The kernel needs `launch_bounds`.
+    """
+
+
+@generated(_registers("dec"), since=HOPPER)
+def setmaxnreg_dec(count: int) -> None:
+    """Release registers: each thread of the warpgroup keeps `count`, a constant multiple of 8 from 24 on."""

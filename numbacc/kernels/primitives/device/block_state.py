@@ -1,0 +1,285 @@
+"""What a simulated block has: shared memory by address, mbarriers, copies on their way, and threads that meet.
+
+Threads that do one instruction together (a warp, a warpgroup) bring their operands to one place. The last to come does
+the instruction for all with NumPy. Shared memory holds NaN until it is written. Each byte of it has a state, so that
+mistakes raise errors: who wrote it since the last fence, whether a copy to it is on its way, and whether wgmma reads it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..simulated import memory as global_memory
+
+__all__ = ["SHARED_BASE", "BlockState", "Mbarrier", "block", "global_bytes", "together", "wait_until"]
+
+#: The address of the dynamic shared memory, and the most bytes of a block.
+SHARED_BASE, SHARED_BYTES = 1024, 232448
+#: The most bytes of arrays of `cuda.shared.array` with a fixed length. They lie behind the dynamic memory.
+STATIC_BYTES = 49152
+#: How many rounds of all threads may pass without progress before a waiting thread raises an error.
+PATIENCE = 400
+
+#: Returns the thread that runs: an object with `thread_id`, `block` and `meet()`. The simulator sets it.
+running: list[Callable[[], Any]] = []
+
+
+class SimulatedDeadlock(RuntimeError):
+    """A thread waits for something that no other thread will do."""
+
+
+class Mbarrier:
+    """A barrier in shared memory that counts arrivals and bytes.
+
+    Attributes:
+        phase: how many phases are complete.
+    """
+
+    def __init__(self, count: int):
+        self.count, self.left, self.nbytes, self.phase = count, count, 0, 0
+        #: Copies of the current phase, as arrays of addresses: bytes to be delivered when the phase is observed.
+        self.copies: list[tuple[BlockState, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+        self.delivered: list[tuple[BlockState, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+
+    def change(self, arrivals: int = 0, expected: int = 0) -> None:
+        self.left, self.nbytes = self.left - arrivals, self.nbytes + expected
+        if self.left < 0:
+            raise RuntimeError(f"more arrivals than the {self.count} that this mbarrier was initialized for")
+        if self.left == 0 and self.nbytes < 0:
+            raise RuntimeError(f"{-self.nbytes} bytes more arrived in this phase than arrive_expect_tx announced")
+        if self.left == 0 and self.nbytes == 0:
+            self.left, self.phase = self.count, self.phase + 1
+            self.delivered += self.copies
+            self.copies = []
+
+    def land(self) -> None:
+        """Deliver the bytes of completed phases: a thread has waited for them."""
+        for state, places, values in self.delivered:
+            state.memory[places] = values
+            state.unfenced[places] = -1
+            state.on_the_way[places] = 0
+        self.delivered = []
+
+
+class _Meeting:
+    def __init__(self) -> None:
+        self.values: dict[int, tuple[str, Any]] = {}
+        self.results: dict[int, list[Any]] = {}
+        self.number = 0
+
+
+class BlockState:
+    """The state of one block.
+
+    Attributes:
+        memory: its shared memory.
+        unfenced: for each byte the thread that wrote it since its last `fence_proxy_async`, or -1.
+        on_the_way: for each byte the mbarrier (its address) of a copy that nobody has waited for yet, or 0.
+        read_by_wgmma: for each byte how many wgmma operations still read it.
+        progress: how many changes threads have made that others may wait for.
+        cluster, rank: the states of the blocks of its cluster, and its position.
+    """
+
+    def __init__(self) -> None:
+        size = SHARED_BASE + SHARED_BYTES + STATIC_BYTES
+        self.memory = np.full(size, 0xFF, np.uint8)
+        self.unfenced = np.full(size, -1, np.int16)
+        self.on_the_way = np.zeros(size, np.int32)
+        self.read_by_wgmma = np.zeros(size, np.int8)
+        self.mbarriers: dict[int, Mbarrier] = {}
+        self.named: dict[int, Mbarrier] = {}
+        self.copies: defaultdict[int, list[list[Any]]] = defaultdict(lambda: [[]])
+        self.products: defaultdict[int, list[Any]] = defaultdict(list)
+        self.stores: defaultdict[int, list[list[Any]]] = defaultdict(lambda: [[]])
+        self.meetings: dict[tuple[int, int], _Meeting] = {}
+        self.progress, self.threads = 0, 0
+        self.cluster, self.rank = [self], 0
+        self.together = Mbarrier(0)
+        self.phases: dict[int, int] = {}
+        #: Name of an instruction -> how many shared-memory passes more than necessary its accesses took.
+        self.conflicts: defaultdict[str, int] = defaultdict(int)
+        #: The arrays of fixed length by their position in the source, and the first free address.
+        self.arrays: dict[Any, Any] = {}
+        self._static_end = SHARED_BASE + SHARED_BYTES
+
+    # ---------------------------------------------------------------- arrays
+
+    def array(self, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array in shared memory."""
+        nbytes = int(np.prod(shape)) * dtype.itemsize
+        return self.memory[address : address + nbytes].view(dtype).reshape(shape)
+
+    def static_array(self, shape: Any, dtype: Any, alignment: int) -> Any:
+        """Return a new array of fixed length."""
+        lengths = tuple(shape) if isinstance(shape, tuple) else (int(shape),)
+        start = self._static_end + -self._static_end % alignment
+        self._static_end = start + int(np.prod(lengths)) * dtype.itemsize
+        if self._static_end > self.memory.size:
+            raise RuntimeError(f"arrays of cuda.shared.array need more than {STATIC_BYTES} bytes: use dynamic memory")
+        return self.array(start, lengths, dtype)
+
+    def address_of(self, array: Any) -> int:
+        """Return the shared address of an array's first element."""
+        return int(array.ctypes.data - self.memory.ctypes.data)
+    # ---------------------------------------------------------------- bytes
+
+    def write(self, places: Any, values: Any, thread: int, what: str) -> None:
+        """Write bytes as a thread does, and not the copy engine."""
+        self.check_writable(places, what)
+        self.memory[places] = values
+        self.unfenced[places] = thread
+
+    def check_writable(self, places: Any, what: str) -> None:
+        """Raise unless no product and no copy still uses these bytes."""
+        if self.read_by_wgmma[places].any():
+            raise RuntimeError(
+                f"{what} overwrites shared memory that wgmma still reads: a stage was released too early. Call "
+                "wgmma_wait_group before the arrival at the stage's mbarrier"
+            )
+
+    def read(self, places: Any, what: str) -> np.ndarray[Any, Any]:
+        """Read bytes as a thread does."""
+        self.check_arrived(places, what)
+        return self.memory[places]
+
+    def check_arrived(self, places: Any, what: str) -> None:
+        """Raise if a copy to these bytes is on its way."""
+        pending = self.on_the_way[places]
+        if pending.any():
+            raise RuntimeError(
+                f"{what} reads shared memory before it has arrived: the copy completes at the mbarrier at address "
+                f"{int(pending.max())}; wait for it with mbarrier_wait_parity"
+            )
+
+    def check_fenced(self, places: Any, what: str) -> None:
+        """Raise if a thread has written these bytes, and has not made them visible to the async proxy."""
+        writers = self.unfenced[places]
+        if (writers >= 0).any():
+            raise RuntimeError(
+                f"{what} reads shared memory that thread {int(writers.max())} has written: call fence_proxy_async() "
+                "after the writes, and a barrier, before the async proxy (wgmma, TMA) reads them"
+            )
+
+    def arriving(self, places: np.ndarray[Any, Any], values: np.ndarray[Any, Any], address: int, what: str) -> None:
+        """Begin a copy by the engine, which completes at an mbarrier of this block."""
+        self.check_writable(places, what)
+        barrier = self.mbarrier(address)
+        self.memory[places] = 0xFF
+        self.on_the_way[places] = address
+        barrier.copies.append((self, places, values.copy()))
+        barrier.change(0, -places.size)
+        self.changed()
+
+    # ---------------------------------------------------------------- barriers
+
+    def mbarrier(self, address: Any) -> Mbarrier:
+        try:
+            return self.mbarriers[int(address)]
+        except KeyError:
+            raise RuntimeError(f"no mbarrier was initialized at shared address {int(address)}") from None
+
+    def changed(self) -> None:
+        for each in self.cluster:
+            each.progress += 1
+
+
+def thread() -> Any:
+    """Return the thread that runs."""
+    found = running[0]() if running else None
+    if found is None:
+        raise RuntimeError(
+            "functions of numbacc.device work inside a kernel only: call them in a function with @device.jit"
+        )
+    return found
+
+
+def block() -> BlockState:
+    """Return the state of the running thread's block."""
+    of_thread = thread().block
+    try:
+        return of_thread.device_state  # type: ignore[no-any-return]
+    except AttributeError:
+        of_thread.device_state = made = BlockState()
+        return made
+
+
+def wait_until(ready: Callable[[], bool], what: str) -> None:
+    """Let other threads run until something is so.
+
+    Raises:
+        SimulatedDeadlock: the other threads wait, too, or have ended.
+    """
+    if ready():
+        return
+    here, state = thread(), block()
+    seen, rounds = state.progress, 0
+    while True:
+        here.meet()
+        if ready():
+            return
+        if state.progress != seen:
+            seen, rounds = state.progress, 0
+            continue
+        rounds += 1
+        if rounds > PATIENCE:
+            raise SimulatedDeadlock(f"this thread waits forever {what}: no other thread can make it continue")
+
+
+def give_way() -> None:
+    """Let the other threads run once."""
+    thread().meet()
+
+
+def together(size: int, value: Any, work: Callable[[list[Any]], Sequence[Any]], what: str) -> Any:
+    """Return this thread's part of work(the values of all threads of a group), which is done once.
+
+    Args:
+        size: threads of the group: 32 for a warp, 128 for a warpgroup.
+        what: the instruction's name.
+    """
+    here, state = thread(), block()
+    number = here.thread_id
+    key = size, number // size
+    meeting = state.meetings.get(key)
+    if meeting is None:
+        meeting = state.meetings[key] = _Meeting()
+    group = "warp" if size == 32 else "warpgroup"
+    for other, (name, _) in meeting.values.items():
+        if name != what:
+            raise RuntimeError(
+                f"threads of one {group} execute different instructions: thread {number} {what}, thread {other} {name}"
+            )
+        break
+    turn = meeting.number
+    meeting.values[number] = what, value
+    if len(meeting.values) == size:
+        first = number // size * size
+        found = work([meeting.values[first + k][1] for k in range(size)])
+        meeting.results[turn] = [size, found]
+        meeting.number, meeting.values = turn + 1, {}
+        state.changed()
+    else:
+        wait_until(lambda: meeting.number > turn, f"at {what} for the other threads of its {group}")
+    kept = meeting.results[turn]
+    kept[0] -= 1
+    if not kept[0]:
+        del meeting.results[turn]
+    return kept[1][number % size]
+
+
+def global_bytes(address: Any, count: int) -> np.ndarray[Any, Any]:
+    """Return bytes of global memory, as a view.
+
+    Raises:
+        IndexError: they are not inside an array.
+    """
+    at = int(address)
+    start = global_memory.before(at)
+    whole = global_memory[start]
+    if at + count > start + whole.nbytes:
+        raise IndexError(f"{count} bytes at address {at:#x} reach beyond the end of an array")
+    return whole[at - start : at - start + count]
