@@ -162,6 +162,8 @@ _OPTIONS = {
 _SPECIAL = {
     ("from_dlpack", "obj"): "AnyArray",
     ("gated.register", "kind"): "str",
+    ("gemm.matmul_backward", "dy"): "AnyArray | Sequence[AnyArray]",
+    ("gemm.matmul_backward", "epilogue"): 'Callable[..., Any] | Epilogue | Literal["none"]',
     ("gated.register", "gate"): "Callable[[float], float]",
     ("gated.forward", "x"): "AnyArray | Sequence[AnyArray]",
     ("gated.backward", "x"): "AnyArray | Sequence[AnyArray]",
@@ -332,6 +334,14 @@ _OVERLOADS = {
         Overload({"epilogue": ("AuxEpilogue", None)}, "WithAux"),
         Overload({"epilogue": ("BiasGradEpilogue", None), "out": _SEVERAL_OUTS}, "WithBiasGrad"),
         Overload({"epilogue": ("Epilogue", None), "out": _SEVERAL_OUTS}, "Any"),
+        Overload(
+            {
+                "epilogue": ("Callable[..., Any]", None),
+                "out": _SEVERAL_OUTS,
+                "out_dtype": ("DTypeLike | Sequence[DTypeLike | None] | None", "None"),
+            },
+            "Any",
+        ),
     ],
     "gemm.mlp": [
         Overload({}, "tuple[ARRAY, SavedMlp]"),
