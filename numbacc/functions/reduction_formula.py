@@ -111,12 +111,14 @@ class RowFormula(Formula):
             provides a number of elements, the result of the first stage, and the parts of the second. The function
             takes the number of elements, these values, and the scalar arguments; it makes the results of both stages
             from its parts. None if the blocks exchange the parts of each stage instead.
-        chosen: if rows have an index and a factor, see `RowSpec.factor`: (the results of all stages, the element at the
-            index, the factor, the index, the number n of elements, 1 / n, scalar arguments) -> (the row's own result,
-            the first output at the index). Otherwise None.
+        row, chosen: functions for rows with an index and a factor, see `RowSpec.factor`; None for other rows. Both take
+            the results of all stages, the factor, the index, the number n of elements, 1 / n and the scalar arguments;
+            `chosen` first takes the element at the index. `row` returns what `function` takes after the numbers, in
+            place of the results and the scalar arguments. `chosen` returns (the row's own result, the first output at
+            the index).
     """
 
-    __slots__ = ("chosen", "fewer", "shared", "stages")
+    __slots__ = ("chosen", "fewer", "row", "shared", "stages")
 
     def __init__(
         self,
@@ -125,16 +127,17 @@ class RowFormula(Formula):
         stages: tuple[ReductionFormula, ...],
         fewer: RowFormula | None = None,
         shared: ReductionFormula | None = None,
+        row: Callable[..., tuple[Any, ...]] | None = None,
         chosen: Callable[..., tuple[Any, ...]] | None = None,
     ):
         super().__init__(name, function)
-        self.stages, self.fewer, self.shared, self.chosen = stages, fewer or self, shared, chosen
+        self.stages, self.fewer, self.shared, self.row, self.chosen = stages, fewer or self, shared, row, chosen
 
     def digest(self, compute: str, narrow: bool) -> str:
         """Return the digest of all its functions, like `Formula.digest`."""
         reductions = self.stages if self.shared is None else (*self.stages, self.shared)
-        functions = (self.function,) if self.chosen is None else (self.function, self.chosen)
-        digests = [digest(each, compute, narrow) for each in functions]
+        functions = (self.function, self.row, self.chosen)
+        digests = [digest(each, compute, narrow) for each in functions if each is not None]
         digests += [each.digest(compute, narrow) for each in reductions]
         return hashlib.sha256(repr(digests).encode()).hexdigest()
 

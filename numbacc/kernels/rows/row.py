@@ -406,11 +406,11 @@ def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
         chosen = find(asked, ins, here, own, step, line, steps)
         arrived()
         results = reduce_all((ins, here, item, step, end, whole, line, steps, tile, threads, edge, is_edge), at, more)
-        given = results + last(more, asked, line)
+        given = last(results, more, asked, line)
         item, _ = write_kept(ins, outs, here, item, step, end, line, steps, out_steps, tile, thread, threads, given)
         write(ins, outs, here, item, step, whole, line, steps, out_steps, tile, thread, threads, given)
         store_edge(outs, here, outside, line, out_steps, edge, is_edge, given)
-        return choose(outs, here, out_steps, results, chosen, given)
+        return choose(outs, here, out_steps, results, chosen, asked, line)
 
     return cuda.jit(device=True)(run)
 
@@ -689,10 +689,10 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
         values = first(ins, places)
         chosen = find(asked, ins, here, item, step, line, steps)
         results = reduce_all(((values, ins, places), inside, line[0]), at, more)
-        given = results + last(more, asked, line)
+        given = last(results, more, asked, line)
         found = map_lanes(function, values + rest(ins, places), given)
         store(outs, spread(here, item, step, line, out_steps), found, inside)
-        return choose(outs, here, out_steps, results, chosen, given)
+        return choose(outs, here, out_steps, results, chosen, asked, line)
 
     return cuda.jit(device=True)(run)
 
@@ -737,13 +737,13 @@ def _no_memory():
 
 
 @cuda.jit(device=True)
-def _scalars(more, asked, line):
-    """Return the scalars as they are."""
-    return more
+def _results_and_scalars(results, more, asked, line):
+    """Return the results of the stages and the scalars."""
+    return results + more
 
 
 @cuda.jit(device=True)
-def _same_results(outs, here, out_steps, results, chosen, given):
+def _same_results(outs, here, out_steps, results, chosen, asked, line):
     """Return the results of the stages as they are: no element is replaced."""
     return results
 
@@ -801,17 +801,19 @@ def _choosing(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
         a namespace of
         ``find(asked, ins, here, item, step, line, steps)``: (the element at the row's index, whether this thread writes
         it, whether this thread stores the row's own result); to be called before the row is written;
-        ``last(more, asked, line)``: the arguments of the formula's function after the results of the stages;
-        ``choose(outs, here, out_steps, results, chosen, given)``: write the element at the index, and return (the row's
+        ``last(results, more, asked, line)``: the arguments of the formula's function after the numbers;
+        ``choose(outs, here, out_steps, results, chosen, asked, line)``: write the element at the index, and return (the row's
         own result, whether this thread stores it).
     """
     if spec.factor is None:
-        return SimpleNamespace(find=none, last=_scalars, choose=_same_results)
+        return SimpleNamespace(find=none, last=_results_and_scalars, choose=_same_results)
     load, store = operands((TABLE[spec.reads[0]],), 1, 1, spec.compute).load, _runs_of(spec._replace(width=1), 1).store
-    function = specialize(spec.formula.chosen, spec.compute, spec.narrow)
+    row_of, choose_of = (
+        specialize(each, spec.compute, spec.narrow) for each in (spec.formula.row, spec.formula.chosen)
+    )
     offsets, apply, integer, width = io.offsets, io.apply, integer_of(spec), spec.width
-    real, stages = np.dtype(spec.compute).type, sum(stage.results() for stage in spec.formula.stages)
-    nothing, at_index = real(math.nan), stages + 1
+    real = np.dtype(spec.compute).type
+    nothing = real(math.nan)
 
     def find(asked, ins, here, item, step, line, steps):
         index = np.int64(asked[0])
@@ -822,15 +824,20 @@ def _choosing(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
             (value,) = load(ins[:1], offsets(here + (integer(index),), steps)[:1])
         return value, is_own, is_own or (item == 0 and not is_inside)
 
-    def last(more, asked, line):
+    def known(asked, line):
         return (asked[1], np.int64(asked[0]), line[0], real(1) / real(line[0])) + asked[2:]
 
-    def choose(outs, here, out_steps, results, chosen, given):
+    known = cuda.jit(device=True)(known)
+
+    def last(results, more, asked, line):
+        return apply(row_of, results + known(asked, line), ())
+
+    def choose(outs, here, out_steps, results, chosen, asked, line):
         value, is_own, is_noting = chosen
-        row, element = apply(function, results + (value,) + given[stages:], ())
+        row, element = apply(choose_of, (value,) + results + known(asked, line), ())
         if is_own:
-            index = integer(given[at_index])
-            store(outs, (offsets(here + (index,), out_steps),), ((element,),), (True,))
+            place = offsets(here + (integer(asked[0]),), out_steps)
+            store(outs, (place,), ((element,),), (True,))
         return row, is_noting
 
     find, last, choose = (cuda.jit(device=True)(each) for each in (find, last, choose))

@@ -61,10 +61,8 @@ class RowSpec(_RowFields, Spec):
         picks: the dtype of an extra input with one index per row, or None. The formula then receives, after the results
             of the stages, the element at this index (NaN if it is outside the row) and the index. The stages get no
             scalars.
-        factor: the dtype of one more input with one number per row, or None. The formula's function then receives,
-            after the results of the stages: the factor, the index, the number n of elements, 1 / n, and the scalars.
-            The thread that writes the element at the index writes what `RowFormula.chosen` returns for it instead, and
-            the row's own result.
+        factor: the dtype of one more input with one number per row, or None. The thread that writes the element at the
+            index writes what `RowFormula.chosen` returns for it instead, and the row's own result.
         sides: number of groups of a block that each share a row with groups of other blocks, row after row.
         total: the reduction of the first output over all rows, a function of that output, the index and the scalars;
             None if that output has one element per row. After the outputs then come words of `decoupled_look_back`.
