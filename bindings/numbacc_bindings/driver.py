@@ -6,6 +6,7 @@ Use it as `from numbacc_bindings.driver import driver` and call `driver.cuInit(0
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from enum import IntEnum
 
 from ._library import Library
@@ -162,6 +163,7 @@ class LaunchAttribute(ctypes.Structure):
 
 ALLOCATION_TYPE_PINNED = 1
 LOCATION_TYPE_DEVICE = 1
+MEMHOSTREGISTER_PORTABLE, MEMHOSTREGISTER_DEVICEMAP = 1, 2
 USER_OBJECT_NO_DESTRUCTOR_SYNC = 1
 GRAPH_USER_OBJECT_MOVE = 1
 STREAM_SET_CAPTURE_DEPENDENCIES = 1
@@ -228,11 +230,21 @@ FUNCTIONS = {
     "cuEventDestroy_v2": "p",
     "cuModuleLoadData": "pp",
     "cuModuleGetFunction": "pps",
+    "cuModuleGetGlobal_v2": "ppps",
+    "cuMemHostRegister_v2": "pzu",
+    "cuMemHostGetDevicePointer_v2": "ppu",
+    "cuMemcpyHtoD_v2": "Lpz",
     "cuTensorMapEncodeTiled": "piupppppiiii",
     "cuFuncGetAttribute": "pip",
     "cuFuncSetAttribute": "pii",
     "cuLaunchKernelEx": "pppp",
 }
+
+
+#: Functions that return what a kernel has reported before it ended with an error, or "".
+reports: list[Callable[[], str]] = []
+#: The first and the last status of a kernel's errors: ERROR_ILLEGAL_ADDRESS to ERROR_LAUNCH_FAILED.
+_OF_KERNELS = range(700, 720)
 
 
 def _describe(library: Library, status: int) -> tuple[str, str]:
@@ -242,6 +254,8 @@ def _describe(library: Library, status: int) -> tuple[str, str]:
         # For an unknown number the pointer stays null, and the caller then shows "unknown status".
         ask(status, ctypes.addressof(text))
         texts.append((text.value or b"").decode())
+    if status in _OF_KERNELS:
+        texts[1] = "; ".join(filter(None, [texts[1], *(report() for report in reports)]))
     return texts[0].removeprefix("CUDA_"), texts[1]
 
 

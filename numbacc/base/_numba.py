@@ -158,7 +158,8 @@ if not SIMULATED:
 
     class _ByValue(ir.values.ArgumentAttributes):
         def _expand(self, name: str, kind: Any) -> str:
-            return name  # NVVM's LLVM does not accept the type that llvmlite writes after `byval`
+            # Before Blackwell, NVVM's LLVM does not accept the type that llvmlite writes after `byval`.
+            return str(super()._expand(name, kind)) if capability_compiled_for() >= (10, 0) else name
 
     _own_launch_bounds = nvvm.set_launch_bounds
 

@@ -184,10 +184,10 @@ class DeviceKernel:
             code = _numba.compile_ltoir(
                 self.py_func, signature, capability, bounds, is_own=False, fastmath=self.fastmath
             )
-        made = launch.linked(code, capability, self.__name__)
-        if key is not None:
-            disk_cache.save(key, *made)
-        return made
+        entry, cubin, is_fast = launch.linked(code, capability, self.__name__)
+        if key is not None and is_fast:  # else the next process warns, too
+            disk_cache.save(key, entry, cubin)
+        return entry, cubin
 
     def _identity(self) -> str | None:
         """Return a digest of everything that the kernel's code depends on; None if that is not known."""

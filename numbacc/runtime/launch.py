@@ -28,12 +28,14 @@ from ..base.codes import check_count
 from ..base.dtypes import TABLE
 from ..errors import DeviceError, PerformanceWarning
 from . import device as runtime
-from . import disk_cache, native
+from . import disk_cache, kernel_reports, native
 from .builtin import bound_to_arrays
 from .contexts import relaxed
 from .launch_order import MOST_REGISTERS, REGISTERS, ROW_BLOCKS, LaunchOrder, Limits, Spec
 from .memory import with_room
 
+#: The variable of kernels that holds the address for their reports; see `kernels.primitives.device.barriers`.
+_REPORT = "numbacc_report"
 #: Loaded kernels, each with its GPU.
 _loaded: set[tuple[Any, int]] = set()
 
@@ -62,6 +64,8 @@ def load_cubin(entry: str, cubin: bytes, device: int, carveout: int | None) -> i
     with runtime.on_device(device), relaxed():
         module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
         function: int = runtime.call(driver.cuModuleGetFunction, module, entry.encode())
+        if _REPORT.encode() in cubin:
+            kernel_reports.connect(module, _REPORT)
         if carveout is not None:
             own = runtime.call(driver.cuFuncGetAttribute, FunctionAttribute.SHARED_SIZE_BYTES, function)
             most = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) - own
@@ -86,18 +90,19 @@ def compile_cubin(spec: Spec, capability: tuple[int, int]) -> tuple[str, bytes]:
         code = _numba.compile_ltoir(
             kernel_code.make(spec), kernel_code.signature(spec), capability, spec.launch_bounds
         )
-        return linked(code, capability, spec.module)
+        return linked(code, capability, spec.module)[:2]
     ptx, entry = ptx_of(spec, capability)
     options = ProgramOptions(arch="sm_{}{}".format(*capability), max_register_count=most_registers(spec, ptx))
     return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
 
 
-#: What ptxas says about wgmma that waits for each instruction, and about registers that are not moved -> what to do.
+#: ptxas's notes about slow code -> what to do.
 _SLOW_CODE = {
     "C7504": "setmaxnreg is ignored: give the kernel launch_bounds=(threads, blocks)",
-    "C7509": "wgmma instructions wait for each other, because the kernel calls functions that are not inlined",
-    "C7510": "wgmma instructions wait for each other: their sums are used before wgmma_wait_group",
-    "C7514": "wgmma instructions wait for each other: the sums of different groups are mixed",
+    "C7509": "wgmma instructions wait for each other, because the kernel calls functions that are not inlined: use "
+    "device.function for these",
+    "C7510": "wgmma instructions wait for each other: their sums are used in a way that the compiler cannot follow",
+    "C7514": "wgmma instructions wait for each other: their sums are read before wgmma_wait_group",
 }
 #: Beginnings of PTX instructions -> the compute capability that they need.
 _NEEDS = (
@@ -118,8 +123,8 @@ _NEEDS = (
 )
 
 
-def linked(code: bytes, capability: tuple[int, int], name: str) -> tuple[str, bytes]:
-    """Make machine code of a kernel's LTO-IR: (entry point, machine code). Needs no GPU.
+def linked(code: bytes, capability: tuple[int, int], name: str) -> tuple[str, bytes, bool]:
+    """Make machine code of a kernel's LTO-IR: (entry point, machine code, whether it is fast). Needs no GPU.
 
     PTX would be assembled as a part of a larger program, in which wgmma instructions wait for each other.
 
@@ -134,17 +139,22 @@ def linked(code: bytes, capability: tuple[int, int], name: str) -> tuple[str, by
         cubin = bytes(linker.link("cubin").code)
     except Exception as error:
         raise _not_linked(name, capability, f"{error}\n{linker.get_error_log()}") from error
-    log = linker.get_info_log() + linker.get_error_log()
-    for number in sorted(set(re.findall(r"C75\d\d", log))):
-        warnings.warn(
-            f"{name} is slower than it could be (ptxas {number}): {_SLOW_CODE.get(number, log.strip())}",
-            PerformanceWarning,
-            stacklevel=4,
-        )
     entry = re.search(rb"\.nv\.constant0\.([\w$]+)\0", cubin)
     if entry is None:
         raise _not_linked(name, capability, "there is no kernel in it")
-    return entry.group(1).decode(), cubin
+    slow = _slow_code(linker.get_info_log() + linker.get_error_log())
+    for note in slow:
+        warnings.warn(f"{name} is slower than it could be: {note}", PerformanceWarning, stacklevel=4)
+    return entry.group(1).decode(), cubin, not slow
+
+
+def _slow_code(log: str) -> list[str]:
+    """Return what ptxas says about slow code."""
+    found = {}
+    for number, said in re.findall(r"\((C75\d\d)\)([^\n]*)", log):
+        if number in _SLOW_CODE or "Performance Loss" in said:
+            found[number] = _SLOW_CODE.get(number) or re.sub(r" in (?:the )?function '.*", "", said).strip()
+    return [f"{text} (ptxas {number})" for number, text in sorted(found.items())]
 
 
 def _not_linked(name: str, capability: tuple[int, int], said: str) -> DeviceError:

@@ -14,7 +14,7 @@ __all__ = [
     "bar_arrive", "bar_sync", "bar_warp_sync", "cluster_arrive", "cluster_ctarank", "cluster_nctarank", "cluster_sync",
     "cluster_wait", "elect_sync", "fence_mbarrier_init", "fence_proxy_async", "ld_shared_cluster_b32", "mapa",
     "mbarrier_arrive", "mbarrier_arrive_cluster", "mbarrier_arrive_expect_tx", "mbarrier_expect_tx", "mbarrier_init",
-    "mbarrier_try_wait_parity", "mbarrier_wait_parity", "setmaxnreg_dec", "setmaxnreg_inc", "shfl_bfly",
+    "mbarrier_try_wait_parity", "mbarrier_wait_parity", "setmaxnreg_dec", "setmaxnreg_inc",
     "st_shared_cluster_b32", "warp_uniform",
 ]  # fmt: skip
 
@@ -94,25 +94,52 @@ def mbarrier_try_wait_parity(mbarrier: int, parity: int) -> int:
 
 
 _TRY = "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;"
+#: A global variable of the kernel's module: the address of host memory for a report, which the loader sets.
+REPORT = "numbacc_report"
+_WAIT = f"""{{ .reg .pred done; .reg .u64 since, now, place; .reg .b32 x, y, z;
+{_TRY}
+@done bra.uni OVER;
+mov.u64 since, %globaltimer;
+AGAIN: {_TRY}
+@done bra.uni OVER;
+mov.u64 now, %globaltimer;
+sub.u64 now, now, since;
+setp.lt.u64 done, now, {WAIT_SECONDS}000000000;
+@done bra.uni AGAIN;
+ld.global.u64 place, [{REPORT}];
+setp.eq.u64 done, place, 0;
+@done trap;
+st.volatile.global.v2.u32 [place+8], {{$0, $1}};
+mov.u32 x, %tid.x; mov.u32 y, %tid.y; mov.u32 z, %tid.z;
+st.volatile.global.u32 [place+16], x; st.volatile.global.u32 [place+20], y; st.volatile.global.u32 [place+24], z;
+mov.u32 x, %ctaid.x; mov.u32 y, %ctaid.y; mov.u32 z, %ctaid.z;
+st.volatile.global.u32 [place+28], x; st.volatile.global.u32 [place+32], y; st.volatile.global.u32 [place+36], z;
+fence.sc.sys;
+st.volatile.global.u32 [place], 1;
+fence.sc.sys;
+trap;
+OVER: }}"""
 
 
-@ptx(
-    "{ .reg .pred done; .reg .u64 since, now;\n"
-    f"{_TRY}\n@done bra.uni OVER;\nmov.u64 since, %globaltimer;\n"
-    f"AGAIN: {_TRY}\n@done bra.uni OVER;\nmov.u64 now, %globaltimer;\nsub.u64 now, now, since;\n"
-    f"setp.gt.u64 done, now, {WAIT_SECONDS}000000000;\n@done trap;\nbra.uni AGAIN;\nOVER: }}",
-    "u32", "u32",
-)  # fmt: skip
+def _wait_parity(mbarrier: Any, parity: Any) -> Any:
+    def emit(e: Emitter, mbarrier: Any, parity: Any) -> None:
+        e.global_word(REPORT)
+        e.asm(_WAIT, [mbarrier, parity])
+
+    return types.void(types.uint32, types.uint32), emit
+
+
+@generated(_wait_parity, literals=False)
 def mbarrier_wait_parity(mbarrier: int, parity: int) -> None:
     """Wait until an mbarrier's phase of this parity is complete: 0 for the first phase, then 1, 0, ...
 
-    A wait for 1 at a new mbarrier returns at once. After 4 seconds the kernel ends with an error instead of waiting
-    forever.
+    A wait for 1 at a new mbarrier returns at once. After 4 seconds the kernel ends with an error, which names the
+    mbarrier's shared address, the thread and the block.
     """
     barrier = block().mbarrier(mbarrier)
     wait_until(
         lambda: barrier.phase & 1 != int(parity),
-        f"at the mbarrier at shared address {int(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to "
+        lambda: f"at the mbarrier at shared address {int(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to "
         f"complete: {barrier.left} of {barrier.count} arrivals and {barrier.nbytes} bytes are missing",
     )
     barrier.land()
@@ -138,7 +165,7 @@ def _named(name: int, threads: int) -> tuple[Mbarrier, int]:
 def bar_sync(name: int, threads: int) -> None:
     """Wait at one of the block's 16 barriers until `threads` threads have arrived. 0 is that of `cuda.syncthreads`."""
     barrier, phase = _named(name, threads)
-    wait_until(lambda: barrier.phase != phase, f"at barrier {int(name)} for {int(threads)} threads")
+    wait_until(lambda: barrier.phase != phase, lambda: f"at barrier {int(name)} for {barrier.left} more of {int(threads)} threads")
 
 
 @ptx("bar.arrive $0, $1;", "u32", "u32", since=(5, 0))
@@ -196,7 +223,7 @@ def cluster_wait() -> None:
     """Wait until all threads of the cluster have arrived at its barrier."""
     state = block()
     phase = state.phases[thread().thread_id]
-    wait_until(lambda: state.together.phase != phase, "at the cluster's barrier")
+    wait_until(lambda: state.together.phase != phase, lambda: "at the cluster's barrier")
 
 
 @ptx("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;")
@@ -206,7 +233,7 @@ def cluster_sync() -> None:
     phase = state.together.phase
     state.together.change(1)
     state.changed()
-    wait_until(lambda: state.together.phase != phase, "at the cluster's barrier")
+    wait_until(lambda: state.together.phase != phase, lambda: "at the cluster's barrier")
 
 
 @ptx("mapa.shared::cluster.u32 $0, $1, $2;", "u32", "u32", result="u32", pure=True)
@@ -249,14 +276,6 @@ def elect_sync() -> int:
 def warp_uniform(x: int) -> int:
     """Return the value of the warp's first thread, so that the compiler knows it is the same for the whole warp."""
     return together(32, x, lambda values: [values[0]] * 32, "warp_uniform")  # type: ignore[no-any-return]
-
-
-@ptx("shfl.sync.bfly.b32 $0, $1, $2, 0x1f, 0xffffffff;", "f32", "u32", result="f32", since=(7, 0))
-def shfl_bfly(x: float, mask: int) -> float:
-    """Return the float32 of the thread whose lane differs by the bits of `mask`."""
-    lane = thread().thread_id % 32
-    everything = together(32, x, lambda values: [values] * 32, "shfl_bfly")
-    return everything[lane ^ int(mask)]  # type: ignore[no-any-return]
 
 
 def _registers(name: str) -> Any:

@@ -78,7 +78,9 @@ class BlockState:
     Attributes:
         memory: its shared memory.
         unfenced: for each byte the thread that wrote it since its last `fence_proxy_async`, or -1.
-        on_the_way: for each byte the mbarrier (its address) of a copy that nobody has waited for yet, or 0.
+        on_the_way: for each byte the mbarrier (its address) of a copy that nobody has waited for yet, or 0; for a copy
+            of `cp_async`, -1 - the number of the thread.
+        swizzle: for each byte the swizzle of the box that it came with, or -1.
         read_by_wgmma: for each byte how many wgmma operations still read it.
         progress: how many changes threads have made that others may wait for.
         cluster, rank: the states of the blocks of its cluster, and its position.
@@ -89,6 +91,7 @@ class BlockState:
         self.memory = np.full(size, 0xFF, np.uint8)
         self.unfenced = np.full(size, -1, np.int16)
         self.on_the_way = np.zeros(size, np.int32)
+        self.swizzle = np.full(size, -1, np.int16)
         self.read_by_wgmma = np.zeros(size, np.int8)
         self.mbarriers: dict[int, Mbarrier] = {}
         self.named: dict[int, Mbarrier] = {}
@@ -96,7 +99,11 @@ class BlockState:
         self.products: defaultdict[int, list[Any]] = defaultdict(list)
         self.stores: defaultdict[int, list[list[Any]]] = defaultdict(lambda: [[]])
         self.meetings: dict[tuple[int, int], _Meeting] = {}
-        self.progress, self.threads = 0, 0
+        #: Values that the block's threads exchange, by slot.
+        self.board: dict[int, Any] = {}
+        self.progress = 0
+        #: Thread -> what it waits for.
+        self.waits: dict[int, Callable[[], str]] = {}
         self.cluster, self.rank = [self], 0
         self.together = Mbarrier(0)
         self.phases: dict[int, int] = {}
@@ -132,6 +139,8 @@ class BlockState:
         self.check_writable(places, what)
         self.memory[places] = values
         self.unfenced[places] = thread
+        self.on_the_way[places] = 0
+        self.swizzle[places] = -1
 
     def check_writable(self, places: Any, what: str) -> None:
         """Raise unless no product and no copy still uses these bytes."""
@@ -139,6 +148,12 @@ class BlockState:
             raise RuntimeError(
                 f"{what} overwrites shared memory that wgmma still reads: a stage was released too early. Call "
                 "wgmma_wait_group before the arrival at the stage's mbarrier"
+            )
+        pending = self.on_the_way[places]
+        if (pending > 0).any():
+            raise RuntimeError(
+                f"{what} overwrites shared memory before anybody has waited for the last copy to it, at the mbarrier "
+                f"{int(pending.max())}: consumers wait for that, and the producer until they have released the stage"
             )
 
     def read(self, places: Any, what: str) -> np.ndarray[Any, Any]:
@@ -149,10 +164,22 @@ class BlockState:
     def check_arrived(self, places: Any, what: str) -> None:
         """Raise if a copy to these bytes is on its way."""
         pending = self.on_the_way[places]
-        if pending.any():
+        if not pending.any():
+            return
+        found = int(pending[np.argmax(pending != 0)])
+        if found > 0:
+            remedy = f"the copy completes at the mbarrier at address {found}; wait for it with mbarrier_wait_parity"
+        else:
+            remedy = f"thread {-1 - found} copies it; that thread calls cp_async_wait_group, and then all meet at a barrier"
+        raise RuntimeError(f"{what} reads shared memory before it has arrived: {remedy}")
+
+    def check_swizzle(self, places: Any, swizzle: int, what: str) -> None:
+        """Raise if a box was brought to these bytes with another swizzle."""
+        others = self.swizzle[places]
+        if ((others >= 0) & (others != swizzle)).any():
             raise RuntimeError(
-                f"{what} reads shared memory before it has arrived: the copy completes at the mbarrier at address "
-                f"{int(pending.max())}; wait for it with mbarrier_wait_parity"
+                f"{what} reads a matrix with the swizzle of {swizzle} bytes that TMA has written with "
+                f"{int(others[(others >= 0) & (others != swizzle)][0])}: give tensor_map and wgmma_descriptor the same"
             )
 
     def check_fenced(self, places: Any, what: str) -> None:
@@ -164,12 +191,15 @@ class BlockState:
                 "after the writes, and a barrier, before the async proxy (wgmma, TMA) reads them"
             )
 
-    def arriving(self, places: np.ndarray[Any, Any], values: np.ndarray[Any, Any], address: int, what: str) -> None:
+    def arriving(
+        self, places: np.ndarray[Any, Any], values: np.ndarray[Any, Any], address: int, what: str, swizzle: int = -1
+    ) -> None:
         """Begin a copy by the engine, which completes at an mbarrier of this block."""
         self.check_writable(places, what)
         barrier = self.mbarrier(address)
         self.memory[places] = 0xFF
         self.on_the_way[places] = address
+        self.swizzle[places] = swizzle
         barrier.copies.append((self, places, values.copy()))
         barrier.change(0, -places.size)
         self.changed()
@@ -207,8 +237,11 @@ def block() -> BlockState:
         return made
 
 
-def wait_until(ready: Callable[[], bool], what: str) -> None:
+def wait_until(ready: Callable[[], bool], what: Callable[[], str]) -> None:
     """Let other threads run until something is so.
+
+    Args:
+        what: returns what the thread waits for, for a message.
 
     Raises:
         SimulatedDeadlock: the other threads wait, too, or have ended.
@@ -216,17 +249,44 @@ def wait_until(ready: Callable[[], bool], what: str) -> None:
     if ready():
         return
     here, state = thread(), block()
+    state.waits[here.thread_id] = what
     seen, rounds = state.progress, 0
     while True:
         here.meet()
         if ready():
+            del state.waits[here.thread_id]
             return
         if state.progress != seen:
             seen, rounds = state.progress, 0
             continue
         rounds += 1
         if rounds > PATIENCE:
-            raise SimulatedDeadlock(f"this thread waits forever {what}: no other thread can make it continue")
+            raise SimulatedDeadlock(_deadlock(state))
+
+
+def _deadlock(state: BlockState) -> str:
+    """Return a message that says what all waiting threads of the cluster wait for."""
+    told = []
+    for each in state.cluster:
+        groups: dict[str, list[int]] = {}
+        for number, what in sorted(each.waits.items()):
+            groups.setdefault(what(), []).append(number)
+        where = f" of block {each.rank} of the cluster" if len(state.cluster) > 1 else ""
+        for what, numbers in groups.items():
+            who = f"thread {numbers[0]}" if len(numbers) == 1 else f"threads {_ranges(numbers)}"
+            told.append(f"{who}{where} {'waits' if len(numbers) == 1 else 'wait'} {what}")
+    return "deadlock, no thread can go on: " + "; ".join(told)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as text, such as "0 to 31, 64"."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in parts)
 
 
 def give_way() -> None:
@@ -263,7 +323,7 @@ def together(size: int, value: Any, work: Callable[[list[Any]], Sequence[Any]], 
         meeting.number, meeting.values = turn + 1, {}
         state.changed()
     else:
-        wait_until(lambda: meeting.number > turn, f"at {what} for the other threads of its {group}")
+        wait_until(lambda: meeting.number > turn, lambda: f"at {what} for other threads of the {group}")
     kept = meeting.results[turn]
     kept[0] -= 1
     if not kept[0]:

@@ -93,6 +93,22 @@ class Emitter:
     def constant(self, number: int, kind: Any = None) -> Any:
         return _numba.ir.Constant(kind or self.i32, number)
 
+    def global_word(self, name: str) -> None:
+        """Define a 64-bit variable in global memory, 0 at first, which inline PTX and the host find by its name."""
+        ir, module = _numba.ir, self.builder.module
+        if name in module.globals:
+            return
+        word = ir.GlobalVariable(module, self.i64, name, addrspace=1)
+        word.linkage, word.align = "linkonce_odr", 8
+        word.initializer = ir.Constant(self.i64, 0)
+        used = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8).as_pointer(), 1), "llvm.compiler.used")
+        used.linkage, used.section = "appending", "llvm.metadata"
+        generic = ir.FormattedConstant(
+            used.type.pointee.element,
+            f"bitcast (i64* addrspacecast (i64 addrspace(1)* @{name} to i64*) to i8*)",
+        )
+        used.initializer = ir.Constant(used.type.pointee, [generic])
+
     def function(self, called: Any, signature: Any) -> Callable[[Sequence[Any]], Any]:
         """Return a function that emits calls of another device function."""
         code = self.context.get_function(called, signature)

@@ -417,11 +417,16 @@ class Unfinished:
         return iter(self)
 
 
+def _swizzle_of(descriptor: int) -> int:
+    """Return the bytes of a descriptor's swizzle."""
+    return {code: nbytes for nbytes, code in _LAYOUTS.items()}[int(descriptor) % 2**64 >> 62]
+
+
 def _matrix_places(descriptor: int, lines: int, kind: Kind, transposed: int) -> np.ndarray[Any, Any]:
     """Return the addresses of the bytes of a matrix (lines, depth, itemsize) that a descriptor names."""
     bits, size = int(descriptor) % 2**64, kind.numpy.itemsize
     start, leading, stride = (16 * (bits >> each & 0x3FFF) for each in (0, 16, 32))
-    swizzle = {code: nbytes for nbytes, code in _LAYOUTS.items()}[bits >> 62]
+    swizzle = _swizzle_of(bits)
     line, depth = np.mgrid[:lines, : kind.depth]
     if transposed:
         if swizzle != 128:
@@ -436,9 +441,10 @@ def _matrix_places(descriptor: int, lines: int, kind: Kind, transposed: int) -> 
     return (places[..., None] + np.arange(size)).reshape(lines, -1)
 
 
-def _matrix(state: BlockState, places: Any, kind: Kind, what: str) -> np.ndarray[Any, Any]:
+def _matrix(state: BlockState, places: Any, kind: Kind, what: str, descriptor: int) -> np.ndarray[Any, Any]:
     flat = places.ravel()
     state.check_fenced(flat, what)
+    state.check_swizzle(flat, _swizzle_of(descriptor), what)
     values = np.ascontiguousarray(state.read(flat, what)).view(kind.numpy)
     return numbers(values.reshape(places.shape[0], -1), kind)
 
@@ -455,13 +461,13 @@ def _group(
 
         def factors() -> Iterator[tuple[Any, Any]]:
             for k in range(steps):
-                right = _matrix(state, rights[k], kind, what)
+                right = _matrix(state, rights[k], kind, what, b)
                 if in_registers:
                     warps = [given[32 * w : 32 * w + 32] for w in range(4)]
                     parts = [_registers_of_a([each[1][4 * k : 4 * k + 4] for each in w], kind)[0] for w in warps]
                     yield np.concatenate(parts), right
                 else:
-                    yield _matrix(state, lefts[k], kind, what), right
+                    yield _matrix(state, lefts[k], kind, what, a), right
 
         begun = list(factors())
 

@@ -223,6 +223,7 @@ def _begin(shared: Any, source: Any, count: int, valid: int | None = None) -> No
     copied = count if valid is None else int(valid)
     state.copies[number][-1].append((at, count, int(source), copied))
     state.memory[at : at + count] = 0xFF
+    state.on_the_way[at : at + count] = -1 - number
 
 
 def _land(group: list[Any]) -> None:

@@ -151,15 +151,15 @@ def _in_box(tensor_map: Any, coordinates: Any, shared: Any) -> tuple[Any, Any, A
     return swizzled(places, fields.swizzle), addresses_, exists, fields
 
 
-def _read_box(tensor_map: Any, coordinates: Any, shared: Any) -> tuple[Any, Any]:
-    """Return (places in shared memory, values) of the bytes of a box. Elements outside of the array are 0."""
+def _read_box(tensor_map: Any, coordinates: Any, shared: Any) -> tuple[Any, Any, int]:
+    """Return (places in shared memory, values, swizzle) of the bytes of a box. Elements outside of the array are 0."""
     places, where, exists, fields = _in_box(tensor_map, coordinates, shared)
     values = np.zeros((exists.size, fields.itemsize), np.uint8)
     if exists.any():
         first, last = int(where[exists].min()), int(where[exists].max())
         whole = global_bytes(first, last + fields.itemsize - first)
         values[exists] = whole[where[exists][:, None] - first + np.arange(fields.itemsize)]
-    return places.ravel(), values.ravel()
+    return places.ravel(), values.ravel(), fields.swizzle
 
 
 @generated(_box(_LOAD + " [{shared}], {map}, [{mbarrier}];", "shared tensor_map coordinates mbarrier"))
@@ -174,8 +174,8 @@ def tma_load(shared: int, tensor_map: Any, coordinates: tuple[int, ...], mbarrie
         tensor_map: from `device.tensor_map`.
         coordinates: the box's first element: a tuple, the innermost axis first.
     """
-    places, values = _read_box(tensor_map, coordinates, shared)
-    block().arriving(places, values, int(mbarrier), "tma_load")
+    places, values, swizzle = _read_box(tensor_map, coordinates, shared)
+    block().arriving(places, values, int(mbarrier), "tma_load", swizzle)
 
 
 @generated(
@@ -192,10 +192,10 @@ def tma_load_multicast(shared: int, tensor_map: Any, coordinates: tuple[int, ...
     Args:
         mask: a bit for each block, by its rank.
     """
-    places, values = _read_box(tensor_map, coordinates, shared)
+    places, values, swizzle = _read_box(tensor_map, coordinates, shared)
     for rank, state in enumerate(block().cluster):
         if int(mask) >> rank & 1:
-            state.arriving(places, values, int(mbarrier), "tma_load_multicast")
+            state.arriving(places, values, int(mbarrier), "tma_load_multicast", swizzle)
 
 
 def _written(tensor_map: Any, coordinates: Any, shared: Any, what: str) -> tuple[Any, Any, Any]:

@@ -1,0 +1,333 @@
+"""device.jit: arguments, options, errors, order, graphs, the disk cache, and the launcher for numbacc's own kernels."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import threading
+import warnings
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+from skips import skip
+
+import numbacc
+from numbacc import cuda, device
+from numbacc.base.dispatch import has_gpu, runtime, simulated, tensor_launcher_class
+from numbacc.runtime import disk_cache, kernel_code, launch, tensor_maps
+from numbacc.runtime.launch_order import AddressOf, MapOf, Scalar, Spec, TensorOrder
+
+DESCRIPTOR = device.wgmma_descriptor()
+
+
+def on_device(x):
+    return numbacc.asarray(np.ascontiguousarray(x))
+
+
+@device.jit(reads="x")
+def scale(x, y, factor, offset):
+    i, j = cuda.grid(2)
+    if i < x.shape[0] and j < x.shape[1]:
+        y[i, j] = x[i, j] * factor + offset
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "float16"])
+def test_arrays_of_any_layout(dtype):
+    h = np.arange(24 * 20).reshape(24, 20).astype(dtype)
+    x = on_device(h)
+    for of in (lambda a: a, lambda a: a.T, lambda a: a[::2, 3:], lambda a: a[::-1, ::-2], lambda a: a[1:2]):
+        y = numbacc.zeros(of(h).shape, dtype=dtype)
+        scale[(3, 3), (8, 8)](of(x), y, np.dtype(dtype).type(2), np.int64(1) if dtype[0] in "iu" else np.dtype(dtype).type(1))
+        assert np.array_equal(numbacc.asnumpy(y), of(h) * np.dtype(dtype).type(2) + np.dtype(dtype).type(1)), dtype
+
+
+def test_numbers_and_blocks():
+    @device.jit
+    def run(out, flag, whole, real, small):
+        x, y, z = cuda.grid(3)
+        if flag and x + y + z == 0:
+            out[0], out[1], out[2] = whole, real, small
+        if cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0 and cuda.threadIdx.z == 0:
+            b = cuda.blockIdx
+            out[3 + b.x + 2 * (b.y + 3 * b.z)] = cuda.gridDim.x * 100 + cuda.blockDim.z
+
+    out = numbacc.zeros(3 + 12, dtype="float64")
+    run[(2, 3, 2), (4, 2, 2)](out, True, 2**40, 0.1, np.float32(0.1))
+    assert numbacc.asnumpy(out)[:3].tolist() == [2**40, 0.1, float(np.float32(0.1))]
+    assert (numbacc.asnumpy(out)[3:] == 202).all()
+
+
+def test_wrong_launches():
+    x = numbacc.zeros((4, 4))
+    for wrong, error, message in (
+        (lambda: scale(x, x, 1.0, 0.0), numbacc.OptionError, "launch it as"),
+        (lambda: scale[1](x), numbacc.OptionError, "write kernel"),
+        (lambda: scale[1, 2048](x, x, 1.0, 0.0), numbacc.OptionError, "block"),
+        (lambda: scale[3, 32, None, 0, 2](x, x, 1.0, 0.0), numbacc.OptionError, "divisible by clusters"),
+        (lambda: scale[1, 32, None, 1 << 20](x, x, 1.0, 0.0), numbacc.OptionError, "at most 232448"),
+        (lambda: scale[1, 32](x, x), TypeError, "takes 4 arguments, and was given 2"),
+        (lambda: device.jit(reads="w")(scale.py_func), numbacc.OptionError, "no such parameters"),
+        (lambda: device.jit(launch_bounds=0)(scale.py_func), numbacc.OptionError, "launch_bounds"),
+        (lambda: device.jit(3), numbacc.OptionError, "needs a Python function"),
+    ):
+        with pytest.raises(error, match=message):
+            wrong()
+
+
+def test_keywords_and_copies():
+    assert scale.__name__ == "scale" and scale.py_func.__wrapped__ if hasattr(scale.py_func, "__wrapped__") else True
+    assert copy.copy(scale).py_func is scale.py_func
+    assert pickle.loads(pickle.dumps(device.mbarrier_init)) is device.mbarrier_init
+    assert "mbarrier" in device.mbarrier_init.__doc__
+
+
+def test_host_arrays_need_a_copy_on_a_gpu():
+    x = np.zeros((4, 4), np.float32)
+    if has_gpu() and not simulated():
+        with pytest.raises(numbacc.DeviceError, match=r"numbacc.asarray\(x\)"):
+            scale[1, (4, 4)](x, x, np.float32(1), np.float32(1))
+    else:
+        scale[1, (4, 4)](x, x, np.float32(1), np.float32(1))
+        assert (x == 1).all()
+
+
+# ---------------------------------------------------------------- order
+
+
+@device.jit
+def add_one(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+
+
+def test_streams_threads_and_graphs():
+    x = numbacc.zeros(1 << 16)
+    streams = [numbacc.stream() for _ in range(3)] if has_gpu() else [None] * 3
+    for k in range(12 if not simulated() and has_gpu() else 1):
+        add_one[1 if not has_gpu() or simulated() else 256, 256, streams[k % 3]](x)
+    if not has_gpu() or simulated():
+        return
+    assert (numbacc.asnumpy(x) == 12).all()
+    workers = [threading.Thread(target=lambda s=s: [add_one[256, 256, s](x) for _ in range(5)]) for s in streams]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    assert (numbacc.asnumpy(x) == 27).all()
+    g = numbacc.graph()
+    with g:
+        add_one[256, 256](x)
+        add_one[256, 256](x)
+    for _ in range(3):
+        g.launch()
+    assert (numbacc.asnumpy(x) == 33).all()
+
+
+@pytest.mark.gpu
+def test_foreign_arrays_and_large_shared_memory():
+    torch = pytest.importorskip("torch")
+
+    @device.jit(reads="m")
+    def run(m, y):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        bar = shared + 200 * 1024
+        if t == 0:
+            device.mbarrier_init(bar, 1)
+            device.fence_mbarrier_init()
+        cuda.syncthreads()
+        if t == 0:
+            device.mbarrier_arrive_expect_tx(bar, 32768)
+            device.tma_load(shared + 131072, m, (0, 128), bar)
+        device.mbarrier_wait_parity(bar, 0)
+        for k in range(t, 8192, 128):
+            y[k] = device.ld_shared_b32(shared + 131072 + 4 * k)
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        x = torch.arange(512 * 64, device="cuda").reshape(512, 64).to(torch.bfloat16)
+        y = torch.zeros(8192, dtype=torch.int32, device="cuda")
+        run[1, 128, stream, 220 * 1024](device.tensor_map(x, (256, 64), 0), y)
+        got = y.cpu().view(torch.bfloat16)
+    stream.synchronize()
+    assert torch.equal(got.reshape(256, 64), x[128:384].cpu())
+
+
+# ---------------------------------------------------------------- compiling, without a GPU
+
+DEVICES = pytest.mark.skipif(simulated(), reason="is about real kernels and libraries; this is the simulator")
+
+
+def tensor_cores(shuffled=False):
+    @device.jit(launch_bounds=(128, 1))
+    def run(m, c):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        bar = shared + 32768
+        if t == 0:
+            device.mbarrier_init(bar, 1)
+            device.fence_mbarrier_init()
+        cuda.syncthreads()
+        if t == 0:
+            device.mbarrier_arrive_expect_tx(bar, 8192)
+            device.tma_load(shared, m, (0, 0), bar)
+        device.setmaxnreg_inc(160)
+        device.mbarrier_wait_parity(bar, 0)
+        at = DESCRIPTOR + (shared >> 4)
+        sums = device.fill_fragment(0.0, 32)
+        for k in range(8 if shuffled else 1):
+            sums = device.wgmma_bf16(sums, at, at, 4, 2, 2, 0, 0)
+            if shuffled:
+                c[t, k] = sums[3]
+            sums = device.wgmma_wait_group(sums, 0)
+        for k in range(32):
+            c[t, k] = sums[k]
+
+    return run
+
+
+def arguments():
+    x = np.zeros((64, 64), ml_dtypes.bfloat16)
+    return device.tensor_map(x, (64, 64)), np.zeros((128, 32), np.float32)
+
+
+@DEVICES
+def test_machine_code_keeps_what_it_is_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, cubin = tensor_cores().compile(*arguments(), block=128)
+    text = instructions(cubin)
+    if text is not None:
+        assert len(re.findall(r"\bHGMMA\b", text)) == 4 and len(re.findall(r"\bUTMALDG\b", text)) == 1
+        assert len(re.findall(r"WARPGROUP\.ARRIVE", text)) == 1 and "USETMAXREG" in text
+        assert not re.search(r"\b(STL|LDL)\b", text)
+    # Slow code is reported, in each process.
+    for _ in range(2):
+        with pytest.warns(numbacc.PerformanceWarning, match="wait for each other.*C7514"):
+            tensor_cores(True).compile(*arguments(), block=128)
+
+
+def instructions(cubin):
+    """The disassembly of machine code; None without a disassembler."""
+    import shutil
+    import subprocess
+    import tempfile
+
+    program = shutil.which("nvdisasm")
+    if program is None:
+        return None
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return subprocess.run([program, "-c", file.name], capture_output=True, text=True, check=True).stdout
+
+
+@DEVICES
+def test_the_disk_cache_knows_globals(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    made = []
+    own = launch.linked
+    monkeypatch.setattr(launch, "linked", lambda *args: made.append(1) or own(*args))
+
+    def kernel(factor):
+        @device.function
+        def inner(x):
+            return x * factor
+
+        @device.jit
+        def run(x):
+            x[cuda.threadIdx.x] = inner(x[cuda.threadIdx.x])
+
+        return run
+
+    x = np.zeros(4, np.float32)
+    first = kernel(2).compile(x, block=4)
+    assert kernel(2).compile(x, block=4) == first and len(made) == 1
+    assert kernel(3).compile(x, block=4) != first and len(made) == 2
+    kernel(2).compile(x, block=8)
+    kernel(2).compile(np.zeros((2, 2)), block=4) if False else kernel(2).compile(np.zeros(4), block=4)
+    assert len(made) == 4
+    assert kernel(2).compile(x, block=4, capability=(8, 0)) != first
+
+
+@DEVICES
+@pytest.mark.parametrize(
+    ("capability", "name", "needs"),
+    [((8, 0), "wgmma", "9.0 exactly"), ((10, 0), "wgmma", "9.0 exactly"), ((8, 0), "cp.async.bulk", "9.0 or newer"), ((7, 0), "cp.async", "8.0")],
+)
+def test_what_a_gpu_lacks_is_named(capability, name, needs):
+    @device.jit
+    def bulk(x):
+        device.cp_async_bulk_commit_group()
+
+    @device.jit
+    def asynchronous(x):
+        device.cp_async_commit_group()
+
+    kernel, args = {
+        "wgmma": (tensor_cores(), arguments()), "cp.async.bulk": (bulk, [np.zeros(4)]), "cp.async": (asynchronous, [np.zeros(4)])
+    }[name]  # fmt: skip
+    with pytest.raises(numbacc.DeviceError, match=rf"uses .*, which needs compute capability .*{needs}"):
+        kernel.compile(*args, block=128, capability=capability)
+
+
+# ---------------------------------------------------------------- the launcher for numbacc's own kernels
+
+
+class Fields(NamedTuple):
+    stages: int
+
+
+class PairSpec(Fields, Spec):
+    module = "tests/pair"
+    is_specific, is_dynamic, launch_bounds = True, True, (64, 1)
+
+
+def make(spec):
+    def pair(m, source, target, count, scalar):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        bar = shared + 4096
+        if t == 0:
+            device.mbarrier_init(bar, 1)
+            device.fence_mbarrier_init()
+        cuda.syncthreads()
+        if t == 0:
+            device.mbarrier_arrive_expect_tx(bar, 2048)
+            device.tma_load(shared, m, (0, 4), bar)
+        device.mbarrier_wait_parity(bar, 0)
+        for k in range(t, count, 64):
+            device.st_global_b32(target + 4 * k, device.ld_shared_b32(shared + 4 * k) + device.ld_global_b32(source + 4 * k) + scalar)
+
+    return pair
+
+
+def parameters(spec):
+    return [("tensor_map", None), ("int64", None), ("int64", None), ("int32", None), ("int32", None)]
+
+
+def test_launcher_of_own_kernels(monkeypatch):
+    if not has_gpu():
+        skip("device")
+    monkeypatch.setattr(kernel_code, "module_of", lambda spec: SimpleNamespace(make=make, parameters=parameters))
+    monkeypatch.setattr(disk_cache, "load", lambda key: None)
+    monkeypatch.setattr(disk_cache, "save", lambda *args: None)
+    monkeypatch.setattr(disk_cache, "key", lambda *args: "")
+    for order in range(2):
+        h = np.arange(32 * 32, dtype=np.int32).reshape(32, 32) + order
+        x, y, z = on_device(h), on_device(h * 10), numbacc.zeros(512, dtype="int32")
+        fields = tensor_maps.fields_of("int32", 4, (32, 32), (128, 4), (16, 32), 0)
+        made = TensorOrder(
+            PairSpec(2), 0, (1, 1, 1), (64, 1, 1), (1, 1, 1), 8192,
+            (MapOf(0, fields), AddressOf(1, 128), AddressOf(2), 512, Scalar(0)),
+        )  # fmt: skip
+        launcher = tensor_launcher_class()(made)
+        stream = 0
+        with runtime().using(stream, 0, [x, y], [z]):
+            launcher.check(launcher.launch(stream, 0, (x._address, y._address, z._address), (7,)))
+        want = h.ravel()[128:640] + 10 * h.ravel()[32:544] + 7
+        want = h[4:20].ravel() + (h * 10).ravel()[32:544] + 7
+        assert np.array_equal(numbacc.asnumpy(z), want)
