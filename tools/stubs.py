@@ -127,7 +127,7 @@ _PARAMETERS = {
     **dict.fromkeys(("dtype", "out_dtype", "bias_dtype"), "DTypeLike"),
     **dict.fromkeys(("stride", "dilation", "size", "shape"), "Shape"),
     **dict.fromkeys(("x_shape", "w_shape", "q_shape", "k_shape", "v_shape", "bias_shape"), "Sequence[int]"),
-    **dict.fromkeys(("scale_a", "scale_b", "scale_c", "scale_d"), "AnyArray | float"),
+    **dict.fromkeys(("scale_a", "scale_b", "scale_c", "scale_d", "dloss"), "AnyArray | float"),
     "out": "AnyArray",
     "where": "AnyArray | bool",
     "axes": "Axes",

@@ -50,8 +50,9 @@ def linear_cross_entropy(
 ) -> tuple[Array, LinearGradients]:
     """Return the cross entropy of the logits x w + bias, and its gradients, without an array of all logits.
 
-    The rows of x are cut into chunks. For each, `gemm.linear` computes the logits, `elementwise.cross_entropy` the
-    losses, and the gradients follow at once, so that the logits' memory serves the next chunk. The separate functions
+    The rows of x are cut into chunks. For each, `gemm.linear` computes the logits and
+    `elementwise.cross_entropy_and_gradient` the losses and their gradients, which overwrite the logits. The other
+    gradients follow at once, so that the logits' memory serves the next chunk. The separate functions
     give the same losses and gradients, but for the order of sums. dw is summed over chunks in float32.
 
     Source: Hsu et al. 2024 (arXiv:2410.10989), for the order of the work.
@@ -125,12 +126,11 @@ def linear_cross_entropy(
     for first in range(0, max(count, 1), size):
         part = slice(first, min(first + size, count))
         y, saved = gemm.linear(rows[part], w, bias, out=logits[: part.stop - first], stream=handle)
-        given = (losses[part], None)
-        _, stats = elementwise.cross_entropy(y, flat[part], reduction="none", return_stats=True, out=given, **options)
-        if results is not None:
-            dy = elementwise.cross_entropy_backward(
-                slope, y, flat[part], reduction="sum", stats=stats, out=y, **options
-            )
+        given = {"reduction": "none", **options}
+        if results is None:
+            elementwise.cross_entropy(y, flat[part], out=losses[part], **given)
+        else:
+            _, dy = elementwise.cross_entropy_and_gradient(y, flat[part], slope, out=(losses[part], y), **given)
             results.add(dy, saved, part)
     loss = elementwise.sum(losses, stream=handle)
     if number is not None:

@@ -12,8 +12,6 @@ from functools import cached_property, partial
 from math import gcd, prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE
 from ...base.layout import Layout, Merged, layout, merge_dimensions, row_major_strides, view
@@ -391,7 +389,8 @@ class RowTask(Task):
     Attributes:
         axis: the axis that rows lie along, in the shape of the normalized array.
         kept, stats: as in `RowSpec`.
-        indexed: whether the last input has one index per row, see `RowSpec.picks`.
+        indexed: how many inputs, counted from the last, have one element per row: 1 for an index, see `RowSpec.picks`;
+            2 for an index and a factor, see `RowSpec.factor`.
         total: as in `RowSpec`: the first output has a single element.
     """
 
@@ -399,7 +398,7 @@ class RowTask(Task):
     is_whole: bool = True
     kept: int = 1
     stats: int = 0
-    indexed: bool = False
+    indexed: int = 0
     total: ReductionFormula | None = None
 
 
@@ -430,7 +429,7 @@ class RowExecutable(TaskOperation):
         kernel = kernel_of(order)
         if self.task.total is None:
             return kernel
-        return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - 1))
+        return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - order.cluster))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
         """Return how many bytes each access has, for arrays with this alignment."""
@@ -466,6 +465,7 @@ class RowExecutable(TaskOperation):
             formula=task.formula if launch.form == "registers" else task.formula.fewer,
             reads=reads[:read],
             picks=reads[read] if task.indexed else None,
+            factor=reads[read + 1] if task.indexed > 1 else None,
             writes=writes,
             kept=task.kept,
             stats=task.stats,
@@ -488,7 +488,7 @@ class RowExecutable(TaskOperation):
         return LaunchOrder(
             kernel=kernel,
             device=self.device,
-            grid=(grid + has_total, 1),
+            grid=(grid + has_total * launch.blocks, 1),
             block=launch.block,
             alignment=(*key, 0) if has_total else key,
             pointers=(*task.pointers, *((words,) if has_total else ())),
@@ -600,7 +600,7 @@ class FewRows:
         self._inputs = inputs
         self.stages: list[tuple[ReduceExecutable, tuple[Any, ...]]] = []
         for stage in task.formula.fewer.stages:
-            made = (stat,) * _results(stage, scalars)
+            made = (stat,) * stage.results(scalars)
             reduction = ReduceTask(
                 op=task.op,
                 formula=stage,
@@ -652,12 +652,6 @@ class FewRows:
         write = self.write.choose((*key[:first], *nothing, *key[first:]))
         steps.append(Step(write, (*known, *range(first, arrays)), takes_scalars=True))
         return Steps(steps, scratch, close, fits)
-
-
-def _results(stage: ReductionFormula, scalars: int) -> int:
-    """Return how many values a stage computes for each row."""
-    with np.errstate(all="ignore"):
-        return len(stage.finish(*[np.float64(1)] * (len(stage.start) + 1 + scalars)))
 
 
 # ---------------------------------------------------------------- gradients of rows and of weights
