@@ -167,3 +167,8 @@ def python_epilogue(given: Any) -> PythonEpilogue:
         made = PythonEpilogue(name, *meaning, len(numbers) - 1, tuple(results), function=fixed)
         found = _known[function] = made, outside
     return found[0]
+
+
+def outside_of(given: Any) -> Outside:
+    """Return the values that a function read from outside when its epilogue was made."""
+    return _known[python_function(given, "epilogue")][1]

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import operands as arrays_of
 from ..base.casts import cast
+from ..base.codes import CAPTURING, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
 from ..base.dispatch import launcher_class, runtime, simulated, tensor_launcher_class
 from ..base.dtypes import dtype, info, words
 from ..base.layout import (
@@ -31,13 +34,15 @@ from ..kernels.gemm.launch import KernelProduct, MatrixView, order_of, steps_of
 from ..libraries.products import bits
 from ..plan.base import Plan, Result, check_out
 from ..plan.tasks import MapPlan
+from ..runtime import contexts
 from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
 from .arguments import checked_number, parsed
+from .epilogue_plans import quick_products
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, TYPES, GemmCall
-from .python_epilogue import PythonEpilogue, python_epilogue
+from .python_epilogue import PythonEpilogue, outside_of, python_epilogue
 
 #: Arguments of `matmul` that a Python function replaces -> what to do instead.
 _INSTEAD = {
@@ -129,7 +134,7 @@ class EpiloguePlan(Plan[Result]):
     def _make(self, key: Any, trial: Trial | None) -> Any:
         order = self._order(key[2])
         if order is not None:
-            return FusedKernel(order, (self._usual[0], self._usual[1]))
+            return FusedKernel(order, (self._usual[0], self._usual[1]), self.close, key[2])
         product, count, scratch = self.product, len(self.product.inputs), Scratch()
         tried = None
         if trial is not None:
@@ -301,18 +306,34 @@ class FusedKernel:
     Args:
         order: its launch.
         usual: alpha and beta as words, for calls without scalars.
+        close: as in `Operation.close`.
+        starts: the arrays' addresses modulo 16.
     """
 
     library_bytes = workspace_bytes = 0
-    deterministic, direct = True, False
+    deterministic = True
 
-    def __init__(self, order: Any, usual: tuple[int, int]):
+    def __init__(self, order: Any, usual: tuple[int, int], close: Sequence[tuple[int, ...]], starts: Sequence[int]):
         self._launcher = tensor_launcher_class()(order)
         self._usual, self._skips_beta = usual, not order.kernel.has_c
-        self.backend = self._launcher.backend
+        self._close, self._starts, self._device = tuple(close), list(starts), order.device
+        self.backend, self.direct = self._launcher.backend, not simulated()
         tall, wide = order.kernel.tile
         self.algorithm = f"wgmma, tiles of {tall} x {wide}, {order.kernel.stages} stages, {order.described}"
         self.ready, self.check = self._launcher.ready, self._launcher.check
+
+    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """Launch the kernel after quick checks; see `Executable.launch`."""
+        for i, j, near, far in self._close:
+            if near < addresses[j] - addresses[i] < far:
+                return MAY_OVERLAP
+        if [address % 16 for address in addresses] != self._starts:
+            return WRONG_ALIGNMENT
+        if not contexts.is_current(self._device):
+            return WRONG_CONTEXT
+        if runtime().is_capturing(stream):
+            return CAPTURING
+        return self.launch_unchecked(stream, scratch, addresses, scalars)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """Launch the kernel; see `Executable.launch_unchecked`."""
@@ -471,6 +492,16 @@ def find(
         options: out_dtype, compute, whether beta is not 0, workspace_limit, tune.
         handle: the stream.
     """
+    key = _quick_key(given, epilogue, operands, options, out)
+    quick = None if key is None else quick_products.get(key)
+    if quick is not None and not quick[1].changed():
+        plan, _, names = quick
+        plans.hits = plan.used = plans.hits + 1
+        arrays = [each for each in operands or () if type(each) is not float]
+        found = dict(zip(names, (*arrays, *(out if type(out) is tuple else (out,))), strict=False))
+        found |= {"a": given["a"], "b": given["b"], "c": given["c"]}
+        found["numbers"] = [each for each in operands or () if type(each) is float]
+        return plan, found
     made = python_epilogue(epilogue)
     for name, instead in _INSTEAD.items():
         if given.get(name) is not None:
@@ -497,4 +528,43 @@ def find(
     plan = plans.find(("python", EpilogueCall(product, made, own, own_outs, wanted)))
     found |= others
     found |= dict(zip(plan.names[len(plan.inputs) :], outs or (), strict=False))
+    if key is not None:
+        if len(quick_products) >= _MOST_QUICK:
+            quick_products.clear()
+        names = [f"operands[{k}]" for k, each in enumerate(own) if each != NUMBER]
+        quick_products[key] = plan, outside_of(epilogue), [*names, *plan.names[len(plan.inputs) :]]
     return plan, found
+
+
+#: The most entries of `quick_products`.
+_MOST_QUICK = 1024
+
+
+def _quick_key(
+    given: Mapping[str, Any], epilogue: Any, operands: Any, options: tuple[Any, ...], out: Any
+) -> tuple[Any, ...] | None:
+    """Return a key for calls with device arrays, floats and the usual options; None for other calls."""
+    _, _, _, limit, tune = options
+    if type(epilogue) is not FunctionType or limit is not None or tune is not False or _others(given) != _NO_OTHERS:
+        return None
+    try:
+        c = given["c"]
+        return (
+            epilogue,
+            *options,
+            given["a"]._numbacc_layout,
+            given["b"]._numbacc_layout,
+            None if c is None else c._numbacc_layout,
+            out
+            if out is None
+            else tuple([each._numbacc_layout for each in out])
+            if type(out) is tuple
+            else out._numbacc_layout,
+            *[float if type(each) is float else each._numbacc_layout for each in operands or ()],
+        )
+    except Exception:  # attributes of foreign arrays may raise anything
+        return None
+
+
+_others = itemgetter("bias", "aux", "scale_a", "scale_b", "scale_c", "scale_d", "amax_d")
+_NO_OTHERS = (None,) * 7

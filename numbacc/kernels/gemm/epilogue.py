@@ -61,8 +61,8 @@ def finish(spec: GemmSpec) -> Any:
         "HALF": spec.tile[1] // 2 // spec.sums,
     }  # fmt: skip
     lines = [
-        "def finish(k, sums, operands, pitches, numbers, outs, out_pitches, map_0, map_1, map_2, staging, at, column,",
-        "           row, left, top, rows, columns, batch, thread, group):",
+        "def finish(k, sums, operands, pitches, numbers, outs, out_pitches, map_0, map_1, map_2, staging, at, left,",
+        "           top, row, column, rows, columns, layer, thread, group, is_whole):",
     ]
     for number, name in enumerate(sums):
         whole = "sums" if spec.sums == 1 else f"fragment_part(sums, {number}, HALF)"
@@ -76,11 +76,11 @@ def finish(spec: GemmSpec) -> Any:
     stored = 0
     for number, (dtype, uses_map) in enumerate(spec.outs):
         space[f"map_of_{number}"] = _result(spec, number, sums, arrays, numbers)
-        space[f"store_{number}"] = _store_box(spec, stored, dtype) if uses_map else _store_direct(number, dtype)
-        place = f"map_{stored}, staging, at, left, top, batch, thread, group"
+        space[f"store_{number}"] = _store_box(spec, number, stored, dtype) if uses_map else _store_direct(number, dtype)
+        place = "outs, out_pitches, row, column, rows, columns"
+        if uses_map:
+            place += f", map_{stored}, staging, at, left, top, layer, thread, group, is_whole"
         stored += uses_map
-        if not uses_map:
-            place = "outs, out_pitches, row, column, rows, columns"
         lines.append(f"    store_{number}(k, fragment_map(map_of_{number}, ({given},)), {place})")
     exec("\n".join([*lines, "    return sums", ""]), space)
     return inlined(space["finish"])
@@ -135,28 +135,38 @@ def _reader(number: int, kind: str, dtype: str) -> Any:
     return read
 
 
-def _store_box(spec: GemmSpec, number: int, dtype: str) -> Any:
+def _store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
     """Return the function that stores a part by the copy engine; it clips what is beyond the result's bounds.
 
+    The last rows of a group are stored by the threads, since the rows after them belong to the next group.
+
     Args:
-        number: the number of the result among those that are stored so.
+        number: the number of the result.
+        stored: its number among those that are stored so.
     """
-    pack, step = FORMATS[dtype][2], sum(is_mapped for _, is_mapped in spec.outs)
+    pack, step, is_grouped = FORMATS[dtype][2], sum(is_mapped for _, is_mapped in spec.outs), spec.is_grouped
     # Parts alternate between two places, also from one tile to the next if their number is even.
     pending = 1 if step * (spec.tile[1] // COLUMNS // spec.sums) % 2 == 0 else 0
+    store_direct = _store_direct(number, dtype)
 
     @inlined
-    def store(k, values, tensor_map, staging, at, left, top, batch, thread, group):
-        slot = ((step * k + number) & 1) * PART
-        if thread == 0:
-            cp_async_bulk_wait_group_read(pending)
-        bar_sync(group + 1, 128)
-        stmatrix_x4_xor(at + slot, pack(values), 32)
-        fence_proxy_async()
-        bar_sync(group + 1, 128)
-        if thread == 0:
-            tma_store(tensor_map, (left + COLUMNS * k, top, batch), staging + slot)
-            cp_async_bulk_commit_group()
+    def store(
+        k, values, outs, out_pitches, row, column, rows, columns, tensor_map, staging, at, left, top, layer, thread,
+        group, is_whole,
+    ):  # fmt: skip
+        if is_grouped and not is_whole:
+            store_direct(k, values, outs, out_pitches, row, column, rows, columns)
+        else:
+            slot = ((step * k + stored) & 1) * PART
+            if thread == 0:
+                cp_async_bulk_wait_group_read(pending)
+            bar_sync(group + 1, 128)
+            stmatrix_x4_xor(at + slot, pack(values), 32)
+            fence_proxy_async()
+            bar_sync(group + 1, 128)
+            if thread == 0:
+                tma_store(tensor_map, (left + COLUMNS * k, top, layer), staging + slot)
+                cp_async_bulk_commit_group()
 
     return store
 

@@ -110,7 +110,7 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
     blocks = min(multiprocessors, count * _up(m, tile[0]) * _up(n * flat.sums, tile[1]))
     parameters: tuple[Any, ...] = (
-        *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), m, n, k,
+        *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), 0, m, n, k,
         count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
