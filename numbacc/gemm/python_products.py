@@ -266,7 +266,7 @@ class EpiloguePlan(Plan[Result]):
         given = {"a": a, "b": b, "c": c, "scale_a": scale_a, "scale_b": scale_b, "scale_c": scale_c}
         found, layouts = parsed(given, handle)
         others, own = operands_of(operands, handle)
-        outs = None if out is None else _outs(out, handle)
+        outs = None if out is None else outs_of(out, handle)
         layouts |= {f"operands[{k}]": each for k, each in enumerate(own)}
         needs = {name: getattr(wanted, name) for name in given}
         needs |= {f"operands[{k}]": each for k, each in enumerate(self.call.operands)}
@@ -474,7 +474,8 @@ def operands_of(given: Any, handle: int) -> tuple[dict[str, Any], tuple[Any, ...
     return found, tuple(layouts)
 
 
-def _outs(out: Any, handle: int) -> list[Any]:
+def outs_of(out: Any, handle: int) -> list[Any]:
+    """Return the arrays for the results."""
     several = out if isinstance(out, (tuple, list)) else (out,)
     names = ["out"] if len(several) == 1 else [f"out[{k}]" for k in range(len(several))]
     return [arrays_of.as_array(each, name, handle) for each, name in zip(several, names, strict=True)]
@@ -510,7 +511,7 @@ def find(
     others, own = operands_of(() if operands is None else operands, handle)
     if len(own) != made.count:
         raise OptionError(f"the epilogue {made.name} takes {made.count} operands after the sum; got {len(own)}")
-    outs = None if out is None else _outs(out, handle)
+    outs = None if out is None else outs_of(out, handle)
     out_dtype, compute, has_beta, limit, tune = options
     several = out_dtype if isinstance(out_dtype, (tuple, list)) else (out_dtype,) * len(made.results)
     if len(several) != len(made.results):
@@ -545,7 +546,7 @@ def _quick_key(
 ) -> tuple[Any, ...] | None:
     """Return a key for calls with device arrays, floats and the usual options; None for other calls."""
     _, _, _, limit, tune = options
-    if type(epilogue) is not FunctionType or limit is not None or tune is not False or _others(given) != _NO_OTHERS:
+    if type(epilogue) is not FunctionType or limit is not None or tune is not False or _has_others(*_others(given)):
         return None
     try:
         c = given["c"]
@@ -567,4 +568,7 @@ def _quick_key(
 
 
 _others = itemgetter("bias", "aux", "scale_a", "scale_b", "scale_c", "scale_d", "amax_d")
-_NO_OTHERS = (None,) * 7
+
+
+def _has_others(bias: Any, aux: Any, a: Any, b: Any, c: Any, d: Any, amax: Any) -> bool:
+    return not (bias is aux is a is b is c is d is amax is None)

@@ -117,6 +117,32 @@ def test_layouts_that_the_kernel_does_not_support(kernel_place):
     assert np.abs(place.get(halves).astype(np.float64) - wanted).max() <= 8e-3 * np.abs(wanted).max()
 
 
+def test_groups(kernel_place, monkeypatch):
+    """Sizes in memory: whole tiles, parts of tiles, none; rows beyond the groups are not written."""
+    place = kernel_place
+    monkeypatch.setattr(launch, "TILES", ((64, 64),))
+    sizes = np.array([70, 0, 5, 64, 33, -3], np.int32)
+    a, b, rows, whole = (
+        normal(shape, "bfloat16", k) for k, shape in enumerate(((180, 72), (6, 72, 40), (6, 1, 40), (180, 40)))
+    )
+    f = lambda x, row, y, s: (max(x * s + row, 0.0) + y, x)  # noqa: E731
+    outs = place.empty((180, 40), dtypes.dtype("bfloat16")), place.empty((180, 40), dtypes.dtype("float32"))
+    operands = (place.put(rows), place.put(whole), 1.5)
+    given = [place.put(each) for each in (a, b, sizes)]
+    found = gemm.grouped(*given, epilogue=f, operands=operands, alpha=0.5, out=tuple(each.view for each in outs))
+    again = gemm.grouped(*given, alpha=0.5)
+    start = 0
+    for group, count in enumerate(np.maximum(sizes, 0)):
+        part = slice(start, start := start + count)
+        sums = 0.5 * a[part].astype(np.float64) @ b[group].astype(np.float64)
+        wanted = np.maximum(1.5 * sums + rows[group].astype(np.float64), 0) + whole[part].astype(np.float64)
+        for each, right in zip((*found, again), (wanted, sums, sums), strict=True):
+            error = np.abs(place.get(each)[part].astype(np.float64) - right).max(initial=0)
+            assert error <= 8e-3 * np.abs(right).max(initial=1)
+    for out in outs:
+        out.assert_written_only(lambda view: view[:start])
+
+
 @pytest.mark.parametrize("gate", ["first", "second"])
 def test_gated_linear(kernel_place, monkeypatch, gate):
     """Both halves, with the product kept and without, forward and backward."""

@@ -202,6 +202,29 @@ def test_errors(place):
     refused(LayoutError, "read-only", run=call(row, out=readonly(place, out).view))
 
 
+def test_groups_of_rows(place):
+    """Where the kernel does not run, each group is a product."""
+    sizes = np.array([2, 0, 3], np.int32)
+    a, b, rows = (normal(shape, "float64", k) for k, shape in enumerate(((6, 7), (3, 7, 4), (3, 1, 4))))
+    given = [place.put(each) for each in (a, b, sizes)]
+    found = place.get(gemm.grouped(*given, epilogue=lambda x, row: x + row, operands=(place.put(rows),)))
+    start = 0
+    for group, count in enumerate(sizes):
+        part = slice(start, start := start + count)
+        np.testing.assert_allclose(found[part], a[part] @ b[group] + rows[group], rtol=1e-12)
+    plain = place.empty((6, 4), np.dtype(np.float64))
+    assert gemm.grouped(*given, out=plain.view) is plain.view
+    plain.assert_written_only(lambda view: view[:5])
+    refused(ShapeError, "a has shape", run=lambda: gemm.grouped(given[0], given[0], given[2]))
+    refused(DTypeError, "sizes", "int32", run=lambda: gemm.grouped(*given[:2], given[0]))
+    refused(
+        ShapeError,
+        "operands[0]",
+        "(3, 1, 4)",
+        run=lambda: gemm.grouped(*given, epilogue=lambda x, y: x, operands=(given[1],)),
+    )
+
+
 # ---------------------------------------------------------------- gradients
 
 FUNCTIONS = {

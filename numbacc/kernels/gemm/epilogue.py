@@ -52,38 +52,51 @@ def inlined(function: Any) -> Any:
     return function if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
 
 
-def finish(spec: GemmSpec) -> Any:
-    """Return finish(k, sums, ...), which processes part k of a thread's sums, and returns the sums."""
+def finish(spec: GemmSpec) -> tuple[Any, Any]:
+    """Return begin(operands, ...) and finish(k, carried, ...).
+
+    `begin` loads what the first part needs: the kernel calls it before the last sums are there. `finish` processes part
+    k of a thread's sums, and loads what the next part needs. `carried` is a tuple of the sums and of these words.
+    """
     sums = [f"sum{k}" for k in range(spec.sums)]
     arrays, numbers = [f"x{k}" for k in range(len(spec.operands))], [f"number{k}" for k in range(spec.numbers)]
     space: dict[str, Any] = {
         "fragment_part": fragment_part, "fragment_map": fragment_map, "fill_fragment": fill_fragment, "SUMS": SUMS,
         "HALF": spec.tile[1] // 2 // spec.sums,
     }  # fmt: skip
+    place = "operands, pitches, row, column, rows, columns"
+    last = spec.tile[1] // COLUMNS // spec.sums - 1
     lines = [
-        "def finish(k, sums, operands, pitches, numbers, outs, out_pitches, map_0, map_1, map_2, staging, at, left,",
+        "def finish(k, carried, operands, pitches, numbers, outs, out_pitches, map_0, map_1, map_2, staging, at, left,",
         "           top, row, column, rows, columns, layer, thread, group, is_whole):",
+        "    sums = carried[0]",
     ]
+    first = [f"def begin({place}):"]
+    for number, (name, (kind, dtype)) in enumerate(zip(arrays, spec.operands, strict=True)):
+        space[f"load_{name}"], space[f"values_{name}"] = _reader(number, kind, dtype, last)
+        first.append(f"    {name} = load_{name}(0, {place})")
+        kept = kind in ("column", "scalar")
+        lines.append(
+            f"    next_{name} = carried[{1 + number}]" if kept else f"    next_{name} = load_{name}(k + 1, {place})"
+        )
     for number, name in enumerate(sums):
         whole = "sums" if spec.sums == 1 else f"fragment_part(sums, {number}, HALF)"
         lines.append(f"    {name} = fragment_part({whole}, k, SUMS)")
-    for number, (name, (kind, dtype)) in enumerate(zip(arrays, spec.operands, strict=True)):
-        space[f"read_{name}"] = _reader(number, kind, dtype)
-        lines.append(f"    {name} = read_{name}(k, sum0, operands, pitches, row, column, rows, columns)")
-    for number, name in enumerate(numbers):
-        lines.append(f"    {name} = fill_fragment(numbers[{number}], SUMS)")
-    given = ", ".join([*sums, *arrays, *numbers])
-    stored = 0
+    lines += [f"    {name} = values_{name}(carried[{1 + k}], sum0)" for k, name in enumerate(arrays)]
+    lines += [f"    {name} = fill_fragment(numbers[{k}], SUMS)" for k, name in enumerate(numbers)]
+    given, stored = ", ".join([*sums, *arrays, *numbers]), 0
     for number, (dtype, uses_map) in enumerate(spec.outs):
         space[f"map_of_{number}"] = _result(spec, number, sums, arrays, numbers)
         space[f"store_{number}"] = _store_box(spec, number, stored, dtype) if uses_map else _store_direct(number, dtype)
-        place = "outs, out_pitches, row, column, rows, columns"
+        more = "outs, out_pitches, row, column, rows, columns"
         if uses_map:
-            place += f", map_{stored}, staging, at, left, top, layer, thread, group, is_whole"
+            more += f", map_{stored}, staging, at, left, top, layer, thread, group, is_whole"
         stored += uses_map
-        lines.append(f"    store_{number}(k, fragment_map(map_of_{number}, ({given},)), {place})")
-    exec("\n".join([*lines, "    return sums", ""]), space)
-    return inlined(space["finish"])
+        lines.append(f"    store_{number}(k, fragment_map(map_of_{number}, ({given},)), {more})")
+    lines.append(f"    return (sums, {''.join(f'next_{name}, ' for name in arrays)})")
+    first.append(f"    return ({''.join(f'{name}, ' for name in arrays)})")
+    exec("\n".join([*first, *lines, ""]), space)
+    return inlined(space["begin"]), inlined(space["finish"])
 
 
 def _result(spec: GemmSpec, number: int, sums: list[str], arrays: list[str], numbers: list[str]) -> Any:
@@ -108,8 +121,13 @@ def moving(count: int) -> Any:
     return inlined(space["moved"])
 
 
-def _reader(number: int, kind: str, dtype: str) -> Any:
-    """Return the function that loads a part of an operand as a fragment of float32."""
+def _reader(number: int, kind: str, dtype: str, last: int) -> tuple[Any, Any]:
+    """Return the functions that load the words of a part of an operand, and that make float32 of them.
+
+    Args:
+        number, kind, dtype: the operand.
+        last: the number of the last part; nothing is loaded for parts after it.
+    """
     size, unpack, _ = FORMATS[dtype]
     item, once = size // 2, int(kind == "row")
     if kind in ("column", "scalar"):
@@ -120,19 +138,27 @@ def _reader(number: int, kind: str, dtype: str) -> Any:
             return y
 
         @inlined
-        def read_rows(k, x, operands, pitches, row, column, rows, columns):
+        def load_rows(k, operands, pitches, row, column, rows, columns):
             place = operands[number] + row * pitches[number]
-            values = fragment_floats(ld_global_part(place, pitches[number], 1, 4, rows, 16, repeated))
-            return fragment_map_rows(second, x, values, TILES)
+            return ld_global_part(place, pitches[number], 1, 4, rows, 16, repeated)
 
-        return read_rows
+        @inlined
+        def values_of_rows(words, x):
+            return fragment_map_rows(second, x, fragment_floats(words), TILES)
+
+        return load_rows, values_of_rows
 
     @inlined
-    def read(k, x, operands, pitches, row, column, rows, columns):
+    def load(k, operands, pitches, row, column, rows, columns):
         place = operands[number] + row * pitches[number] + (column + COLUMNS * k) * item
-        return unpack(ld_global_part(place, pitches[number], TILES, size, rows, columns - COLUMNS * k, once))
+        width = columns - COLUMNS * k if k <= last else np.int64(0)
+        return ld_global_part(place, pitches[number], TILES, size, rows, width, once)
 
-    return read
+    @inlined
+    def values(words, x):
+        return unpack(words)
+
+    return load, values
 
 
 def _store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:

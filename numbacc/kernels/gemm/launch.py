@@ -51,6 +51,8 @@ class KernelProduct(NamedTuple):
         numbers: how many operands are numbers.
         sums: as in `GemmSpec`.
         formula: the epilogue.
+        sizes: the number of the array with the sizes of groups, or -1. With groups, the shape has one dimension of the
+            batch, which is that of `b` and of operands that groups have for themselves.
     """
 
     shape: tuple[int, ...]
@@ -64,6 +66,7 @@ class KernelProduct(NamedTuple):
     numbers: int
     sums: int
     formula: Formula
+    sizes: int = -1
 
 
 def steps_of(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -79,7 +82,7 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
         alignments: the arrays' addresses modulo 16, by their numbers.
         multiprocessors: of the GPU.
     """
-    flat = _flattened(found)
+    flat = found if found.sizes >= 0 else _flattened(found)
     if flat is None or found.a.dtype not in MATRICES or found.b.dtype != found.a.dtype:
         return None
     (count, m, n), k = flat.shape, flat.k
@@ -93,12 +96,16 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     operands = tuple(each for each in kinds if each is not None)
     if len(operands) < len(kinds) or None in ways or len(mapped) > MAPS or not (m and n and k and count):
         return None
-    tile = _tile(count, m, n, k, item, flat.sums, multiprocessors)
+    is_grouped = flat.sizes >= 0
+    if is_grouped and n % 2:
+        return None
+    # Groups of equal size are the likeliest.
+    tile = _tile(count, _up(m, count) if is_grouped else m, n, k, item, flat.sums, multiprocessors)
     spec = GemmSpec(
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=tile, formula=flat.formula, operands=operands,
         outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
-        sums=flat.sums,
+        sums=flat.sums, is_grouped=is_grouped,
     )  # fmt: skip
     depth = ROW // item
     maps = [
@@ -108,9 +115,11 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     ]
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
-    blocks = min(multiprocessors, count * _up(m, tile[0]) * _up(n * flat.sums, tile[1]))
+    sizes: Any = AddressOf(flat.sizes) if is_grouped else 0
+    tiles = count * _up(m, tile[0]) * _up(n * flat.sums, tile[1])
+    blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
     parameters: tuple[Any, ...] = (
-        *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), 0, m, n, k,
+        *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes, m, n, k,
         count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)

@@ -47,7 +47,7 @@ def make(spec: GemmSpec) -> Any:
     BRICKS = WIDE // COLUMNS if B_DOWN else spec.sums
     IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // spec.sums, ROW * WIDE // BRICKS, WIDE // BRICKS
     FEW, MANY = (40, 232) if WARPGROUPS == 2 else (40, 240)
-    multiply, finish_part = _PRODUCTS[spec.dtype], finish(spec)
+    multiply, (begin, finish_part) = _PRODUCTS[spec.dtype], finish(spec)
     operands_at, outs_at = moving(len(spec.operands) or 1), moving(len(spec.outs))
 
     @inlined
@@ -59,7 +59,7 @@ def make(spec: GemmSpec) -> Any:
             while matrix < count and tile >= first + tiles:
                 matrix, first, start = matrix + 1, first + tiles, start + rows
                 if matrix < count:
-                    rows = np.int64(device.ld_global_b32(sizes + 4 * matrix))
+                    rows = max(np.int64(np.int32(device.ld_global_b32(sizes + 4 * matrix))), np.int64(0))
                     tiles = (rows + TALL - 1) // TALL * across
         else:
             tiles = (m + TALL - 1) // TALL * across
@@ -137,19 +137,22 @@ def make(spec: GemmSpec) -> Any:
                     before = stage
                     phase ^= stage == STAGES - 1
                     stage = 0 if stage == STAGES - 1 else stage + 1
+                top += ROWS * group
+                end, top = min(start + rows, m), start + top
+                is_whole = top + ROWS <= end
+                row, column = top + 16 * (thread >> 5) + (lane >> 2), left + 2 * (lane & 3)
+                starts, targets = operands_at(operands, batches, matrix), outs_at(outs, out_batches, matrix)
+                # What the epilogue reads is on its way while the last products are computed.
+                words = begin(starts, pitches, row, column, end - row, n - column)
                 sums = device.wgmma_wait_group(sums, 0)
                 if before >= 0 and thread == 0:
                     device.mbarrier_arrive(empty + 8 * before)
-                top += ROWS * group
-                is_whole, top, end = top + ROWS <= rows, start + top, start + rows
-                row, column = top + 16 * (thread >> 5) + (lane >> 2), left + 2 * (lane & 3)
-                starts, targets = operands_at(operands, batches, matrix), outs_at(outs, out_batches, matrix)
                 layer = nothing if GROUPED else matrix
                 context = (
                     starts, pitches, numbers, targets, out_pitches, map_0, map_1, map_2, staging, at, left, top, row,
                     column, end - row, n - column, layer, thread, group, is_whole,
                 )  # fmt: skip
-                device.unroll(finish_part, PARTS, sums, context)
+                device.unroll(finish_part, PARTS, (sums, *words), context)
                 tile += cuda.gridDim.x
                 place = find(tile, place, m, across, count, sizes)
             if thread == 0:
