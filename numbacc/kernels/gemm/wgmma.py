@@ -53,13 +53,14 @@ def make(spec: GemmSpec) -> Any:
     @inlined
     def find(tile, place, m, across, count, sizes):
         """Return (matrix, its first tile, its first row, its rows) of a tile, given those of an earlier tile."""
-        matrix, first, start, rows = place
+        (matrix, first, start, rows), nothing = place, np.int64(0)
         if GROUPED:
             tiles = (rows + TALL - 1) // TALL * across
             while matrix < count and tile >= first + tiles:
                 matrix, first, start = matrix + 1, first + tiles, start + rows
                 if matrix < count:
-                    rows = max(np.int64(np.int32(device.ld_global_b32(sizes + 4 * matrix))), np.int64(0))
+                    rows = np.int64(device.ld_global_b32(sizes + 4 * matrix))
+                    rows = rows if rows < 2**31 else nothing  # a negative size
                     tiles = (rows + TALL - 1) // TALL * across
         else:
             tiles = (m + TALL - 1) // TALL * across
