@@ -119,8 +119,8 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     tiles = count * _up(m, tile[0]) * _up(n * flat.sums, tile[1])
     blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
     parameters: tuple[Any, ...] = (
-        *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes, m, n, k,
-        count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
+        *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
+        m, n, k, count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
     return TensorOrder(spec, device, grid, block, (1, 1, 1), spec.shared_bytes, parameters)

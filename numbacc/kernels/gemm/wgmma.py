@@ -16,13 +16,12 @@ from ...base.dtypes import TABLE
 from ..primitives import device
 from .epilogue import finish, inlined, moving
 from .spec import COLUMNS, MAPS, PART, ROW, ROWS, GemmSpec
+from .tiles import tiles_of
 
 _PRODUCTS = {
     "bfloat16": device.wgmma_bf16, "float16": device.wgmma_f16, "float8_e4m3fn": device.wgmma_e4m3,
     "float8_e5m2": device.wgmma_e5m2,
 }  # fmt: skip
-#: Rows of tiles that blocks compute together, so that they find columns of B in the L2 cache.
-BAND = 8
 
 
 def parameters(spec: GemmSpec) -> list[tuple[str, Any]]:
@@ -48,32 +47,8 @@ def make(spec: GemmSpec) -> Any:
     IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // spec.sums, ROW * WIDE // BRICKS, WIDE // BRICKS
     FEW, MANY = (40, 232) if WARPGROUPS == 2 else (40, 240)
     multiply, (begin, finish_part) = _PRODUCTS[spec.dtype], finish(spec)
+    find, locate = tiles_of(TALL, OUT_WIDE, GROUPED)
     operands_at, outs_at = moving(len(spec.operands) or 1), moving(len(spec.outs))
-
-    @inlined
-    def find(tile, place, m, across, count, sizes):
-        """Return (matrix, its first tile, its first row, its rows) of a tile, given those of an earlier tile."""
-        (matrix, first, start, rows), nothing = place, np.int64(0)
-        if GROUPED:
-            tiles = (rows + TALL - 1) // TALL * across
-            while matrix < count and tile >= first + tiles:
-                matrix, first, start = matrix + 1, first + tiles, start + rows
-                if matrix < count:
-                    rows = np.int64(device.ld_global_b32(sizes + 4 * matrix))
-                    rows = rows if rows < 2**31 else nothing  # a negative size
-                    tiles = (rows + TALL - 1) // TALL * across
-        else:
-            tiles = (m + TALL - 1) // TALL * across
-            matrix = tile // tiles
-            first, rows = matrix * tiles, m
-        return matrix, first, start, rows
-
-    @inlined
-    def locate(tile, rows, across):
-        """Return the first row and column of a tile of a matrix."""
-        band, within = tile // (BAND * across), tile % (BAND * across)
-        high = min(BAND, (rows + TALL - 1) // TALL - BAND * band)
-        return (BAND * band + within % high) * TALL, within // high * OUT_WIDE
 
     def kernel(
         map_a, map_b, map_0, map_1, map_2, operands, pitches, batches, numbers, outs, out_pitches, out_batches,
