@@ -319,7 +319,8 @@ class FusedKernel:
         self._close, self._starts, self._device = tuple(close), list(starts), order.device
         self.backend, self.direct = self._launcher.backend, not simulated()
         tall, wide = order.kernel.tile
-        self.algorithm = f"wgmma, tiles of {tall} x {wide}, {order.kernel.stages} stages, {order.described}"
+        turns = ", alternating warpgroups" * (order.kernel.turns > 1)
+        self.algorithm = f"wgmma, tiles of {tall} x {wide}{turns}, {order.kernel.stages} stages, {order.described}"
         self.ready, self.check = self._launcher.ready, self._launcher.check
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:

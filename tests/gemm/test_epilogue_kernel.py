@@ -65,7 +65,8 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     """Ragged sizes, both storage orders, batches that share a matrix or not; alpha and C; guarded results."""
     place = kernel_place
     (m, n, k), name, batch_a, batch_b, a_down, b_down, tile, outs = case
-    monkeypatch.setattr(launch, "TILES", (tile,))
+    turns = 2 if tile[0] == 64 and name != "float16" else 1
+    monkeypatch.setattr(launch, "TILES", ((*tile, turns),))
     a, b = normal((*batch_a, m, k), name, 1), normal((*batch_b, k, n), name, 2)
     axes = lambda array: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)}  # noqa: E731
     a_there = place.operand(a, **(axes(a) if a_down else {}))
@@ -120,7 +121,7 @@ def test_layouts_that_the_kernel_does_not_support(kernel_place):
 def test_groups(kernel_place, monkeypatch):
     """Sizes in memory: whole tiles, parts of tiles, none; rows beyond the groups are not written."""
     place = kernel_place
-    monkeypatch.setattr(launch, "TILES", ((64, 64),))
+    monkeypatch.setattr(launch, "TILES", ((64, 64, 2),))
     sizes = np.array([70, 0, 5, 64, 33, -3], np.int32)
     a, b, rows, whole = (
         normal(shape, "bfloat16", k) for k, shape in enumerate(((180, 72), (6, 72, 40), (6, 1, 40), (180, 40)))
@@ -147,7 +148,7 @@ def test_groups(kernel_place, monkeypatch):
 def test_gated_linear(kernel_place, monkeypatch, gate):
     """Both halves, with the product kept and without, forward and backward."""
     place = kernel_place
-    monkeypatch.setattr(launch, "TILES", ((64, 128),))
+    monkeypatch.setattr(launch, "TILES", ((64, 128, 1),))
     x, w, dy = normal((72, 64), "bfloat16", 1), normal((64, 144), "bfloat16", 2), normal((72, 72), "bfloat16", 3)
     product = x.astype(np.float64) @ w.astype(np.float64)
     given = [place.put(each) for each in (x, w, dy)]

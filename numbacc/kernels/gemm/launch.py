@@ -11,13 +11,13 @@ from ...base.layout import Layout
 from ...functions.formula import Formula
 from ...runtime import tensor_maps
 from ...runtime.launch_order import AddressOf, MapOf, Scalar, TensorOrder
-from .spec import COLUMNS, MAPS, ROW, ROWS, GemmSpec
+from .spec import COLUMNS, MAPS, MOST_GROUPS, ROW, ROWS, GemmSpec
 
 #: The dtypes of the matrices, and of operands.
 MATRICES = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 _OPERANDS = ("float32", "bfloat16", "float16")
-#: Rows and columns of tiles.
-TILES = ((128, 256), (128, 128), (64, 256), (64, 128), (64, 64))
+#: Rows and columns of tiles, and how many tiles a block computes at once.
+TILES = ((128, 256, 1), (128, 128, 1), (64, 256, 1), (64, 128, 1), (64, 64, 1), (64, 256, 2))
 #: Bytes that a multiprocessor loads in a cycle, and the cycles of the epilogue and the start of a tile: measured.
 _BYTES, _START, _PART = 44, 1200, 350
 
@@ -97,15 +97,15 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     if len(operands) < len(kinds) or None in ways or len(mapped) > MAPS or not (m and n and k and count):
         return None
     is_grouped = flat.sizes >= 0
-    if is_grouped and n % 2:
+    if is_grouped and (n % 2 or count > MOST_GROUPS):
         return None
     # Groups of equal size are the likeliest.
-    tile = _tile(count, _up(m, count) if is_grouped else m, n, k, item, flat.sums, multiprocessors)
+    *tile, turns = _tile(count, _up(m, count) if is_grouped else m, n, k, item, flat.sums, multiprocessors)
     spec = GemmSpec(
-        dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=tile, formula=flat.formula, operands=operands,
-        outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
+        dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tile[0], tile[1]), formula=flat.formula,
+        operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
-        sums=flat.sums, is_grouped=is_grouped,
+        sums=flat.sums, is_grouped=is_grouped, turns=turns,
     )  # fmt: skip
     depth = ROW // item
     maps = [
@@ -201,14 +201,16 @@ def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
     return None if n % 2 or any(step % (2 * view.itemsize) for step in steps) else "direct"
 
 
-def _tile(count: int, m: int, n: int, k: int, item: int, sums: int, multiprocessors: int) -> tuple[int, int]:
-    """Return the tile that takes the fewest cycles."""
+def _tile(count: int, m: int, n: int, k: int, item: int, sums: int, multiprocessors: int) -> tuple[int, int, int]:
+    """Return the tile that takes the fewest cycles, and how many are computed at once."""
 
-    def cycles(tile: tuple[int, int]) -> float:
-        tall, wide = tile
-        tiles = count * _up(m, tall) * _up(n * sums, wide)
+    def cycles(tile: tuple[int, int, int]) -> float:
+        tall, wide, turns = tile
+        rounds = _up(count * _up(m, tall) * _up(n * sums, wide), multiprocessors)
         step = max(ROW * (tall + wide) / _BYTES, tall * wide / 32)
-        return _up(tiles, multiprocessors) * (_up(k * item, ROW) * step + _START + _PART * wide / COLUMNS)
+        epilogue = _START + _PART * wide / COLUMNS
+        product = _up(k * item, ROW) * step
+        return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
 
     return min((tile for tile in TILES if tile[1] > COLUMNS or sums == 1), key=cycles)
 

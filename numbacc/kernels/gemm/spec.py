@@ -14,8 +14,8 @@ ROWS, COLUMNS = 64, 64
 PART = 8192
 #: Bytes of shared memory that a block may use.
 MOST_SHARED = 232448
-#: The most results that are stored by the copy engine.
-MAPS = 3
+#: The most results that are stored by the copy engine, and the most groups of rows.
+MAPS, MOST_GROUPS = 3, 512
 
 
 class _GemmFields(NamedTuple):
@@ -31,6 +31,7 @@ class _GemmFields(NamedTuple):
     has_c: bool = False
     sums: int = 1
     is_grouped: bool = False
+    turns: int = 1
 
 
 class GemmSpec(_GemmFields, Spec):
@@ -49,6 +50,8 @@ class GemmSpec(_GemmFields, Spec):
         has_c: whether beta C is added.
         sums: 2 if the tile has columns of both halves of the product, which the epilogue combines.
         is_grouped: whether rows of A belong to groups with their own matrices B, whose sizes are in memory.
+        turns: 2 if two warpgroups compute a tile each: one multiplies while the other applies the epilogue. 1 if all
+            compute the same tile.
     """
 
     __slots__ = ()
@@ -84,7 +87,7 @@ class GemmSpec(_GemmFields, Spec):
     @property
     def groups(self) -> int:
         """Number of warpgroups that multiply; one more loads."""
-        return self.tile[0] // ROWS
+        return self.tile[0] // ROWS * self.turns
 
     @property
     def threads(self) -> int:
@@ -108,9 +111,14 @@ class GemmSpec(_GemmFields, Spec):
     @property
     def stages(self) -> int:
         """Number of stages that fit into shared memory."""
-        return min((MOST_SHARED - self.staging_bytes - 1024) // self.stage_bytes, 8)
+        return min((MOST_SHARED - self.staging_bytes - 128 - self.sizes_bytes) // self.stage_bytes, 8)
+
+    @property
+    def sizes_bytes(self) -> int:
+        """Bytes of the sizes of groups in shared memory."""
+        return 4 * MOST_GROUPS * self.is_grouped
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory of a block: stages, results, and two mbarriers for each stage."""
-        return self.stages * self.stage_bytes + self.staging_bytes + 16 * self.stages
+        """Bytes of shared memory of a block: stages, results, two mbarriers for each stage, sizes of groups."""
+        return self.stages * self.stage_bytes + self.staging_bytes + 16 * self.stages + self.sizes_bytes

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.device import ld_global_b32
+from ..primitives.device import ld_shared_b32
 from .epilogue import inlined
 
 #: Rows of tiles that blocks compute together, so that they find columns of B in the L2 cache.
@@ -18,7 +18,7 @@ def tiles_of(TALL: int, WIDE: int, GROUPED: bool) -> tuple[Any, Any]:
 
     Args:
         TALL, WIDE: rows and columns of a tile of the result.
-        GROUPED: whether the sizes of the matrices are in memory, and all their rows follow each other.
+        GROUPED: whether the sizes of the matrices are in shared memory, and all their rows follow each other.
     """
 
     @inlined
@@ -30,7 +30,7 @@ def tiles_of(TALL: int, WIDE: int, GROUPED: bool) -> tuple[Any, Any]:
             while matrix < count and tile >= first + tiles:
                 matrix, first, start = matrix + 1, first + tiles, start + rows
                 if matrix < count:
-                    rows = np.int64(ld_global_b32(sizes + 4 * matrix))
+                    rows = np.int64(ld_shared_b32(sizes + 4 * matrix))
                     rows = rows if rows < 2**31 else nothing  # a negative size
                     tiles = (rows + TALL - 1) // TALL * across
         else:

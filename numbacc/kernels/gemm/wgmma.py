@@ -14,7 +14,7 @@ import numpy as np
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
 from ..primitives import device
-from .epilogue import finish, inlined, moving
+from .epilogue import finish, moving
 from .spec import COLUMNS, MAPS, PART, ROW, ROWS, GemmSpec
 from .tiles import tiles_of
 
@@ -45,6 +45,8 @@ def make(spec: GemmSpec) -> Any:
     # B arrives in bricks: of 64 columns if its rows are contiguous, else of all columns of a half.
     BRICKS = WIDE // COLUMNS if B_DOWN else spec.sums
     IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // spec.sums, ROW * WIDE // BRICKS, WIDE // BRICKS
+    # So many warpgroups share a tile, and so many tiles are computed at once.
+    TOGETHER, TURNS = TALL // ROWS, spec.turns
     FEW, MANY = (40, 232) if WARPGROUPS == 2 else (40, 240)
     multiply, (begin, finish_part) = _PRODUCTS[spec.dtype], finish(spec)
     find, locate = tiles_of(TALL, OUT_WIDE, GROUPED)
@@ -60,11 +62,19 @@ def make(spec: GemmSpec) -> Any:
         if cuda.threadIdx.x == 0:
             for stage in range(STAGES):
                 device.mbarrier_init(full + 8 * stage, 1)
-                device.mbarrier_init(empty + 8 * stage, WARPGROUPS)
+                device.mbarrier_init(empty + 8 * stage, TOGETHER)
             device.fence_mbarrier_init()
+        if GROUPED:
+            own = empty + 8 * STAGES
+            for matrix in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+                device.st_shared_b32(own + 4 * matrix, device.ld_global_b32(sizes + 4 * matrix))
+            sizes = np.int64(own)
         cuda.syncthreads()
         across, depth = (n + OUT_WIDE - 1) // OUT_WIDE, (k + DEPTH - 1) // DEPTH
-        stage, phase, tile, nothing = 0, 0, np.int64(cuda.blockIdx.x), np.int64(0)
+        # Each warpgroup that multiplies skips the tiles of the other turn, and their stages.
+        turn, share = (group // TOGETHER, group % TOGETHER) if group < WARPGROUPS else (0, 0)
+        stage, phase = turn * depth % STAGES, turn * depth // STAGES & 1
+        tile, nothing = np.int64(cuda.blockIdx.x + turn * cuda.gridDim.x), np.int64(0)
         # Before the first group there is one without rows.
         place = find(tile, (nothing - GROUPED, nothing, nothing, nothing), m, across, count, sizes)
         if group == WARPGROUPS:
@@ -77,7 +87,7 @@ def make(spec: GemmSpec) -> Any:
                     device.mbarrier_wait_parity(empty + 8 * stage, phase ^ 1)
                     device.mbarrier_arrive_expect_tx(done, STAGE)
                     if A_DOWN:
-                        for brick in range(WARPGROUPS):
+                        for brick in range(TOGETHER):
                             line = start + top + ROWS * brick
                             device.tma_load(at + brick * PART, map_a, (line, along, matrix * a_batches), done)
                     else:
@@ -95,7 +105,7 @@ def make(spec: GemmSpec) -> Any:
                 place = find(tile, place, m, across, count, sizes)
         else:
             device.setmaxnreg_inc(MANY)
-            a, b = A_MATRIX + ((shared + group * PART) >> 4), B_MATRIX + ((shared + A_BYTES) >> 4)
+            a, b = A_MATRIX + ((shared + share * PART) >> 4), B_MATRIX + ((shared + A_BYTES) >> 4)
             staging = shared + RESULTS + group * 2 * PART
             # Where this thread's row of an 8 x 8 matrix goes in a part of a result, swizzled.
             at = staging + ROW * (16 * (thread >> 5) + (lane & 15)) + (((lane >> 4) ^ (lane & 7)) << 4)
@@ -113,7 +123,7 @@ def make(spec: GemmSpec) -> Any:
                     before = stage
                     phase ^= stage == STAGES - 1
                     stage = 0 if stage == STAGES - 1 else stage + 1
-                top += ROWS * group
+                top += ROWS * share
                 end, top = min(start + rows, m), start + top
                 is_whole = top + ROWS <= end
                 row, column = top + 16 * (thread >> 5) + (lane >> 2), left + 2 * (lane & 3)
@@ -129,7 +139,10 @@ def make(spec: GemmSpec) -> Any:
                     column, end - row, n - column, layer, thread, group, is_whole,
                 )  # fmt: skip
                 device.unroll(finish_part, PARTS, (sums, *words), context)
-                tile += cuda.gridDim.x
+                tile += TURNS * cuda.gridDim.x
+                if TURNS > 1:
+                    stage += depth
+                    phase, stage = phase ^ (stage // STAGES & 1), stage % STAGES
                 place = find(tile, place, m, across, count, sizes)
             if thread == 0:
                 device.cp_async_bulk_wait_group(0)
