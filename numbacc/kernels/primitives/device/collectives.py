@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ....base import _numba
 from ....base._numba import SIMULATED, cuda, types
 from .block_state import block, thread, together
