@@ -81,7 +81,7 @@ def function(function: Callable[..., Any]) -> Any:
     """
     from ..base._numba import SIMULATED, cuda
 
-    return function if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+    return cuda.jit(device=True)(function) if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
 
 
 class DeviceKernel:

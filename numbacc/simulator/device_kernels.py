@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..base import _numba
 from ..base.casts import quiet
+from ..base.layout import layout_of
 from ..kernels.primitives.device import block_state
 from ..kernels.primitives.simulated import memory as global_memory
 from ..runtime import kernel_code, tensor_maps
@@ -126,22 +128,35 @@ def run(
 
 
 @contextmanager
-def _known(arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-    """Let kernels access arrays by address for a while."""
-    added = []
-    for each in arrays:
-        root = each
-        while isinstance(root.base, np.ndarray):
-            root = root.base
-        start, nbytes = root.ctypes.data, root.nbytes
-        if nbytes and start not in global_memory and root.flags.c_contiguous:
-            global_memory[start] = root.reshape(-1).view(np.uint8)
-            added.append(start)
+def _known(arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[None]:
+    """Let kernels access arrays by address for a while. Arrays that share memory count as one."""
+    ranges: list[list[int]] = []
+    for low, high in sorted(_extent(each) for each in arrays if each.size):
+        if ranges and low < ranges[-1][1]:
+            ranges[-1][1] = max(ranges[-1][1], high)
+        elif not _is_known(low, high):
+            ranges.append([low, high])
+    for low, high in ranges:
+        global_memory[low] = np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
     try:
         yield
     finally:
-        for start in added:
-            global_memory.pop(start, None)
+        for low, _ in ranges:
+            global_memory.pop(low, None)
+
+
+def _extent(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return the addresses before and after an array's bytes."""
+    made = layout_of(array)
+    return array.ctypes.data + made.low, array.ctypes.data + made.high
+
+
+def _is_known(low: int, high: int) -> bool:
+    try:
+        start = global_memory.before(low)
+    except IndexError:
+        return False
+    return high <= start + global_memory[start].nbytes
 
 
 class TensorLauncher:

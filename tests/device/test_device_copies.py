@@ -260,7 +260,7 @@ def test_maps_of_views_and_their_errors():
             wrong()
     for wrong, message in (
         (lambda: device.tensor_map(x.T, (8, 8), 0), "contiguous"),
-        (lambda: device.tensor_map(x[:, :63].reshape(-1)[:4032].reshape(64, 63), (8, 8), 0), "multiple of 16"),
+        (lambda: device.tensor_map(numbacc.zeros((64, 63)), (8, 8), 0), "multiple of 16"),
         (lambda: device.tensor_map(x.reshape(2, 2, 2, 2, 4, 64), (1,) * 6, 0), "1 to 5 axes"),
     ):
         with pytest.raises(numbacc.LayoutError, match=message):

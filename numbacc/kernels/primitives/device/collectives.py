@@ -153,7 +153,7 @@ def _get(slot: int, like: Any) -> Any:
 
 def _device(function: Callable[..., Any]) -> Any:
     """Make a device function that Numba compiles, and that the simulator runs as it is."""
-    return function if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+    return cuda.jit(device=True)(function) if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
 
 
 @_device

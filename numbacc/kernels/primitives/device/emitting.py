@@ -13,7 +13,7 @@ from typing import Any
 
 from ....base import _numba
 from ....base._numba import SIMULATED, types
-from ..instructions import assembly
+from .. import instructions
 
 __all__ = ["HOPPER", "Emitter", "generated", "literal", "ptx", "tuple_type"]
 
@@ -75,7 +75,7 @@ class Emitter:
     def _call(self, text: str, letters: list[str], operands: list[Any], result: Any, pure: bool) -> Any:
         if not pure:
             letters = [*letters, "~{memory}"]
-        return assembly(self.builder, result, text, ",".join(letters), operands, "" if pure else "convergent")
+        return instructions.assembly(self.builder, result, text, ",".join(letters), operands, "" if pure else "convergent")
 
     def items(self, value: Any) -> list[Any]:
         """Return the items of a tuple."""
