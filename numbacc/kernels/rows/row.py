@@ -834,10 +834,12 @@ def _choosing(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
 
     def choose(outs, here, out_steps, results, chosen, asked, line):
         value, is_own, is_noting = chosen
-        row, element = apply(choose_of, (value,) + results + known(asked, line), ())
-        if is_own:
-            place = offsets(here + (integer(asked[0]),), out_steps)
-            store(outs, (place,), ((element,),), (True,))
+        row = nothing
+        if is_noting:
+            row, element = apply(choose_of, (value,) + results + known(asked, line), ())
+            if is_own:
+                place = offsets(here + (integer(asked[0]),), out_steps)
+                store(outs, (place,), ((element,),), (True,))
         return row, is_noting
 
     find, last, choose = (cuda.jit(device=True)(each) for each in (find, last, choose))
