@@ -156,7 +156,7 @@ TENSOR_MAP = types.CPointer(types.UniTuple(types.int64, 16))
 
 if not SIMULATED:
 
-    class _ByValue(ir.values.ArgumentAttributes):
+    class _ByValue(ir.values.ArgumentAttributes):  # type: ignore[misc]
         def _expand(self, name: str, kind: Any) -> str:
             # Before Blackwell, NVVM's LLVM does not accept the type that llvmlite writes after `byval`.
             return str(super()._expand(name, kind)) if capability_compiled_for() >= (10, 0) else name

@@ -87,9 +87,7 @@ def compile_cubin(spec: Spec, capability: tuple[int, int]) -> tuple[str, bytes]:
         from ..base import _numba
         from . import kernel_code
 
-        code = _numba.compile_ltoir(
-            kernel_code.make(spec), kernel_code.signature(spec), capability, spec.launch_bounds
-        )
+        code = _numba.compile_ltoir(kernel_code.make(spec), kernel_code.signature(spec), capability, spec.launch_bounds)
         return linked(code, capability, spec.module)[:2]
     ptx, entry = ptx_of(spec, capability)
     options = ProgramOptions(arch="sm_{}{}".format(*capability), max_register_count=most_registers(spec, ptx))

@@ -1,4 +1,4 @@
-"""Run kernels with functions of `numbacc.device` in Python: blocks of a cluster together, threads one after the other."""
+"""Run kernels with functions of `numbacc.device` in Python, thread by thread. The blocks of a cluster take turns."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class DeviceLaunch(SimulatedLaunch):
 
     def __init__(self, kernel: Any, cluster: Sequence[int] = (1, 1, 1)):
         super().__init__(kernel)
-        self._cluster, self._held = tuple(cluster), {}
+        self._cluster = tuple(cluster)
+        self._held: dict[tuple[int, ...], list[Block]] = {}
         self.conflicts: dict[str, int] = {}
 
     def make_module(self, dynamic_bytes: int) -> KernelModule:
@@ -137,7 +138,7 @@ def _known(arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[None]:
         elif not _is_known(low, high):
             ranges.append([low, high])
     for low, high in ranges:
-        global_memory[low] = np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
+        global_memory[low] = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
     try:
         yield
     finally:
@@ -179,7 +180,7 @@ class TensorLauncher:
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """Run the kernel, or record it if the stream is captured. Return 0."""
-        order, args = self.order, []
+        order, args = self.order, list[Any]()
         for dtype, each in zip(self._dtypes, order.parameters, strict=True):
             if isinstance(each, MapOf):
                 args.append(MapArgument(each.fields._replace(address=addresses[each.array] + each.offset)))
@@ -199,5 +200,3 @@ class TensorLauncher:
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Do nothing: there is nothing to compile."""
-
-

@@ -1,8 +1,9 @@
 """What a simulated block has: shared memory by address, mbarriers, copies on their way, and threads that meet.
 
-Threads that do one instruction together (a warp, a warpgroup) bring their operands to one place. The last to come does
-the instruction for all with NumPy. Shared memory holds NaN until it is written. Each byte of it has a state, so that
-mistakes raise errors: who wrote it since the last fence, whether a copy to it is on its way, and whether wgmma reads it.
+The threads of a warp or a warpgroup that execute one instruction together bring their operands to one place. The last
+to come executes the instruction for all with NumPy. Shared memory holds NaN until it is written. Each byte of it has a
+state, so that mistakes raise errors: which thread has written it since its last fence, whether a copy to it is on its
+way, and whether wgmma reads it.
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ class BlockState:
     def address_of(self, array: Any) -> int:
         """Return the shared address of an array's first element."""
         return int(array.ctypes.data - self.memory.ctypes.data)
+
     # ---------------------------------------------------------------- bytes
 
     def write(self, places: Any, values: Any, thread: int, what: str) -> None:
@@ -159,7 +161,8 @@ class BlockState:
     def read(self, places: Any, what: str) -> np.ndarray[Any, Any]:
         """Read bytes as a thread does."""
         self.check_arrived(places, what)
-        return self.memory[places]
+        found: np.ndarray[Any, Any] = self.memory[places]
+        return found
 
     def check_arrived(self, places: Any, what: str) -> None:
         """Raise if a copy to these bytes is on its way."""
@@ -170,7 +173,9 @@ class BlockState:
         if found > 0:
             remedy = f"the copy completes at the mbarrier at address {found}; wait for it with mbarrier_wait_parity"
         else:
-            remedy = f"thread {-1 - found} copies it; that thread calls cp_async_wait_group, and then all meet at a barrier"
+            remedy = (
+                f"thread {-1 - found} copies it; that thread calls cp_async_wait_group, and then all meet at a barrier"
+            )
         raise RuntimeError(f"{what} reads shared memory before it has arrived: {remedy}")
 
     def check_swizzle(self, places: Any, swizzle: int, what: str) -> None:
@@ -231,10 +236,10 @@ def block() -> BlockState:
     """Return the state of the running thread's block."""
     of_thread = thread().block
     try:
-        return of_thread.device_state  # type: ignore[no-any-return]
+        found: BlockState = of_thread.device_state
     except AttributeError:
-        of_thread.device_state = made = BlockState()
-        return made
+        of_thread.device_state = found = BlockState()
+    return found
 
 
 def wait_until(ready: Callable[[], bool], what: Callable[[], str]) -> None:
@@ -272,9 +277,9 @@ def _deadlock(state: BlockState) -> str:
         for number, what in sorted(each.waits.items()):
             groups.setdefault(what(), []).append(number)
         where = f" of block {each.rank} of the cluster" if len(state.cluster) > 1 else ""
-        for what, numbers in groups.items():
+        for reason, numbers in groups.items():
             who = f"thread {numbers[0]}" if len(numbers) == 1 else f"threads {_ranges(numbers)}"
-            told.append(f"{who}{where} {'waits' if len(numbers) == 1 else 'wait'} {what}")
+            told.append(f"{who}{where} {'waits' if len(numbers) == 1 else 'wait'} {reason}")
     return "deadlock, no thread can go on: " + "; ".join(told)
 
 

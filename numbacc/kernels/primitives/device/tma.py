@@ -214,7 +214,9 @@ def _global_elements(where: Any, itemsize: int) -> tuple[Any, Any]:
 
 
 @generated(
-    _box("cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group {map}, [{shared}];", "tensor_map coordinates shared")
+    _box(
+        "cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group {map}, [{shared}];", "tensor_map coordinates shared"
+    )
 )
 def tma_store(tensor_map: Any, coordinates: tuple[int, ...], shared: int) -> None:
     """Begin to copy a box from shared memory to an array, as part of the thread's bulk group.
