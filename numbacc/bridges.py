@@ -503,7 +503,9 @@ def ran(called: FunctionCall, stream: int) -> Ran | None:
         return Ran(plan, inputs, outs, scalars, False)
     plan.run(inputs, outs, stream)
     (only, *more), names = plan.plans, plan.names
-    if more or only.names[: len(names)] != names:
+    if plan.order:
+        inputs = [inputs[k] for k in plan.order]
+    elif more or only.names[: len(names)] != names:
         return Ran(plan, inputs, outs, scalars, True)
     return Ran(only, inputs, outs, scalars, False)  # which takes the same arrays
 

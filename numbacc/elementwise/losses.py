@@ -400,6 +400,8 @@ class LossGradientPlan(SeveralPlan[Result]):
         last = slopes((x, total, slope, places), out, axis, ignored, smoothing)
         self._reduction, self._before, self._share = reduction, before, share
         names = ("dy", "x", "target", "stats")[: 3 + len(known)]
+        if not before and not share:
+            self.order = 1, 3, 0, 2
         super().__init__(
             "elementwise.cross_entropy_backward",
             names,
