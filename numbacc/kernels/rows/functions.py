@@ -345,23 +345,15 @@ def _rows(kind: str, base: Any, above: Any, above_and_distance: Any, slope: _Slo
     ):
         long = RowFormula(f"{name}_at_once{kind}", at_once, (EXPONENTS[whole + kind],))
         found += RowFormula(name + kind, function, (largest, second), long), long
-    for k, (name, second, whole, chosen, chosen_at_once) in enumerate(
-        (
-            ("row_loss_and_slopes", total, "log_sum", loss_and_slope_of_stages, loss_and_slope),
-            (
-                "smoothed_row_loss_and_slopes",
-                sums,
-                "log_sum_and_mean",
-                smoothed_loss_and_slope_of_stages,
-                smoothed_loss_and_slope,
-            ),
-        )
+    of_stages = loss_and_slope_of_stages, smoothed_loss_and_slope_of_stages
+    at_once_too = loss_and_slope, smoothed_loss_and_slope
+    for k, (name, second, whole) in enumerate(
+        (("row_loss_and_slopes", total, "log_sum"), ("smoothed_row_loss_and_slopes", sums, "log_sum_and_mean"))
     ):
-        row, at_once = slope.rows[k], slope.long_rows[k]
-        long = RowFormula(
-            f"{name}_at_once{kind}", slope.function, (EXPONENTS[whole + kind],), row=at_once, chosen=chosen_at_once
-        )
-        found += RowFormula(name + kind, slope.function, (largest, second), long, row=row, chosen=chosen), long
+        stages = (EXPONENTS[whole + kind],)
+        row, long_row = slope.rows[k], slope.long_rows[k]
+        long = RowFormula(f"{name}_at_once{kind}", slope.function, stages, row=long_row, chosen=at_once_too[k])
+        found += RowFormula(name + kind, slope.function, (largest, second), long, row=row, chosen=of_stages[k]), long
     return tuple(found)
 
 
