@@ -276,8 +276,6 @@ def stmatrix_x4_trans_xor(address: int, words: Fragment, step: int) -> None:
     """Store matrices as `stmatrix_x4_xor` does, transposed."""
 def stmatrix_x4_xor(address: int, words: Fragment, step: int) -> None:
     """Store matrices as `stmatrix_x4` does, the k-th four to address ^ (k step)."""
-def swizzled(places: Any, swizzle: int) -> Any:
-    """Return addresses in shared memory after the swizzle of 128, 64, 32 or 0 bytes."""
 def tanh_approx(x: float) -> float:
     """Return tanh(x) with a relative error of 2^-11."""
 def thread_rank() -> Any:

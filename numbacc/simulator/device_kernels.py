@@ -22,6 +22,7 @@ from ..runtime import kernel_code, tensor_maps
 from ..runtime.launch_order import AddressOf, MapOf, Scalar, TensorOrder
 from .blocks import Block, indices
 from .calls import Index, SimulatedLaunch, call_device_function, running
+from .compiled.launches import device_observers
 from .device import queued
 from .frames import instruction_at
 from .module import KernelModule, Shared, numpy_dtype
@@ -69,7 +70,7 @@ class DeviceLaunch(SimulatedLaunch):
         super().__init__(kernel)
         self._cluster = tuple(cluster)
         self._held: dict[tuple[int, ...], list[Block]] = {}
-        self.conflicts: dict[str, int] = {}
+        self._watchers = [begin(self) for begin in device_observers]
 
     def make_module(self, dynamic_bytes: int) -> KernelModule:
         made = super().make_module(dynamic_bytes)
@@ -91,13 +92,11 @@ class DeviceLaunch(SimulatedLaunch):
         together = block_state.Mbarrier(threads * len(blocks))
         for rank, (block, state) in enumerate(zip(blocks, states, strict=True)):
             state.cluster, state.rank, state.together = states, rank, together
+            state.watcher = self._watchers[-1] if self._watchers else None
             block.device_state = state  # type: ignore[attr-defined]
         waiting = [block for block in blocks if block.start()]
         while waiting:
             waiting = [block for block in waiting if self._step(block)]
-        for state in states:
-            for name, count in state.conflicts.items():
-                self.conflicts[name] = self.conflicts.get(name, 0) + count
 
     def _step(self, block: Block) -> bool:
         self.module.blockIdx = block.blockIdx

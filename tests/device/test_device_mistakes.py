@@ -185,6 +185,54 @@ def test_mistakes_of_threads_are_named(mistake, error, message):
         copy_kernel(mistake)[1, 32, None, 8192](x, y)
 
 
+def test_boxes_begin_at_multiples_of_16_bytes():
+    @device.jit
+    def run(m, first):
+        shared = device.dynamic_shared()
+        device.mbarrier_init(shared + 4096, 1)
+        device.tma_load(shared, m, (first, 0), shared + 4096)
+
+    m = device.tensor_map(np.zeros((8, 64), np.float32), (8, 8), 32)
+    with numbacc.simulate():
+        run[1, 1, None, 8192](m, 4)
+        with pytest.raises(ValueError, match="begins at element 5 of 4 bytes.*multiple of 16 bytes"):
+            run[1, 1, None, 8192](m, 5)
+
+
+@pytest.mark.parametrize(("pitch", "conflicts"), [(16, 0), (128, 28), (144, 0)])
+def test_a_trace_counts_bank_conflicts(pitch, conflicts):
+    """Four matrices whose rows lie `pitch` bytes apart: 128 puts all rows of a matrix into the same banks."""
+
+    @device.jit
+    def run(m, y):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        bar = shared + 16384
+        if t == 0:
+            device.mbarrier_init(bar, 1)
+            device.fence_mbarrier_init()
+        cuda.syncthreads()
+        if t == 0:
+            device.mbarrier_arrive_expect_tx(bar, 1024)
+            device.tma_load(shared + 8192, m, (0, 0), bar)
+        device.mbarrier_wait_parity(bar, 0)
+        for k in range(32):
+            device.st_shared_b32(shared + pitch * k + 4 * (t & 3), 4 * k)
+        cuda.syncthreads()
+        y[t] = device.ldmatrix_x4(shared + pitch * t, 1, 0)[0]
+
+    y = np.zeros(32, np.int64)
+    with numbacc.simulate(), numbacc.trace() as t:
+        run[1, 32, None, 16400](device.tensor_map(np.zeros((8, 64), np.float32), (8, 32)), y)
+    assert y.tolist() == [4 * (k // 4) for k in range(32)]
+    of = {(row.array, row.access): row for row in t._rows(False) if row.memory == "shared"}
+    assert of["ldmatrix", "read"].requests == 1 and of["ldmatrix", "read"].conflicts == conflicts
+    box = of["tma_load", "write"]
+    assert (box.requests, box.bytes, box.conflicts) == (8, 1024, 0)
+    # Four threads write a word; the others write the same words.
+    assert of["st_shared_b32", "write"].requests == 32 and of["st_shared_b32", "write"].conflicts == 0
+    assert t.counts("ldmatrix").conflicts == conflicts
+
+
 def test_device_functions_outside_of_kernels():
     with pytest.raises(RuntimeError, match="work inside a kernel only"):
         device.mbarrier_arrive(1024)

@@ -108,8 +108,9 @@ class BlockState:
         self.cluster, self.rank = [self], 0
         self.together = Mbarrier(0)
         self.phases: dict[int, int] = {}
-        #: Name of an instruction -> how many shared-memory passes more than necessary its accesses took.
-        self.conflicts: defaultdict[str, int] = defaultdict(int)
+        #: Set by a tracer: called with the instruction, "read" or "write", the number of the warp (or -1 for the copy
+        #: engine), the lanes, the addresses and the bytes of each access.
+        self.watcher: Callable[[str, str, int, Any, Any, int], None] | None = None
         #: The arrays of fixed length by their position in the source, and the first free address.
         self.arrays: dict[Any, Any] = {}
         self._static_end = SHARED_BASE + SHARED_BYTES
@@ -201,6 +202,7 @@ class BlockState:
     ) -> None:
         """Begin a copy by the engine, which completes at an mbarrier of this block."""
         self.check_writable(places, what)
+        self.watch_engine(what, "write", places)
         barrier = self.mbarrier(address)
         self.memory[places] = 0xFF
         self.on_the_way[places] = address
@@ -208,6 +210,25 @@ class BlockState:
         barrier.copies.append((self, places, values.copy()))
         barrier.change(0, -places.size)
         self.changed()
+
+    def watch(self, what: str, access: str, addresses: Any, nbytes: int) -> None:
+        """Report accesses of shared memory to a tracer: of a whole warp if there are 32 addresses, or of one thread."""
+        if self.watcher is not None:
+            number = thread().thread_id
+            lanes = range(32) if len(addresses) == 32 else (number % 32,)
+            self.watcher(what, access, number // 32, lanes, addresses, nbytes)
+
+    def watch_engine(self, what: str, access: str, places: Any) -> None:
+        """Report a copy by the engine to a tracer. It moves 128 bytes at a time, 16 bytes to each of 8 groups of banks.
+
+        Args:
+            places: the addresses of all bytes, in the order of the box.
+        """
+        if self.watcher is not None:
+            starts = places[::16]
+            for first in range(0, len(starts), 8):
+                part = starts[first : first + 8]
+                self.watcher(what, access, -1, range(len(part)), part, 16)
 
     # ---------------------------------------------------------------- barriers
 

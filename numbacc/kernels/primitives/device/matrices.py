@@ -98,18 +98,12 @@ def _row_places(addresses: Any, offset: int, toggles: bool) -> np.ndarray[Any, A
     return starts[:, None] + np.arange(16)
 
 
-def _count_conflicts(state: BlockState, places: np.ndarray[Any, Any], what: str) -> None:
-    """Count the additional passes of four matrices of 8 rows: rows of one matrix that lie in the same banks."""
-    for rows in (places[:, 0] // 16 % 8).reshape(4, 8):
-        state.conflicts[what] += int(np.bincount(rows, minlength=8).max()) - 1
-
-
 def _loaded(address: Any, count: int, step: int, transposed: bool, toggles: bool, what: str) -> Fragment:
     def work(addresses: list[Any]) -> list[Any]:
         state, found = block(), []
         for k in range(count):
             places = _row_places(addresses, k * step, toggles)
-            _count_conflicts(state, places, what)
+            state.watch(what, "read", places[:, 0], 16)
             matrices = state.read(places.ravel(), what).view(np.uint16).reshape(4, 8, 8)
             if transposed:
                 matrices = matrices.swapaxes(1, 2)
@@ -125,7 +119,7 @@ def _stored(address: Any, words: Fragment, step: int, transposed: bool, toggles:
         state, first = block(), thread().thread_id // 32 * 32
         for k in range(len(words) // 4):
             places = _row_places([each[0] for each in given], k * step, toggles)
-            _count_conflicts(state, places, what)
+            state.watch(what, "write", places[:, 0], 16)
             registers = np.array([[int(x) for x in each[1][4 * k : 4 * k + 4]] for each in given], np.uint32)
             rows = np.ascontiguousarray(registers.T).view(np.uint16).reshape(4, 8, 8)
             if transposed:
