@@ -205,7 +205,24 @@ def pages() -> dict[str, str]:
         if classes == "__all__":
             members = ["    :members:", "    :imported-members:", "    :exclude-members: __init__"]
         made[f"{module}.rst"] = "\n".join([*_heading(title, "="), f".. automodule:: numbacc.{module}", *members, ""])
+    made["device.rst"] = "\n".join(_device_functions())
     return made
+
+
+def _device_functions() -> list[str]:
+    """Return the page of `numbacc.device`. Its functions are objects that kernels call, which Sphinx does not know."""
+    lines = [*_heading("Device functions for kernels", "="), ".. automodule:: numbacc.device", ""]
+    for name in sorted(numbacc.device.__all__, key=str.lower):
+        thing = getattr(numbacc.device, name)
+        if inspect.isfunction(thing) or inspect.isclass(thing):
+            lines += [f".. auto{'class' if inspect.isclass(thing) else 'function'}:: numbacc.device.{name}", ""]
+            continue
+        function = getattr(thing, "py_func", thing)
+        taken = ", ".join(inspect.signature(function).parameters)
+        about = re.sub(r"`([^`]+)`", r"``\1``", inspect.getdoc(function) or "").replace("Args:\n", "Args::\n\n")
+        lines += [f".. py:function:: numbacc.device.{name}({taken})", ""]
+        lines += [f"    {line}".rstrip() for line in about.splitlines()] + [""]
+    return lines
 
 
 def write(folder: Path) -> None:

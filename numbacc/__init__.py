@@ -162,8 +162,8 @@ if _nvtx.is_profiled(_os.environ):
 
 
 _MODULES = [
-    "attention", "conv", "cuda", "cudnn", "device", "distributed", "elementwise", "fft", "gated", "gemm", "jax", "nn", "random",
-    "torch",
+    "attention", "conv", "cuda", "cudnn", "device", "distributed", "elementwise", "fft", "gated", "gemm", "jax", "nn",
+    "random", "torch",
 ]  # fmt: skip
 
 

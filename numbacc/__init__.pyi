@@ -24,6 +24,7 @@ __all__ = [
     "LayoutError",
     "LibraryError",
     "OptionError",
+    "PerformanceWarning",
     "RankError",
     "ShapeError",
     "Stream",
@@ -40,6 +41,7 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
+    "device",
     "distributed",
     "elementwise",
     "empty",
@@ -77,6 +79,7 @@ from . import attention as attention
 from . import conv as conv
 from . import cuda as cuda
 from . import cudnn as cudnn
+from . import device as device
 from . import distributed as distributed
 from . import elementwise as elementwise
 from . import fft as fft
@@ -96,6 +99,7 @@ from numbacc.errors import KernelError as KernelError
 from numbacc.errors import LayoutError as LayoutError
 from numbacc_bindings.errors import LibraryError as LibraryError
 from numbacc.errors import OptionError as OptionError
+from numbacc.errors import PerformanceWarning as PerformanceWarning
 from numbacc.errors import RankError as RankError
 from numbacc.errors import ShapeError as ShapeError
 from numbacc.runtime.streams import Stream as Stream

@@ -28,6 +28,7 @@ _ROOT = Path(__file__).parent.parent
 STUBS = {
     "numbacc": "numbacc/__init__.pyi",
     "numbacc.gated": "numbacc/gated.pyi",
+    "numbacc.device": "numbacc/device/__init__.pyi",
     **{
         f"numbacc.{name}": f"numbacc/{name}/__init__.pyi"
         for name in ("attention", "conv", "distributed", "elementwise", "fft", "gemm", "nn", "random")
@@ -838,9 +839,73 @@ def cuda_text() -> str:
     return f'{_HEAD}"""{_first_line(cuda)}"""\n{_CUDA}\n{rest}\ndef __getattr__(name: str) -> Any: ...\n'
 
 
+#: The names of `numbacc.device` that the host uses.
+_DEVICE = """
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, overload
+
+from ..typing import AnyArray
+
+#: What a thread holds of a matrix.
+Fragment: TypeAlias = tuple[Any, ...]
+
+class TensorMap:
+    array: Any
+    box: tuple[int, ...]
+    swizzle: int
+    nbytes: int
+    def encoded(self) -> bytes: ...
+
+class DeviceKernel:
+    py_func: Callable[..., Any]
+    def __getitem__(self, configuration: tuple[Any, ...], /) -> Callable[..., None]: ...
+    def configure(
+        self, grid: Any, block: Any, stream: Any = None, shared: int = 0, cluster: Any = 1
+    ) -> Callable[..., None]: ...
+    def compile(self, *args: Any, block: int, capability: tuple[int, int] = (9, 0)) -> tuple[str, bytes]: ...
+
+@overload
+def jit(
+    function: Callable[..., Any],
+    *,
+    launch_bounds: int | tuple[int, ...] | None = None,
+    fastmath: bool = False,
+    reads: Iterable[str] = (),
+) -> DeviceKernel: ...
+@overload
+def jit(
+    function: None = None,
+    *,
+    launch_bounds: int | tuple[int, ...] | None = None,
+    fastmath: bool = False,
+    reads: Iterable[str] = (),
+) -> Callable[[Callable[..., Any]], DeviceKernel]: ...
+def function(function: Callable[..., Any]) -> Callable[..., Any]: ...
+def tensor_map(x: AnyArray, box: Sequence[int], swizzle: int = 128) -> TensorMap: ...
+"""
+
+
+def device_text() -> str:
+    """Return the stub of `numbacc.device`."""
+    from numbacc import device
+
+    lines = []
+    for name in sorted(device.__all__):
+        if re.search(rf"^(?:class|def) {name}\b", _DEVICE, re.MULTILINE):
+            continue
+        each = getattr(device, name)
+        signature = inspect.signature(getattr(each, "py_func", each))
+        taken = [Parameter(p.name, str(p.annotation), None, False) for p in signature.parameters.values()]
+        returns = str(signature.return_annotation)
+        text = _signature(name, taken, returns, "").removesuffix(" ...\n")
+        lines.append(f'{text}\n    """{_first_line(getattr(each, "py_func", each))}"""\n')
+    return f'{_HEAD}"""{_first_line(device)}"""\n{_DEVICE}\n{"".join(lines)}'
+
+
 def texts() -> dict[Path, str]:
     """Return the path of each generated file -> its text."""
-    found = {_ROOT / path: Stub(module).text() for module, path in STUBS.items()}
+    found = {_ROOT / path: Stub(module).text() for module, path in STUBS.items() if module != "numbacc.device"}
+    found[_ROOT / STUBS["numbacc.device"]] = device_text()
     found[_ROOT / CUDA] = cuda_text()
     path = _ROOT / TYPES
     return {path: types_text(path.read_text()), **found}

@@ -156,7 +156,7 @@ TENSOR_MAP = types.CPointer(types.UniTuple(types.int64, 16))
 
 if not SIMULATED:
 
-    class _ByValue(ir.values.ArgumentAttributes):
+    class _ByValue(ir.values.ArgumentAttributes):  # type: ignore[misc]
         def _expand(self, name: str, kind: Any) -> str:
             # Before Blackwell, NVVM's LLVM does not accept the type that llvmlite writes after `byval`.
             return str(super()._expand(name, kind)) if capability_compiled_for() >= (10, 0) else name
@@ -193,8 +193,10 @@ def compile_ltoir(
     *,
     is_own: bool = True,
     **options: Any,
-) -> bytes:
+) -> list[bytes]:
     """Return the LTO-IR of a kernel for one architecture, such as sm_90a: it may use instructions of this GPU only.
+
+    The first part is the kernel's. Others are C++ code that Numba adds, as for float16 arithmetic.
 
     Args:
         bounds: the most threads of a block, the fewest blocks of a multiprocessor, and the most blocks of a cluster.
@@ -208,11 +210,12 @@ def compile_ltoir(
         if is_own:
             try:
                 with no_collections, short_cuts(capability):
-                    return bytes(cuda.compile(kernel, signature, **options)[0])
+                    return [bytes(cuda.compile(kernel, signature, **options)[0])]
             except NumbaError:
                 load_all()
         with no_collections:
-            return bytes(cuda.compile(kernel, signature, **options)[0])
+            codes, _ = cuda.compile_all(kernel, signature, **options)
+            return [bytes(getattr(each, "data", getattr(each, "code", each))) for each in codes]
     finally:
         _capability.reset(token)
 

@@ -30,6 +30,7 @@ older GPUs have which. Without a GPU, kernels run in Python, and mistakes raise 
 from __future__ import annotations
 
 from ..base.keywords import explain as _explain
+from ..base.keywords import list_only as _list_only
 from ..kernels.primitives import device as _functions
 from ..kernels.primitives.device import *  # noqa: F403
 from .kernels import DeviceKernel, function, jit
@@ -38,3 +39,4 @@ from .maps import TensorMap, tensor_map
 __all__ = ["DeviceKernel", "TensorMap", "function", "jit", "tensor_map", *_functions.__all__]
 
 _explain(__name__, ["function", "jit", "tensor_map"])
+_list_only(__name__, __all__)

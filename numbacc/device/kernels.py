@@ -22,6 +22,8 @@ from .maps import TensorMap
 
 __all__ = ["DeviceKernel", "function", "jit"]
 
+#: The most prepared launches that a kernel keeps.
+_MOST_CALLS = 256
 _LARGEST_BLOCK, _LARGEST_GRID = (1024, 1024, 64), (2**31 - 1, 65_535, 65_535)
 
 
@@ -105,15 +107,17 @@ class DeviceKernel:
         unknown = self._reads - {*self._parameters}
         if unknown:
             raise OptionError(f"reads={sorted(unknown)}: {self.__name__} has no such parameters: {self._parameters}")
-        given = launch_bounds if isinstance(launch_bounds, tuple) or launch_bounds is None else (launch_bounds,)
+        given = (launch_bounds,) if isinstance(launch_bounds, int) else launch_bounds
         if given is not None and not (1 <= len(given) <= 3 and all(isinstance(n, int) and n > 0 for n in given)):
             raise OptionError(f"launch_bounds={shown(launch_bounds)}: write threads, or (threads, blocks)")
         self._bounds = None if given is None else (*given, 1)[: max(len(given), 2)]
         #: (types of the arguments, bounds, device) -> the loaded kernel's handle.
         self._loaded: dict[Any, int] = {}
+        #: Everything that a launch depends on -> what `ConfiguredKernel._prepared` returns.
+        self._calls: dict[Any, Any] = {}
         self._only_one = threading.RLock()
 
-    def __getitem__(self, configuration: Any) -> Configured:
+    def __getitem__(self, configuration: Any) -> ConfiguredKernel:
         if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 5:
             raise OptionError(
                 f"{self.__name__}[{shown(configuration)}]: write kernel[grid, block, stream, shared bytes, cluster]"
@@ -122,7 +126,7 @@ class DeviceKernel:
 
     def configure(
         self, grid: Any, block: Any, stream: Any = None, shared: int = 0, cluster: Any = 1
-    ) -> Configured:
+    ) -> ConfiguredKernel:
         """Return the kernel with a grid, to be called with its arguments.
 
         Args:
@@ -131,7 +135,7 @@ class DeviceKernel:
             shared: bytes of dynamic shared memory.
             cluster: how many blocks form a cluster; they divide the grid.
         """
-        return Configured(self, grid, block, stream, shared, cluster)
+        return ConfiguredKernel(self, grid, block, stream, shared, cluster)
 
     def __call__(self, *args: Any) -> None:
         raise OptionError(f"{self.__name__} is a kernel: launch it as {self.__name__}[blocks, threads](...)")
@@ -164,8 +168,9 @@ class DeviceKernel:
                     found = self._loaded[key] = launch.load_cubin(*made, device, -1)
         return found
 
-    @observable("compile_device_kernel")
-    def _compiled(self, kinds: tuple[Any, ...], bounds: tuple[int, ...], capability: tuple[int, int]) -> Any:
+    def _compiled(
+        self, kinds: tuple[Any, ...], bounds: tuple[int, ...], capability: tuple[int, int]
+    ) -> tuple[str, bytes]:
         from ..base import _numba
         from ..runtime import disk_cache, launch
 
@@ -177,7 +182,7 @@ class DeviceKernel:
             found = disk_cache.load(key)
             if found is not None:
                 return found
-        names_of_cuda().jit  # makes Numba know numbacc.cuda, too
+        assert names_of_cuda().jit  # makes Numba know numbacc.cuda, too
         signature = _numba.types.void(*(_numba_type(each) for each in kinds))
         # Numba compiles device functions for the current GPU, which may be missing.
         with _numba.pretending(None if has_gpu() and not simulated() else capability):
@@ -197,8 +202,8 @@ class DeviceKernel:
             return None
 
 
-class Configured:
-    """A kernel with a grid, blocks and a stream. Call it with the kernel's arguments."""
+class ConfiguredKernel:
+    """A kernel with a grid, blocks and a stream. DriverCall it with the kernel's arguments."""
 
     def __init__(self, kernel: DeviceKernel, grid: Any, block: Any, stream: Any, shared: int, cluster: Any):
         self.kernel, self.stream = kernel, stream
@@ -215,11 +220,10 @@ class Configured:
 
     def __call__(self, *args: Any) -> None:
         kernel = self.kernel
-        if len(args) != len(kernel._parameters):
-            raise ArgumentsError(
-                f"{kernel.__name__}({', '.join(kernel._parameters)}) takes {len(kernel._parameters)} arguments, and was "
-                f"given {len(args)}"
-            )
+        wanted = len(kernel._parameters)
+        if len(args) != wanted:
+            names = ", ".join(kernel._parameters)
+            raise ArgumentsError(f"{kernel.__name__}({names}) takes {wanted} arguments, and was given {len(args)}")
         if entered() is not None or simulated() or not has_gpu():
             self._simulate(args)
         else:
@@ -232,7 +236,7 @@ class Configured:
 
         arrays = [each.array if isinstance(each, TensorMap) else each for each in args]
         with arguments.on_host(arrays) as hosts:
-            given = []
+            given: list[Any] = []
             for own, host in zip(args, hosts, strict=True):
                 if isinstance(own, TensorMap):
                     given.append(device_kernels.MapArgument(own.fields._replace(address=host.ctypes.data), host))
@@ -244,34 +248,49 @@ class Configured:
     @observable("user_kernel")
     def _launch(self, args: Sequence[Any]) -> None:
         """Queue the kernel on a GPU."""
-        from ..runtime.tensor_launch import Call
-
         kernel, stream = self.kernel, handle_of(self.stream)
-        values, kinds, reads, writes = [], [], [], []
+        values, key = list[Any](), [self.grid, self.block, self.cluster, self.shared, stream]
+        reads, writes = list[Any](), list[Any]()
         for name, given in zip(kernel._parameters, args, strict=True):
             value = given
-            if not isinstance(given, (TensorMap, bool, int, float, np.generic)):
+            if isinstance(given, TensorMap):
+                key.append(given)
+                (reads if name in kernel._reads else writes).append(given.array)
+            elif isinstance(given, (bool, int, float, np.generic)):
+                key += type(given), np.asarray(given).tobytes()  # not equal for 0.0 and -0.0
+            else:
                 value = operands.as_array(given, name, stream)
                 if isinstance(value, np.ndarray):
-                    raise DeviceError(f"{name} is in host memory: pass numbacc.asarray({name}), which copies it to the GPU")
-            array = value.array if isinstance(value, TensorMap) else value
-            if not isinstance(array, (bool, int, float, np.generic)):
-                (reads if name in kernel._reads else writes).append(array)
+                    raise DeviceError(f"{name} is in host memory: numbacc.asarray({name}) copies it to the GPU")
+                key += value._numbacc_layout, value._address
+                (reads if name in kernel._reads else writes).append(value)
             values.append(value)
-            kinds.append(_kind(value, name))
-        arrays = [*reads, *writes]
-        devices = {each._numbacc_layout.device for each in arrays} or {runtime().current_device()}
-        if len(devices) > 1:
-            raise DeviceError(f"the arguments of {kernel.__name__} are on several GPUs: {sorted(devices)}")
-        device = devices.pop()
-        threads = self.block[0] * self.block[1] * self.block[2]
-        function = kernel.handle(tuple(kinds), threads, device)
-        arguments_ = [part for value, kind in zip(values, kinds, strict=True) for part in _bytes_of(value, kind)]
-        call = Call(self.grid, self.block, self.cluster, self.shared, stream, arguments_)
+        found = kernel._calls.get(tuple(key))
+        if found is None:
+            found = self._prepared(values, [*reads, *writes], stream)
+            if len(kernel._calls) >= _MOST_CALLS:
+                kernel._calls.clear()
+            kernel._calls[tuple(key)] = found
+        function, call, device = found
         with runtime().using(stream, device, reads, writes) as capture:
             if capture is not None:
                 capture.keep(kernel)
             runtime().check_launch(call.launch(function))
+
+    def _prepared(self, values: Sequence[Any], arrays: Sequence[Any], stream: int) -> tuple[int, Any, int]:
+        """Return (the kernel's handle, the driver call, the GPU) for these arguments."""
+        from ..runtime.tensor_launch import DriverCall
+
+        kernel = self.kernel
+        devices = {each._numbacc_layout.device for each in arrays} or {runtime().current_device()}
+        if len(devices) > 1:
+            raise DeviceError(f"the arguments of {kernel.__name__} are on several GPUs: {sorted(devices)}")
+        device = devices.pop()
+        kinds = tuple(_kind(value, name) for value, name in zip(values, kernel._parameters, strict=True))
+        threads = self.block[0] * self.block[1] * self.block[2]
+        function = kernel.handle(kinds, threads, device)
+        parts = [part for value, kind in zip(values, kinds, strict=True) for part in _bytes_of(value, kind)]
+        return function, DriverCall(self.grid, self.block, self.cluster, self.shared, stream, parts), device
 
 
 # ---------------------------------------------------------------- arguments

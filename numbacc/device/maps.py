@@ -35,7 +35,9 @@ class TensorMap:
         return tensor_maps.encode(self.fields)
 
     def __repr__(self) -> str:
-        return f"TensorMap(shape={self.fields.shape[::-1]}, {self.fields.dtype}, box={self.box}, swizzle={self.swizzle})"
+        return (
+            f"TensorMap(shape={self.fields.shape[::-1]}, {self.fields.dtype}, box={self.box}, swizzle={self.swizzle})"
+        )
 
 
 def tensor_map(x: Any, box: Sequence[int], swizzle: int = 128) -> TensorMap:

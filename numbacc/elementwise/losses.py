@@ -14,6 +14,7 @@ from ..arrays import operands
 from ..arrays.creation import full
 from ..arrays.operands import Array
 from ..base import checks, dtypes
+from ..base.casts import cast
 from ..base.dtypes import FLOATS, info
 from ..base.layout import (
     Layout,
@@ -43,11 +44,10 @@ from ..reference import reductions as numpy_reductions
 from ..reference.indexing import take_along_axis
 from ..runtime.launch_order import VECTOR_BYTES
 from ..runtime.streams import handle_of
-from . import indexing, operation, reduction_plan
+from . import indexing, reduction_plan
 from .calling import plans
 from .planning import NumberedPlan, SeveralPlan, broadcast_strides, check_indices, outputs_of, prepared, run_several
 from .reduction_plan import ReducePlan
-from .rows import TABLE
 
 #: The values of `reduction`.
 REDUCTIONS = ("mean", "sum", "none")
@@ -472,12 +472,13 @@ class LossGradientPlan(SeveralPlan[Result]):
         slope = _expanded(dy, axis) if dy.shape else dy
         share: list[Plan] = []
         if reduction == "mean":
-            count = count_of((places,), None, ignored, total.dtype)
-            share = [count, operation.planned(TABLE["divide"].row, (slope, *count.outputs))]
-            (slope,) = share[-1].outputs
+            share = [share_of((slope, places), None, ignored, total.dtype)]
+            (slope,) = share[0].outputs
         last = slopes((x, total, slope, places), out, axis, ignored, smoothing)
         self._reduction, self._before, self.share, self.factor = reduction, before, share, slope
         names = ("dy", "x", "target", "stats")[: 3 + len(known)]
+        if not before and not share:
+            self.order = 1, 3, 0, 2
         super().__init__(
             "elementwise.cross_entropy_backward",
             names,
@@ -516,8 +517,7 @@ class LossGradientPlan(SeveralPlan[Result]):
         """Return the gradient of each loss: dy, divided by the number of losses for the mean."""
         if not self.share:
             return expanded(dy, self._axis) if dy.ndim else dy
-        count, divide = self.share
-        return divide.run((dy, count.run((expanded(target, self._axis),), None, None, handle)), None, None, handle)
+        return self.share[0].run((dy, expanded(target, self._axis)), None, None, handle)
 
 
 class LossAndGradientPlan(SeveralPlan[Result]):
@@ -897,26 +897,34 @@ def mean_of(inputs: tuple[Layout, ...], out: Layout | None, ignored: int) -> Red
     return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, numpy_reductions.mean_of_counted, out)
 
 
-def count_of(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dtype[Any]) -> ReducePlan:
-    return _counting("number_of_counted", inputs, dtype, ignored, lambda targets, ignored: np.sum(targets != ignored))
+def share_of(inputs: tuple[Layout, Layout], out: Layout | None, ignored: int, dtype: np.dtype[Any]) -> ReducePlan:
+    """Return the plan of dy, divided by the number of targets that are not ignored. Inputs: dy, targets."""
+    kind = np.dtype(info(dtype).compute)
+
+    def share(dy: Any, targets: Any, ignored: int) -> Any:
+        # dy is repeated for each target.
+        with np.errstate(all="ignore"):
+            return cast(dy.reshape(-1)[:1].sum(), kind) / cast(np.sum(targets != ignored), kind)
+
+    return _counting("share_of_counted", inputs, kind, ignored, share, out)
 
 
 def _counting(
     name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any, out: Layout | None = None
 ) -> ReducePlan:
     """Return a plan that reduces all rows to one number."""
-    first, compute = inputs[0], info(dtype).name
+    first, compute = inputs[-1], info(dtype).name
     made = out or layout((), (), dtypes.TABLE[compute].numpy, first.device)
     task = ReduceTask(
         op="elementwise.cross_entropy",
         formula=EXPONENTS[name],
         reference=lambda *seen: (function(*seen, ignored),),
-        names=("losses", "target", "loss")[-1 - len(inputs) :],
+        names=("losses", "target", "loss") if name == "mean_of_counted" else ("dy", "target", "share"),
         inputs=inputs,
         outputs=(made,),
         shape=first.shape,
         axes=tuple(range(first.ndim)),
-        reads=tuple(view(k, 0, each.strides, first.shape) for k, each in enumerate(inputs)),
+        reads=tuple(view(k, 0, broadcast_strides(each, first.shape), first.shape) for k, each in enumerate(inputs)),
         writes=(view(0, 0, (), ()),),
         out_given=False,
         compute=compute,

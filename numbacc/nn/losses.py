@@ -17,7 +17,7 @@ from ..runtime.streams import handle_of
 
 #: The largest chunk of logits in bytes. With smaller ones, reading and writing the sum of dw takes longer: on an H100,
 #: 8192 x 768 x 50304 in bfloat16 takes 3.5 ms in two chunks, 3.8 in four, 4.6 in eight, and 3.4 in one.
-_LARGEST = 2**29
+_LARGEST = 480 * 2**20
 #: Larger logits are cut in two at least.
 _SMALLEST = 2**26
 #: The fewest rows of a chunk, with however many classes.
@@ -68,7 +68,7 @@ def linear_cross_entropy(
             float on x's device. In float16, gradients of a mean over many rows are too small without it.
         gradients: False computes the loss alone, and returns None for each gradient.
         accumulate: True adds the gradients to the arrays in `out`; or one bool for each gradient.
-        chunk: the number of rows of a chunk. By default, its logits have at most 512 MiB, and if all logits have more
+        chunk: the number of rows of a chunk. By default, its logits have at most 480 MiB, and if all logits have more
             than 64 MiB, at most half of them.
         out: arrays for (dx, dw, dbias). Each may be None. They have x's dtype; if that has 16 bits, dw and dbias may
             also be float32.

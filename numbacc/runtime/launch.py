@@ -87,9 +87,7 @@ def compile_cubin(spec: Spec, capability: tuple[int, int]) -> tuple[str, bytes]:
         from ..base import _numba
         from . import kernel_code
 
-        code = _numba.compile_ltoir(
-            kernel_code.make(spec), kernel_code.signature(spec), capability, spec.launch_bounds
-        )
+        code = _numba.compile_ltoir(kernel_code.make(spec), kernel_code.signature(spec), capability, spec.launch_bounds)
         return linked(code, capability, spec.module)[:2]
     ptx, entry = ptx_of(spec, capability)
     options = ProgramOptions(arch="sm_{}{}".format(*capability), max_register_count=most_registers(spec, ptx))
@@ -123,7 +121,7 @@ _NEEDS = (
 )
 
 
-def linked(code: bytes, capability: tuple[int, int], name: str) -> tuple[str, bytes, bool]:
+def linked(codes: Sequence[bytes], capability: tuple[int, int], name: str) -> tuple[str, bytes, bool]:
     """Make machine code of a kernel's LTO-IR: (entry point, machine code, whether it is fast). Needs no GPU.
 
     PTX would be assembled as a part of a larger program, in which wgmma instructions wait for each other.
@@ -134,7 +132,7 @@ def linked(code: bytes, capability: tuple[int, int], name: str) -> tuple[str, by
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     arch = "sm_{}{}".format(*capability) + ("a" if capability >= (9, 0) else "")
-    linker = Linker(ObjectCode.from_ltoir(code), options=LinkerOptions(arch=arch, link_time_optimization=True))
+    linker = Linker(*map(ObjectCode.from_ltoir, codes), options=LinkerOptions(arch=arch, link_time_optimization=True))
     try:
         cubin = bytes(linker.link("cubin").code)
     except Exception as error:

@@ -19,7 +19,7 @@ from . import kernel_code, tensor_maps
 from .launch import is_loaded, load_function
 from .launch_order import AddressOf, MapOf, Scalar, TensorOrder
 
-__all__ = ["Call", "TensorLauncher"]
+__all__ = ["DriverCall", "TensorLauncher"]
 
 #: struct's letters of numbers by dtype.
 _LETTERS = {
@@ -30,7 +30,7 @@ _LETTERS = {
 _MOST = 256
 
 
-class Call:
+class DriverCall:
     """The arguments of one driver call, in memory of their own that nobody changes.
 
     Args:
@@ -99,7 +99,7 @@ class TensorLauncher:
     def __init__(self, order: TensorOrder):
         self.order = order
         self._function = load_function(order.kernel, order.device)
-        self._calls: dict[Any, Call] = {}
+        self._calls: dict[Any, DriverCall] = {}
         self._dtypes = [name for name, _ in kernel_code.parameters(order.kernel)]
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
@@ -122,7 +122,7 @@ class TensorLauncher:
     def ready(self, addresses: Sequence[int]) -> None:
         """Do nothing: making the launcher has loaded the kernel."""
 
-    def _prepared(self, stream: int, addresses: Sequence[int], scalars: Sequence[int]) -> Call:
+    def _prepared(self, stream: int, addresses: Sequence[int], scalars: Sequence[int]) -> DriverCall:
         order, arguments = self.order, []
         for dtype, each in each_parameter(self._dtypes, order.parameters):
             if isinstance(each, MapOf):
@@ -134,4 +134,4 @@ class TensorLauncher:
                 arguments.append(word.to_bytes(8, "little")[: struct.calcsize(_LETTERS[dtype])])
             else:
                 arguments.append(number_bytes(dtype, each))
-        return Call(order.grid, order.block, order.cluster, order.shared, stream, arguments)
+        return DriverCall(order.grid, order.block, order.cluster, order.shared, stream, arguments)

@@ -66,7 +66,9 @@ def fields_of(
     if swizzle not in _SWIZZLES:
         raise OptionError(f"swizzle={shown(swizzle)}: it must be 128, 64, 32 or 0 bytes")
     if len(box) != len(shape) or not all(1 <= n <= 256 for n in box):
-        raise OptionError(f"box={shown(box)}: it needs a length from 1 to 256 for each of the array's {len(shape)} axes")
+        raise OptionError(
+            f"box={shown(box)}: it needs a length from 1 to 256 for each of the array's {len(shape)} axes"
+        )
     if strides[-1] != itemsize and shape[-1] > 1:
         raise LayoutError(
             f"the array's elements along the last axis are {strides[-1]} bytes apart: a tensor map needs a contiguous "
@@ -82,10 +84,12 @@ def fields_of(
         raise OptionError(f"box={shown(box)}: its last axis has {width} bytes, and needs a multiple of 16")
     if swizzle and width > swizzle:
         raise OptionError(
-            f"box={shown(box)}: its last axis has {width} bytes, and with swizzle={swizzle} at most {swizzle} are allowed"
+            f"box={shown(box)}: its last axis has {width} bytes; with swizzle={swizzle} it may have at most {swizzle}"
         )
     # Strides of axes of length 1 are never used, and the driver wants multiples of 16.
-    steps = [step if n > 1 and k < len(shape) - 1 else 16 for k, (n, step) in enumerate(zip(shape, strides, strict=True))]
+    steps = [
+        step if n > 1 and k < len(shape) - 1 else 16 for k, (n, step) in enumerate(zip(shape, strides, strict=True))
+    ]
     return MapFields(dtype, itemsize, shape[::-1], (itemsize, *steps[-2::-1]), box[::-1], swizzle)
 
 

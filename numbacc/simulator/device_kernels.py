@@ -1,4 +1,4 @@
-"""Run kernels with functions of `numbacc.device` in Python: blocks of a cluster together, threads one after the other."""
+"""Run kernels with functions of `numbacc.device` in Python, thread by thread. The blocks of a cluster take turns."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..runtime import kernel_code, tensor_maps
 from ..runtime.launch_order import AddressOf, MapOf, Scalar, TensorOrder
 from .blocks import Block, indices
 from .calls import Index, SimulatedLaunch, call_device_function, running
+from .compiled.launches import device_observers
 from .device import queued
 from .frames import instruction_at
 from .module import KernelModule, Shared, numpy_dtype
@@ -67,8 +68,9 @@ class DeviceLaunch(SimulatedLaunch):
 
     def __init__(self, kernel: Any, cluster: Sequence[int] = (1, 1, 1)):
         super().__init__(kernel)
-        self._cluster, self._held = tuple(cluster), {}
-        self.conflicts: dict[str, int] = {}
+        self._cluster = tuple(cluster)
+        self._held: dict[tuple[int, ...], list[Block]] = {}
+        self._watchers = [begin(self) for begin in device_observers]
 
     def make_module(self, dynamic_bytes: int) -> KernelModule:
         made = super().make_module(dynamic_bytes)
@@ -90,13 +92,11 @@ class DeviceLaunch(SimulatedLaunch):
         together = block_state.Mbarrier(threads * len(blocks))
         for rank, (block, state) in enumerate(zip(blocks, states, strict=True)):
             state.cluster, state.rank, state.together = states, rank, together
+            state.watcher = self._watchers[-1] if self._watchers else None
             block.device_state = state  # type: ignore[attr-defined]
         waiting = [block for block in blocks if block.start()]
         while waiting:
             waiting = [block for block in waiting if self._step(block)]
-        for state in states:
-            for name, count in state.conflicts.items():
-                self.conflicts[name] = self.conflicts.get(name, 0) + count
 
     def _step(self, block: Block) -> bool:
         self.module.blockIdx = block.blockIdx
@@ -137,7 +137,7 @@ def _known(arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[None]:
         elif not _is_known(low, high):
             ranges.append([low, high])
     for low, high in ranges:
-        global_memory[low] = np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
+        global_memory[low] = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
     try:
         yield
     finally:
@@ -203,5 +203,3 @@ class TensorLauncher:
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Do nothing: there is nothing to compile."""
-
-

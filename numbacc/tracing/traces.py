@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import KernelError, OptionError
+from ..simulator.compiled.launches import device_observers
 from . import counting
+from .device_accesses import DeviceAccesses
 from .recording import ACCESSES, SHARED, Named, Recorder, SourceLine
 from .simulators import interprets
 from .tables import Counts, Table, total
@@ -84,6 +86,7 @@ class Trace:
                 raise OptionError(f"{name}={value!r}: it must be a whole number of at least 1")
         self._max_threads = None if max_threads is None else int(max_threads)
         self._recorder = Recorder(int(max_accesses))
+        self._device = DeviceAccesses()
         self._inside: ExitStack | None = None
         self._worked_out: dict[str, Any] = {}
 
@@ -97,6 +100,8 @@ class Trace:
                 from .compiled import counting_launches
 
                 stack.enter_context(counting_launches(self._recorder, self._max_threads))
+            device_observers.append(self._device.begin)
+            stack.callback(device_observers.remove, self._device.begin)
             self._inside = stack.pop_all()
         return self
 
@@ -191,11 +196,13 @@ class Trace:
             >>> numbacc.trace().counts().sectors
             0
         """
-        self._check("array", array, {named.name for named in self._recorder.arrays})
-        self._check("access", access, set(ACCESSES))
-        self._check("kernel", kernel, {launch.kernel for launch in self._recorder.launches})
-        wanted = {"array": array, "access": access, "kernel": kernel}
         rows = self._rows(False)
+        own = self._device.rows(False)
+        self._check("array", array, {named.name for named in self._recorder.arrays} | {row.array for row in own})
+        self._check("access", access, set(ACCESSES))
+        kernels = {launch.kernel for launch in self._recorder.launches} | {row.kernel for row in own}
+        self._check("kernel", kernel, kernels)
+        wanted = {"array": array, "access": access, "kernel": kernel}
         return total([r for r in rows if all(v in (None, getattr(r, name)) for name, v in wanted.items())])
 
     @staticmethod
@@ -214,6 +221,9 @@ class Trace:
         return Table(self._rows(by_line), self._notes())
 
     def _rows(self, by_line: bool) -> list[Counts]:
+        return self._rows_of_arrays(by_line) + self._device.rows(by_line)
+
+    def _rows_of_arrays(self, by_line: bool) -> list[Counts]:
         counted = self._recorder.counted[by_line]
         if counted:
             rows: dict[tuple[Any, ...], list[Counts]] = {}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 import pytest
-from skips import skip
+from skips import needed, skip, skip_if
 
 import numbacc
 from numbacc import cuda, device
@@ -41,7 +41,9 @@ def test_arrays_of_any_layout(dtype):
     x = on_device(h)
     for of in (lambda a: a, lambda a: a.T, lambda a: a[::2, 3:], lambda a: a[::-1, ::-2], lambda a: a[1:2]):
         y = numbacc.zeros(of(h).shape, dtype=dtype)
-        scale[(3, 3), (8, 8)](of(x), y, np.dtype(dtype).type(2), np.int64(1) if dtype[0] in "iu" else np.dtype(dtype).type(1))
+        scale[(3, 3), (8, 8)](
+            of(x), y, np.dtype(dtype).type(2), np.int64(1) if dtype[0] in "iu" else np.dtype(dtype).type(1)
+        )
         assert np.array_equal(numbacc.asnumpy(y), of(h) * np.dtype(dtype).type(2) + np.dtype(dtype).type(1)), dtype
 
 
@@ -130,7 +132,7 @@ def test_streams_threads_and_graphs():
 
 @pytest.mark.gpu
 def test_foreign_arrays_and_large_shared_memory():
-    torch = pytest.importorskip("torch")
+    torch = needed("torch", "torch")
 
     @device.jit(reads="m")
     def run(m, y):
@@ -159,7 +161,7 @@ def test_foreign_arrays_and_large_shared_memory():
 
 # ---------------------------------------------------------------- compiling, without a GPU
 
-DEVICES = pytest.mark.skipif(simulated(), reason="is about real kernels and libraries; this is the simulator")
+COMPILED = skip_if(simulated(), "not simulated")
 
 
 def tensor_cores(shuffled=False):
@@ -194,7 +196,7 @@ def arguments():
     return device.tensor_map(x, (64, 64)), np.zeros((128, 32), np.float32)
 
 
-@DEVICES
+@COMPILED
 def test_machine_code_keeps_what_it_is_for(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
     with warnings.catch_warnings():
@@ -226,7 +228,7 @@ def instructions(cubin):
         return subprocess.run([program, "-c", file.name], capture_output=True, text=True, check=True).stdout
 
 
-@DEVICES
+@COMPILED
 def test_the_disk_cache_knows_globals(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
     made = []
@@ -254,10 +256,15 @@ def test_the_disk_cache_knows_globals(monkeypatch, tmp_path):
     assert kernel(2).compile(x, block=4, capability=(8, 0)) != first
 
 
-@DEVICES
+@COMPILED
 @pytest.mark.parametrize(
     ("capability", "name", "needs"),
-    [((8, 0), "wgmma", "9.0 exactly"), ((10, 0), "wgmma", "9.0 exactly"), ((8, 0), "cp.async.bulk", "9.0 or newer"), ((7, 0), "cp.async", "8.0")],
+    [
+        ((8, 0), "wgmma", "9.0 exactly"),
+        ((10, 0), "wgmma", "9.0 exactly"),
+        ((8, 0), "cp.async.bulk", "9.0 or newer"),
+        ((7, 5), "cp.async", "8.0"),
+    ],
 )
 def test_what_a_gpu_lacks_is_named(capability, name, needs):
     @device.jit
@@ -269,8 +276,10 @@ def test_what_a_gpu_lacks_is_named(capability, name, needs):
         device.cp_async_commit_group()
 
     kernel, args = {
-        "wgmma": (tensor_cores(), arguments()), "cp.async.bulk": (bulk, [np.zeros(4)]), "cp.async": (asynchronous, [np.zeros(4)])
-    }[name]  # fmt: skip
+        "wgmma": (tensor_cores(), arguments()),
+        "cp.async.bulk": (bulk, [np.zeros(4)]),
+        "cp.async": (asynchronous, [np.zeros(4)]),
+    }[name]
     with pytest.raises(numbacc.DeviceError, match=rf"uses .*, which needs compute capability .*{needs}"):
         kernel.compile(*args, block=128, capability=capability)
 
@@ -300,7 +309,9 @@ def make(spec):
             device.tma_load(shared, m, (0, 4), bar)
         device.mbarrier_wait_parity(bar, 0)
         for k in range(t, count, 64):
-            device.st_global_b32(target + 4 * k, device.ld_shared_b32(shared + 4 * k) + device.ld_global_b32(source + 4 * k) + scalar)
+            device.st_global_b32(
+                target + 4 * k, device.ld_shared_b32(shared + 4 * k) + device.ld_global_b32(source + 4 * k) + scalar
+            )
 
     return pair
 

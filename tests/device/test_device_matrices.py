@@ -190,7 +190,9 @@ def wgmma_case(kind, n, swizzle, a_trans=False, b_trans=False, in_registers=Fals
     left, leading_a, stride_a = image_of(x, 128 if a_trans else swizzle, a_trans)
     right, leading_b, stride_b = image_of(y, 128 if b_trans else swizzle, b_trans)
     if in_registers:
-        left[: 2048 * steps] = np.concatenate([np.ascontiguousarray(p).view(np.uint8).ravel() for p in np.split(x, steps, 1)])
+        left[: 2048 * steps] = np.concatenate(
+            [np.ascontiguousarray(p).view(np.uint8).ravel() for p in np.split(x, steps, 1)]
+        )
     step = 2 if swizzle else 16
     a_step, b_step = (128 if trans else step for trans in (a_trans, b_trans))
     a = device.wgmma_descriptor(128 if a_trans else swizzle, leading_a, stride_a)

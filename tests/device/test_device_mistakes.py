@@ -103,13 +103,22 @@ def test_the_product_without_a_mistake():
     [
         ("no fence", r"tma_store reads shared memory that thread \d+ has written: call fence_proxy_async"),
         ("no barrier", r"tma_store reads shared memory that thread \d+ has written"),
-        ("consumer does not wait", r"before it has arrived|before anybody has waited for the last copy to it, at the mbarrier \d+"),
+        (
+            "consumer does not wait",
+            r"before it has arrived|before anybody has waited for the last copy to it, at the mbarrier \d+",
+        ),
         ("producer does not wait", "tma_load overwrites shared memory before anybody has waited for the last copy"),
         ("too few bytes expected", "before it has arrived|more arrived in this phase"),
-        ("too many", r"deadlock.*threads 0 to 127 wait at the mbarrier at shared address \d+.*0 of 1 arrivals and 512 bytes are missing"),
+        (
+            "too many",
+            r"deadlock.*threads 0 to 127 wait at the mbarrier at shared address \d+.*0 of 1 arrivals and 512 bytes are",
+        ),
         ("wrong parity", r"deadlock.*thread 128 waits at the mbarrier at shared address \d+.*1 of 1 arrivals"),
         ("arrivals missing", r"thread 128 waits at the mbarrier at shared address \d+.*1 of 2 arrivals"),
-        ("quarter of a warpgroup", "threads 0 to 95 wait at wgmma_bf16 for other threads of the warpgroup; |different instr"),
+        (
+            "quarter of a warpgroup",
+            "threads 0 to 95 wait at wgmma_bf16 for other threads of the warpgroup; |different instr",
+        ),
         ("stage released too early", "tma_load overwrites shared memory that wgmma still reads: a stage was released"),
         ("sums read too early", "reads wgmma's sums before it has waited for them"),
         ("wrong swizzle", "reads a matrix with the swizzle of 128 bytes that TMA has written with 64|arrivals"),
@@ -133,9 +142,8 @@ def copy_kernel(mistake):
         y[t] = device.ld_shared_b32(shared + 16 * (t ^ 1))
         if mistake == "no mbarrier":
             device.mbarrier_arrive(shared + 4096)
-        if mistake == "half a warp":
-            if t < 16:
-                device.ldmatrix_x4(shared + 16 * t, 1, 0)
+        if mistake == "half a warp" and t < 16:
+            device.ldmatrix_x4(shared + 16 * t, 1, 0)
         if mistake == "two instructions":
             if t < 16:
                 device.ldmatrix_x4(shared + 16 * t, 1, 0)
@@ -158,7 +166,11 @@ def copy_kernel(mistake):
         ("no wait", RuntimeError, "ld_shared_b32 reads shared memory before it has arrived: thread 1 copies it"),
         ("a group too few", RuntimeError, "before it has arrived: thread 1 copies it"),
         ("no mbarrier", RuntimeError, "no mbarrier was initialized at shared address 5120"),
-        ("half a warp", RuntimeError, "deadlock, no thread can go on: threads 0 to 15 wait at ldmatrix for other threads of the warp"),
+        (
+            "half a warp",
+            RuntimeError,
+            "deadlock, no thread can go on: threads 0 to 15 wait at ldmatrix for other threads of the warp",
+        ),
         ("two instructions", RuntimeError, "threads of one warp execute different instructions"),
         ("misaligned", ValueError, "not a multiple of 16"),
         ("out of bounds", IndexError, "beyond the end of an array"),
@@ -171,6 +183,54 @@ def test_mistakes_of_threads_are_named(mistake, error, message):
             copy_kernel("")[1, 32, None, 8192](x, y)
     with numbacc.simulate(), pytest.raises(error, match=f"tid=.*{message}"):
         copy_kernel(mistake)[1, 32, None, 8192](x, y)
+
+
+def test_boxes_begin_at_multiples_of_16_bytes():
+    @device.jit
+    def run(m, first):
+        shared = device.dynamic_shared()
+        device.mbarrier_init(shared + 4096, 1)
+        device.tma_load(shared, m, (first, 0), shared + 4096)
+
+    m = device.tensor_map(np.zeros((8, 64), np.float32), (8, 8), 32)
+    with numbacc.simulate():
+        run[1, 1, None, 8192](m, 4)
+        with pytest.raises(ValueError, match="begins at element 5 of 4 bytes.*multiple of 16 bytes"):
+            run[1, 1, None, 8192](m, 5)
+
+
+@pytest.mark.parametrize(("pitch", "conflicts"), [(16, 0), (128, 28), (144, 0)])
+def test_a_trace_counts_bank_conflicts(pitch, conflicts):
+    """Four matrices whose rows lie `pitch` bytes apart: 128 puts all rows of a matrix into the same banks."""
+
+    @device.jit
+    def run(m, y):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        bar = shared + 16384
+        if t == 0:
+            device.mbarrier_init(bar, 1)
+            device.fence_mbarrier_init()
+        cuda.syncthreads()
+        if t == 0:
+            device.mbarrier_arrive_expect_tx(bar, 1024)
+            device.tma_load(shared + 8192, m, (0, 0), bar)
+        device.mbarrier_wait_parity(bar, 0)
+        for k in range(32):
+            device.st_shared_b32(shared + pitch * k + 4 * (t & 3), 4 * k)
+        cuda.syncthreads()
+        y[t] = device.ldmatrix_x4(shared + pitch * t, 1, 0)[0]
+
+    y = np.zeros(32, np.int64)
+    with numbacc.simulate(), numbacc.trace() as t:
+        run[1, 32, None, 16400](device.tensor_map(np.zeros((8, 64), np.float32), (8, 32)), y)
+    assert y.tolist() == [4 * (k // 4) for k in range(32)]
+    of = {(row.array, row.access): row for row in t._rows(False) if row.memory == "shared"}
+    assert of["ldmatrix", "read"].requests == 1 and of["ldmatrix", "read"].conflicts == conflicts
+    box = of["tma_load", "write"]
+    assert (box.requests, box.bytes, box.conflicts) == (8, 1024, 0)
+    # Four threads write a word; the others write the same words.
+    assert of["st_shared_b32", "write"].requests == 32 and of["st_shared_b32", "write"].conflicts == 0
+    assert t.counts("ldmatrix").conflicts == conflicts
 
 
 def test_device_functions_outside_of_kernels():

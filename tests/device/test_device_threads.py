@@ -91,7 +91,9 @@ def test_fragments():
 
 # ---------------------------------------------------------------- numbers
 
-SPECIAL = np.array([0, -0.0, 1, -1.5, 3e-3, 65504, 65520, 448, 464, 500, 57344, 1e6, 1e-8, np.inf, -np.inf, np.nan], f32)
+SPECIAL = np.array(
+    [0, -0.0, 1, -1.5, 3e-3, 65504, 65520, 448, 464, 500, 57344, 1e6, 1e-8, np.inf, -np.inf, np.nan], f32
+)
 
 
 @device.jit
@@ -327,7 +329,9 @@ def run_collectives(x, ints, block, thread_33):
         assert (got[7] == thread_33).all()
     assert (got[8] == np.repeat(warps[:, 3], 32)).all()
     lane, rows, got = np.arange(32), ints.reshape(-1, 32), numbacc.asnumpy(indices)
-    for k, source in enumerate((np.where(lane < 3, lane, lane - 3), np.where(lane > 28, lane, lane + 3), lane ^ 5, 0 * lane + 9)):
+    for k, source in enumerate(
+        (np.where(lane < 3, lane, lane - 3), np.where(lane > 28, lane, lane + 3), lane ^ 5, 0 * lane + 9)
+    ):
         assert (got[k] == rows[:, source].ravel()).all()
     assert (got[4] == ints.sum()).all()
 

@@ -27,6 +27,7 @@ FLOORS = (
     {"kernels"},
     {"arrays", "libraries"},
     {"plan", "simulator", "compiled_steps"},
+    {"device"},
     FAMILIES - {"attention", "gated"},
     # Attention's unfused path, and a gated layer, are made of products.
     {"attention", "gated"},
@@ -212,12 +213,12 @@ def test_few_import_by_name():
 
 def test_dispatch_names_a_real_and_a_simulated_module():
     pairs = re.findall(r'_module\("([\w.]+)", "([\w.]+)"\)', TEXTS["numbacc.base.dispatch"])
-    assert len(pairs) == 5
+    assert len(pairs) == 6
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= whole_graph().keys()
         assert real.startswith(("runtime.", "libraries.")) and simulated.startswith("simulator.")
     users = {folder_of(module) for module in importers("numbacc.simulator")}
-    assert users == {"simulator", "tracing", "cuda", "__init__"}
+    assert users == {"simulator", "tracing", "cuda", "device", "__init__"}
 
 
 # ---------------------------------------------------------------- who knows what else
@@ -300,6 +301,7 @@ def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     assert kernels == {
         *numbacc_modules(
             "kernels.conv.epilogue",
+            "kernels.primitives.device.random_words",
             "functions.symbolic.ieee_math",
             "functions.symbolic.vectorized",
             "functions.epilogues",
@@ -362,6 +364,7 @@ SMALL = {
     "kernels.elementwise.copy": "what device arrays need of kernels",
     "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
     "kernels.fft.spec": "as kernels.attention.spec",
+    "runtime.kernel_reports": "launches of GPUs use it, and it changes with the device code that writes the reports",
     "runtime.kernel_code": "launchers of GPUs and of the simulator share it",
     "simulator.compiled.functions": "a table that kernels look functions up in",
     "simulator.compiled.inference": "a step of the compiler, as its neighbours are",
@@ -387,6 +390,7 @@ TWINS = {
     "Borrowed": "the runtime's and the simulator's: `runtime()` is either",
     "Kernel": "elementwise's, which users see, and the compiled simulator's",
     "Launcher": "as Borrowed",
+    "TensorLauncher": "as Borrowed",
     "Recording": "as Borrowed",
     "Storage": "as Borrowed",
     "Runner": "a library's call, of cuBLASLt and cuDNN, and of the simulator's likeness of each",
@@ -407,7 +411,7 @@ def test_a_class_name_is_defined_once():
             places[name].append(module)
     twice = {name: modules for name, modules in places.items() if len(modules) > 1 and name not in TWINS}
     assert twice == {}
-    assert len(TWINS) <= 16 and all(len(places[name]) > 1 for name in TWINS)
+    assert len(TWINS) <= 17 and all(len(places[name]) > 1 for name in TWINS)
 
 
 def test_a_test_file_imports_helpers_only():

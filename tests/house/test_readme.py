@@ -38,7 +38,7 @@ def test_every_public_name_has_a_page():
     text = "\n".join(pages().values())
     described = re.findall(r"^\.\. (?:auto(?!module)|py:(?!current))\w+:: (.*)$", text, re.MULTILINE)
     names = [name if module == "numbacc" else f"{module}.{name}" for module in MODULES for name in names_of(module)]
-    names += [f"typing.{name}" for name in numbacc.typing.__all__]
+    names += [f"{module}.{name}" for module in ("typing", "device") for name in getattr(numbacc, module).__all__]
     assert sorted(described) == sorted(f"numbacc.{name}" for name in names)
 
 

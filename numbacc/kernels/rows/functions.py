@@ -171,6 +171,11 @@ def log_sum_of_row(base, origin, scale, logarithm):
     return base, logarithm - 0.6931471805599453 * lost_power(base, origin, scale)
 
 
+def mean_of_row(mean, base, origin, scale):
+    """Return the mean distance, given that of exponents."""
+    return quotient(mean - 9.094947017729282e-13 * lost_power(base, origin, scale), scale)
+
+
 def loss_of_row(base, origin, scale, logarithm, value, target, ignored, smoothing):
     """Return (the loss, base, log Σ e^(x - base))."""
     base, total = log_sum_of_row(base, origin, scale, logarithm)
@@ -179,7 +184,7 @@ def loss_of_row(base, origin, scale, logarithm, value, target, ignored, smoothin
 
 def smoothed_loss_of_row(base, origin, scale, logarithm, mean, value, target, ignored, smoothing):
     """Return (the loss, base, log Σ e^(x - base)), with label smoothing."""
-    mean = quotient(mean - 9.094947017729282e-13 * lost_power(base, origin, scale), scale)
+    mean = mean_of_row(mean, base, origin, scale)
     base, total = log_sum_of_row(base, origin, scale, logarithm)
     return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
 
@@ -240,6 +245,45 @@ def smoothed_loss_and_slope(value, base, total, mean, dy, target, classes, share
     return loss(base, total, mean, value, target, ignored, smoothing)[0], slope
 
 
+def constants_of_stages(base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing):
+    """Return `constants_of_row`."""
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return constants_of_row(base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def constants_of_stages_narrow(base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing):
+    """Return `constants_of_row_narrow`."""
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return constants_of_row_narrow(base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def constants_of_smoothed_stages(base, origin, scale, logarithm, mean, dy, target, classes, share, ignored, smoothing):
+    """Return `constants_of_row`."""
+    return constants_of_stages(base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing)
+
+
+def constants_of_smoothed_stages_narrow(
+    base, origin, scale, logarithm, mean, dy, target, classes, share, ignored, smoothing
+):
+    """Return `constants_of_row_narrow`."""
+    return constants_of_stages_narrow(base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing)
+
+
+def loss_and_slope_of_stages(value, base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing):
+    """Return `loss_and_slope`."""
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return loss_and_slope(value, base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def smoothed_loss_and_slope_of_stages(
+    value, base, origin, scale, logarithm, mean, dy, target, classes, share, ignored, smoothing
+):
+    """Return `smoothed_loss_and_slope`."""
+    mean = mean_of_row(mean, base, origin, scale)
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return smoothed_loss_and_slope(value, base, total, mean, dy, target, classes, share, ignored, smoothing)
+
+
 def base_and_logarithm(base, total):
     """Return (base, log Σ e^(x - base))."""
     return base, total
@@ -275,11 +319,17 @@ LOSSES = {
 
 
 class _Slope(NamedTuple):
-    """The functions of the gradient of losses: of an element, and of a row without and with label smoothing."""
+    """The functions of the gradient of losses.
+
+    Attributes:
+        function: of an element.
+        rows: of a row whose stages find the largest element and the sums, without and with label smoothing.
+        long_rows: of a row with one stage, in the same order.
+    """
 
     function: Callable[..., Any]
-    row: Callable[..., Any]
-    smoothed_row: Callable[..., Any]
+    rows: tuple[Callable[..., Any], Callable[..., Any]]
+    long_rows: tuple[Callable[..., Any], Callable[..., Any]]
 
 
 def _rows(kind: str, base: Any, above: Any, above_and_distance: Any, slope: _Slope) -> tuple[RowFormula, ...]:
@@ -295,17 +345,28 @@ def _rows(kind: str, base: Any, above: Any, above_and_distance: Any, slope: _Slo
     ):
         long = RowFormula(f"{name}_at_once{kind}", at_once, (EXPONENTS[whole + kind],))
         found += RowFormula(name + kind, function, (largest, second), long), long
-    for name, whole, row, chosen in (
-        ("row_loss_and_slopes", "log_sum", slope.row, loss_and_slope),
-        ("smoothed_row_loss_and_slopes", "log_sum_and_mean", slope.smoothed_row, smoothed_loss_and_slope),
+    of_stages = loss_and_slope_of_stages, smoothed_loss_and_slope_of_stages
+    at_once_too = loss_and_slope, smoothed_loss_and_slope
+    for k, (name, second, whole) in enumerate(
+        (("row_loss_and_slopes", total, "log_sum"), ("smoothed_row_loss_and_slopes", sums, "log_sum_and_mean"))
     ):
         stages = (EXPONENTS[whole + kind],)
-        found.append(RowFormula(name + kind, slope.function, stages, row=row, chosen=chosen))
+        row, long_row = slope.rows[k], slope.long_rows[k]
+        long = RowFormula(f"{name}_at_once{kind}", slope.function, stages, row=long_row, chosen=at_once_too[k])
+        found += RowFormula(name + kind, slope.function, (largest, second), long, row=row, chosen=of_stages[k]), long
     return tuple(found)
 
 
-_SLOPE = _Slope(row_slope, constants_of_row, constants_of_smoothed_row)
-_NARROW_SLOPE = _Slope(row_slope_narrow, constants_of_row_narrow, constants_of_smoothed_row_narrow)
+_SLOPE = _Slope(
+    row_slope,
+    (constants_of_stages, constants_of_smoothed_stages),
+    (constants_of_row, constants_of_smoothed_row),
+)
+_NARROW_SLOPE = _Slope(
+    row_slope_narrow,
+    (constants_of_stages_narrow, constants_of_smoothed_stages_narrow),
+    (constants_of_row_narrow, constants_of_smoothed_row_narrow),
+)
 
 #: Formulas of log Σ e^x, losses, and losses with their gradients. Those for 16-bit floats have names with a suffix.
 EXPONENT_ROWS = (

@@ -136,6 +136,7 @@ class Rows(NamedTuple):
         is_reduction: whether only reduced values are written: long rows are read once and not kept.
         sums: the most sums of a stage.
         is_unaligned: as in `RowSpec`.
+        has_factor: whether rows have a factor, see `RowSpec.factor`: the formula needs more registers.
     """
 
     rows: int
@@ -149,6 +150,7 @@ class Rows(NamedTuple):
     is_reduction: bool = False
     sums: int = 1
     is_unaligned: bool = False
+    has_factor: bool = False
 
 
 def are_few(given: Rows, limits: Limits) -> bool:
@@ -177,7 +179,7 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
         return RowLaunch("shared", most, _block(min(_group(accesses, 4), _THREADS), rows), held=0)
     blocks = _blocks(rows, accesses * nbytes * kept, limits)
     each = -(-accesses // blocks)
-    resident = _RESIDENT if given.is_double else SHARED_THREADS
+    resident = _RESIDENT if given.is_double or given.has_factor else SHARED_THREADS
     group = min(_group(each, 4), _threads(each * nbytes * kept, resident, limits))
     most = min(most, _runs(given, _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS))
     # A block that shares a row processes only this row.
@@ -454,6 +456,7 @@ class RowExecutable(TaskOperation):
             is_across=width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0,
             is_reduction=task.stats == len(task.writes),
             sums=max(len(stage.start) for stage in task.formula.stages),
+            has_factor=task.indexed > 1,
         )
 
     def _order(self, key: tuple[int, ...], given: Rows, launch: RowLaunch) -> LaunchOrder:

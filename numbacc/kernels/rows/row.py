@@ -8,8 +8,9 @@ are always merged in the same order.
 The mean of losses, one result of all rows, is computed in the kernel of the losses. Each block combines what its rows
 contribute and publishes it (see `decoupled_look_back`); it does not wait. One extra block, or the first of one extra
 cluster, processes no rows: it adds up the results that the other blocks publish, in the order of their numbers, while
-they work, so that little is left to do when the last block ends. It resets the words to 0 for the next launch. Only that block waits, so the others can always
-start. It starts first; in Numba's simulator, which runs one block after the other, it is the last.
+they work, so that little is left to do when the last block ends. It resets the words to 0 for the next launch. Only
+that block waits, so the others can always start. It starts first; in Numba's simulator, which runs one block after the
+other, it is the last.
 """
 
 from __future__ import annotations
@@ -799,8 +800,8 @@ def _choosing(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
 
     Returns:
         a namespace of
-        ``find(asked, ins, here, item, step, line, steps)``: (the element at the row's index, whether this thread writes
-        it, whether this thread stores the row's own result); to be called before the row is written;
+        ``find(asked, ins, here, item, step, line, steps)``: (the element at the row's index, whether this thread
+        writes it, whether this thread stores the row's own result); to be called before the row is written;
         ``last(results, more, asked, line)``: the arguments of the formula's function after the numbers;
         ``choose(outs, here, out_steps, results, chosen, asked, line)``: write the element at the index, and return (the row's
         own result, whether this thread stores it).
@@ -834,10 +835,12 @@ def _choosing(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
 
     def choose(outs, here, out_steps, results, chosen, asked, line):
         value, is_own, is_noting = chosen
-        row, element = apply(choose_of, (value,) + results + known(asked, line), ())
-        if is_own:
-            place = offsets(here + (integer(asked[0]),), out_steps)
-            store(outs, (place,), ((element,),), (True,))
+        row = nothing
+        if is_noting:
+            row, element = apply(choose_of, (value,) + results + known(asked, line), ())
+            if is_own:
+                place = offsets(here + (integer(asked[0]),), out_steps)
+                store(outs, (place,), ((element,),), (True,))
         return row, is_noting
 
     find, last, choose = (cuda.jit(device=True)(each) for each in (find, last, choose))

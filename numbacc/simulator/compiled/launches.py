@@ -53,6 +53,10 @@ class SimulationOptions:
         return in_notebook() if self.checked is None else self.checked
 
 
+#: Tracers of kernels with functions of `numbacc.device`, which run in Python. Each is called with a launch, and returns
+#: a function that is called for each access of shared memory; see `BlockState.watcher`.
+device_observers: list[Callable[[Any], Callable[..., None]]] = []
+
 #: The `with numbacc.simulate()` blocks that this thread is inside.
 _entered: ContextVar[tuple[SimulationOptions, ...]] = ContextVar("_entered", default=())
 _DEFAULT = SimulationOptions()

@@ -13,6 +13,6 @@ from .random_words import *  # noqa: F403
 from .tma import *  # noqa: F403
 
 __all__ = [
-    *arithmetic.__all__, *barriers.__all__, *collectives.__all__, *fragments.__all__, *matrices.__all__, *memory.__all__,
-    *random_words.__all__, *tma.__all__,
+    *arithmetic.__all__, *barriers.__all__, *collectives.__all__, *fragments.__all__, *matrices.__all__,
+    *memory.__all__, *random_words.__all__, *tma.__all__,
 ]  # fmt: skip

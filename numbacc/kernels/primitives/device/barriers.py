@@ -139,8 +139,10 @@ def mbarrier_wait_parity(mbarrier: int, parity: int) -> None:
     barrier = block().mbarrier(mbarrier)
     wait_until(
         lambda: barrier.phase & 1 != int(parity),
-        lambda: f"at the mbarrier at shared address {int(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to "
-        f"complete: {barrier.left} of {barrier.count} arrivals and {barrier.nbytes} bytes are missing",
+        lambda: (
+            f"at the mbarrier at shared address {int(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to "
+            f"complete: {barrier.left} of {barrier.count} arrivals and {barrier.nbytes} bytes are missing"
+        ),
     )
     barrier.land()
 
@@ -165,7 +167,10 @@ def _named(name: int, threads: int) -> tuple[Mbarrier, int]:
 def bar_sync(name: int, threads: int) -> None:
     """Wait at one of the block's 16 barriers until `threads` threads have arrived. 0 is that of `cuda.syncthreads`."""
     barrier, phase = _named(name, threads)
-    wait_until(lambda: barrier.phase != phase, lambda: f"at barrier {int(name)} for {barrier.left} more of {int(threads)} threads")
+    wait_until(
+        lambda: barrier.phase != phase,
+        lambda: f"at barrier {int(name)} for {barrier.left} more of {int(threads)} threads",
+    )
 
 
 @ptx("bar.arrive $0, $1;", "u32", "u32", since=(5, 0))
@@ -275,7 +280,8 @@ def elect_sync() -> int:
 @ptx("shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;", "u32", result="u32", since=(7, 0))
 def warp_uniform(x: int) -> int:
     """Return the value of the warp's first thread, so that the compiler knows it is the same for the whole warp."""
-    return together(32, x, lambda values: [values[0]] * 32, "warp_uniform")  # type: ignore[no-any-return]
+    found: int = together(32, x, lambda values: [values[0]] * 32, "warp_uniform")
+    return found
 
 
 def _registers(name: str) -> Any:

@@ -1,8 +1,9 @@
 """What a simulated block has: shared memory by address, mbarriers, copies on their way, and threads that meet.
 
-Threads that do one instruction together (a warp, a warpgroup) bring their operands to one place. The last to come does
-the instruction for all with NumPy. Shared memory holds NaN until it is written. Each byte of it has a state, so that
-mistakes raise errors: who wrote it since the last fence, whether a copy to it is on its way, and whether wgmma reads it.
+The threads of a warp or a warpgroup that execute one instruction together bring their operands to one place. The last
+to come executes the instruction for all with NumPy. Shared memory holds NaN until it is written. Each byte of it has a
+state, so that mistakes raise errors: which thread has written it since its last fence, whether a copy to it is on its
+way, and whether wgmma reads it.
 """
 
 from __future__ import annotations
@@ -107,8 +108,9 @@ class BlockState:
         self.cluster, self.rank = [self], 0
         self.together = Mbarrier(0)
         self.phases: dict[int, int] = {}
-        #: Name of an instruction -> how many shared-memory passes more than necessary its accesses took.
-        self.conflicts: defaultdict[str, int] = defaultdict(int)
+        #: Set by a tracer: called with the instruction, "read" or "write", the number of the warp (or -1 for the copy
+        #: engine), the lanes, the addresses and the bytes of each access.
+        self.watcher: Callable[[str, str, int, Any, Any, int], None] | None = None
         #: The arrays of fixed length by their position in the source, and the first free address.
         self.arrays: dict[Any, Any] = {}
         self._static_end = SHARED_BASE + SHARED_BYTES
@@ -132,6 +134,7 @@ class BlockState:
     def address_of(self, array: Any) -> int:
         """Return the shared address of an array's first element."""
         return int(array.ctypes.data - self.memory.ctypes.data)
+
     # ---------------------------------------------------------------- bytes
 
     def write(self, places: Any, values: Any, thread: int, what: str) -> None:
@@ -159,7 +162,8 @@ class BlockState:
     def read(self, places: Any, what: str) -> np.ndarray[Any, Any]:
         """Read bytes as a thread does."""
         self.check_arrived(places, what)
-        return self.memory[places]
+        found: np.ndarray[Any, Any] = self.memory[places]
+        return found
 
     def check_arrived(self, places: Any, what: str) -> None:
         """Raise if a copy to these bytes is on its way."""
@@ -170,7 +174,9 @@ class BlockState:
         if found > 0:
             remedy = f"the copy completes at the mbarrier at address {found}; wait for it with mbarrier_wait_parity"
         else:
-            remedy = f"thread {-1 - found} copies it; that thread calls cp_async_wait_group, and then all meet at a barrier"
+            remedy = (
+                f"thread {-1 - found} copies it; that thread calls cp_async_wait_group, and then all meet at a barrier"
+            )
         raise RuntimeError(f"{what} reads shared memory before it has arrived: {remedy}")
 
     def check_swizzle(self, places: Any, swizzle: int, what: str) -> None:
@@ -196,6 +202,7 @@ class BlockState:
     ) -> None:
         """Begin a copy by the engine, which completes at an mbarrier of this block."""
         self.check_writable(places, what)
+        self.watch_engine(what, "write", places)
         barrier = self.mbarrier(address)
         self.memory[places] = 0xFF
         self.on_the_way[places] = address
@@ -203,6 +210,25 @@ class BlockState:
         barrier.copies.append((self, places, values.copy()))
         barrier.change(0, -places.size)
         self.changed()
+
+    def watch(self, what: str, access: str, addresses: Any, nbytes: int) -> None:
+        """Report accesses of shared memory to a tracer: of a whole warp if there are 32 addresses, or of one thread."""
+        if self.watcher is not None:
+            number = thread().thread_id
+            lanes = range(32) if len(addresses) == 32 else (number % 32,)
+            self.watcher(what, access, number // 32, lanes, addresses, nbytes)
+
+    def watch_engine(self, what: str, access: str, places: Any) -> None:
+        """Report a copy by the engine to a tracer. It moves 128 bytes at a time, 16 bytes to each of 8 groups of banks.
+
+        Args:
+            places: the addresses of all bytes, in the order of the box.
+        """
+        if self.watcher is not None:
+            starts = places[::16]
+            for first in range(0, len(starts), 8):
+                part = starts[first : first + 8]
+                self.watcher(what, access, -1, range(len(part)), part, 16)
 
     # ---------------------------------------------------------------- barriers
 
@@ -231,10 +257,10 @@ def block() -> BlockState:
     """Return the state of the running thread's block."""
     of_thread = thread().block
     try:
-        return of_thread.device_state  # type: ignore[no-any-return]
+        found: BlockState = of_thread.device_state
     except AttributeError:
-        of_thread.device_state = made = BlockState()
-        return made
+        of_thread.device_state = found = BlockState()
+    return found
 
 
 def wait_until(ready: Callable[[], bool], what: Callable[[], str]) -> None:
@@ -272,9 +298,9 @@ def _deadlock(state: BlockState) -> str:
         for number, what in sorted(each.waits.items()):
             groups.setdefault(what(), []).append(number)
         where = f" of block {each.rank} of the cluster" if len(state.cluster) > 1 else ""
-        for what, numbers in groups.items():
+        for reason, numbers in groups.items():
             who = f"thread {numbers[0]}" if len(numbers) == 1 else f"threads {_ranges(numbers)}"
-            told.append(f"{who}{where} {'waits' if len(numbers) == 1 else 'wait'} {what}")
+            told.append(f"{who}{where} {'waits' if len(numbers) == 1 else 'wait'} {reason}")
     return "deadlock, no thread can go on: " + "; ".join(told)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ....base import _numba
 from ....base._numba import SIMULATED, cuda, types
 from .block_state import block, thread, together
@@ -157,13 +155,13 @@ def _device(function: Callable[..., Any]) -> Any:
 
 
 @_device
-def thread_rank() -> int:
+def thread_rank() -> Any:
     """Return the thread's number in its block, counted along x first."""
     return cuda.threadIdx.x + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)
 
 
 @_device
-def _warps() -> int:
+def _warps() -> Any:
     return (cuda.blockDim.x * cuda.blockDim.y * cuda.blockDim.z) >> 5
 
 
@@ -271,7 +269,7 @@ def block_exclusive_scan(function: Callable[..., Any], x: Any, initial: Any) -> 
 
 
 @_device
-def _is_before(key: Any, value: Any, other: Any, others_value: Any) -> bool:
+def _is_before(key: Any, value: Any, other: Any, others_value: Any) -> Any:
     """Return whether a pair comes first in ascending order. NaN comes last; equal keys are ordered by their values."""
     if key < other or (other != other and key == key):
         return True
@@ -316,7 +314,9 @@ def block_sort(key: Any, value: Any, descending: bool) -> Any:
 
 @_device
 def block_top_k(key: Any, value: Any, k: int) -> Any:
-    """Find the k largest keys of a block: thread j < k gets the j-th largest and its value; the others get (key, value).
+    """Find the k largest keys of a block: thread j < k gets the j-th largest and its value.
+
+    The other threads get their own (key, value).
 
     The block has a power of two of threads, at least 32. Of equal keys the smaller value comes first. NaN comes last.
     """

@@ -75,7 +75,9 @@ class Emitter:
     def _call(self, text: str, letters: list[str], operands: list[Any], result: Any, pure: bool) -> Any:
         if not pure:
             letters = [*letters, "~{memory}"]
-        return instructions.assembly(self.builder, result, text, ",".join(letters), operands, "" if pure else "convergent")
+        return instructions.assembly(
+            self.builder, result, text, ",".join(letters), operands, "" if pure else "convergent"
+        )
 
     def items(self, value: Any) -> list[Any]:
         """Return the items of a tuple."""
@@ -189,7 +191,10 @@ else:
 
         scope = {"of_call": of_call, "__name__": twin.__module__}
         name = twin.__name__
-        exec(f"def {name}(typing{', ' * bool(written)}{written}): return of_call(typing{', ' * bool(passed)}{passed})", scope)
+        exec(
+            f"def {name}(typing{', ' * bool(written)}{written}): return of_call(typing{', ' * bool(passed)}{passed})",
+            scope,
+        )
         return scope[name]
 
     _made = DeviceFunction

@@ -1,8 +1,8 @@
 """Fragments: what one thread holds of a matrix, as a tuple of numbers.
 
-A fragment of sums (accumulators of mma and wgmma) has, for each 16 rows of a warp, `columns` tiles of 8 columns, and four
-numbers of each tile: in row lane / 4 columns 2 (lane % 4) and the next, then the same in row lane / 4 + 8. Two neighbours
-packed to 16 bits make one 32-bit register.
+A fragment of sums (accumulators of mma and wgmma) has `columns` tiles of 8 columns for each 16 rows of a warp. A thread
+has four numbers of each tile: columns 2 (lane % 4) and the next of row lane / 4, then the same of row lane / 4 + 8. Two
+neighbours, packed to 16 bits, make one 32-bit register.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def fragment_reduce_rows(function: Callable[..., Any], fragment: Fragment, colum
     rows: list[list[Any]] = [[] for _ in range(len(fragment) // (2 * columns))]
     for k, x in enumerate(fragment):
         rows[row_of(k, columns)].append(x)
-    return tuple(map(lambda row: _tree(function, row), rows))
+    return tuple(_tree(function, row) for row in rows)
 
 
 def _tree(function: Callable[..., Any], found: list[Any]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from ....base._numba import types
@@ -22,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Kind(NamedTuple):
+class FactorKind(NamedTuple):
     """What the tensor cores multiply.
 
     Attributes:
@@ -40,13 +39,13 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "bf16": Kind("bf16", "f32", "f32", 16, BF16),
-    "f16": Kind("f16", "f32", "f32", 16, F16),
-    "tf32": Kind("tf32", "f32", "f32", 8, np.dtype(np.float32)),
-    "e4m3": Kind("e4m3", "f32", "f32", 32, E4M3),
-    "e5m2": Kind("e5m2", "f32", "f32", 32, E5M2),
-    "s8": Kind("s8", "s32", "i32", 32, np.dtype(np.int8)),
-    "u8": Kind("u8", "s32", "i32", 32, np.dtype(np.uint8)),
+    "bf16": FactorKind("bf16", "f32", "f32", 16, BF16),
+    "f16": FactorKind("f16", "f32", "f32", 16, F16),
+    "tf32": FactorKind("tf32", "f32", "f32", 8, np.dtype(np.float32)),
+    "e4m3": FactorKind("e4m3", "f32", "f32", 32, E4M3),
+    "e5m2": FactorKind("e5m2", "f32", "f32", 32, E5M2),
+    "s8": FactorKind("s8", "s32", "i32", 32, np.dtype(np.int8)),
+    "u8": FactorKind("u8", "s32", "i32", 32, np.dtype(np.uint8)),
 }
 
 
@@ -99,25 +98,20 @@ def _row_places(addresses: Any, offset: int, toggles: bool) -> np.ndarray[Any, A
     return starts[:, None] + np.arange(16)
 
 
-def _count_conflicts(state: BlockState, places: np.ndarray[Any, Any], what: str) -> None:
-    """Count the additional passes of four matrices of 8 rows: rows of one matrix that lie in the same banks."""
-    for rows in (places[:, 0] // 16 % 8).reshape(4, 8):
-        state.conflicts[what] += int(np.bincount(rows, minlength=8).max()) - 1
-
-
 def _loaded(address: Any, count: int, step: int, transposed: bool, toggles: bool, what: str) -> Fragment:
     def work(addresses: list[Any]) -> list[Any]:
         state, found = block(), []
         for k in range(count):
             places = _row_places(addresses, k * step, toggles)
-            _count_conflicts(state, places, what)
+            state.watch(what, "read", places[:, 0], 16)
             matrices = state.read(places.ravel(), what).view(np.uint16).reshape(4, 8, 8)
             if transposed:
                 matrices = matrices.swapaxes(1, 2)
             found.append(np.ascontiguousarray(matrices).view(np.uint32).reshape(4, 32))
         return [tuple(int(x) for x in each) for each in np.concatenate(found).T]
 
-    return together(32, address, work, what)  # type: ignore[no-any-return]
+    found: Fragment = together(32, address, work, what)
+    return found
 
 
 def _stored(address: Any, words: Fragment, step: int, transposed: bool, toggles: bool, what: str) -> None:
@@ -125,7 +119,7 @@ def _stored(address: Any, words: Fragment, step: int, transposed: bool, toggles:
         state, first = block(), thread().thread_id // 32 * 32
         for k in range(len(words) // 4):
             places = _row_places([each[0] for each in given], k * step, toggles)
-            _count_conflicts(state, places, what)
+            state.watch(what, "write", places[:, 0], 16)
             registers = np.array([[int(x) for x in each[1][4 * k : 4 * k + 4]] for each in given], np.uint32)
             rows = np.ascontiguousarray(registers.T).view(np.uint16).reshape(4, 8, 8)
             if transposed:
@@ -196,7 +190,7 @@ def stmatrix_x4_trans_xor(address: int, words: Fragment, step: int) -> None:
 # ---------------------------------------------------------------- mma.sync
 
 
-def _mma(kind: Kind) -> Any:
+def _mma(kind: FactorKind) -> Any:
     text = f"mma.sync.aligned.m16n8k{kind.depth}.row.col.{kind.total}.{kind.name}.{kind.name}.{kind.total}"
     text += " {$0,$1,$2,$3}, {$8,$9,$10,$11}, {$12,$13}, {$0,$1,$2,$3};"
 
@@ -223,7 +217,7 @@ def _mma(kind: Kind) -> Any:
     return typed
 
 
-def numbers(values: np.ndarray[Any, Any], kind: Kind) -> np.ndarray[Any, Any]:
+def numbers(values: np.ndarray[Any, Any], kind: FactorKind) -> np.ndarray[Any, Any]:
     """Return factors as the numbers that are multiplied, in float32 or int32."""
     if kind.sums == "i32":
         return values.astype(np.int32)
@@ -232,7 +226,7 @@ def numbers(values: np.ndarray[Any, Any], kind: Kind) -> np.ndarray[Any, Any]:
     return values.astype(np.float32)
 
 
-def _registers_of_a(words: Any, kind: Kind) -> np.ndarray[Any, Any]:
+def _registers_of_a(words: Any, kind: FactorKind) -> np.ndarray[Any, Any]:
     """Return the matrices of A that a warp holds, from the words of each lane: (tile of 16 rows, 16, depth)."""
     per_word = 4 // kind.numpy.itemsize
     parts = np.array([[int(x) & 0xFFFFFFFF for x in each] for each in words], np.uint32)
@@ -243,7 +237,7 @@ def _registers_of_a(words: Any, kind: Kind) -> np.ndarray[Any, Any]:
     return numbers(found, kind)
 
 
-def _registers_of_b(words: Any, kind: Kind) -> np.ndarray[Any, Any]:
+def _registers_of_b(words: Any, kind: FactorKind) -> np.ndarray[Any, Any]:
     """Return the transposed matrix of B that a warp holds: (columns, depth)."""
     per_word = 4 // kind.numpy.itemsize
     parts = np.array([[int(x) & 0xFFFFFFFF for x in each] for each in words], np.uint32)
@@ -260,15 +254,19 @@ def _places_of_sums(count: int, columns: int) -> tuple[Any, Any, Any]:
     return k // (4 * columns), lane // 4 + k % 4 // 2 * 8, k // 4 % columns * 8 + lane % 4 * 2 + k % 2
 
 
-def _multiplied(kind: Kind, sums: Fragment, a: Fragment, b: Fragment) -> Fragment:
+def _multiplied(kind: FactorKind, sums: Fragment, a: Fragment, b: Fragment) -> Fragment:
     def work(given: list[Any]) -> list[Any]:
-        left, right = _registers_of_a([each[1] for each in given], kind), _registers_of_b([each[2] for each in given], kind)
+        left, right = (
+            _registers_of_a([each[1] for each in given], kind),
+            _registers_of_b([each[2] for each in given], kind),
+        )
         old = np.array([each[0] for each in given])
         with np.errstate(all="ignore"):
             product = (left @ right.T)[_places_of_sums(len(sums), len(b) // 2)]
             return [tuple(each) for each in old + product]
 
-    return together(32, (sums, a, b), work, f"mma_{kind.name}")  # type: ignore[no-any-return]
+    found: Fragment = together(32, (sums, a, b), work, f"mma_{kind.name}")
+    return found
 
 
 @generated(_mma(KINDS["bf16"]), literals=False, since=(8, 0))
@@ -341,7 +339,7 @@ def wgmma_descriptor(swizzle: int = 128, leading: int = 16, stride: int = 1024) 
     return (bits + 2**63) % 2**64 - 2**63
 
 
-def _wgmma(kind: Kind) -> Any:
+def _wgmma(kind: FactorKind) -> Any:
     def typed(sums: Any, a: Any, b: Any, steps: Any, a_step: Any, b_step: Any, a_trans: Any, b_trans: Any) -> Any:
         in_registers = isinstance(a, types.BaseTuple)
         size, count = len(sums), literal(steps, "steps")
@@ -403,9 +401,10 @@ class Unfinished:
     def __init__(self, group: _Group, lane: int, count: int):
         self.group, self.lane, self.count = group, lane, count
 
-    def now(self) -> Any:
+    def now(self) -> Fragment:
         assert self.group.found is not None
-        return self.group.found[self.lane]
+        found: Fragment = self.group.found[self.lane]
+        return found
 
     def __len__(self) -> int:
         return self.count
@@ -422,7 +421,7 @@ def _swizzle_of(descriptor: int) -> int:
     return {code: nbytes for nbytes, code in _LAYOUTS.items()}[int(descriptor) % 2**64 >> 62]
 
 
-def _matrix_places(descriptor: int, lines: int, kind: Kind, transposed: int) -> np.ndarray[Any, Any]:
+def _matrix_places(descriptor: int, lines: int, kind: FactorKind, transposed: int) -> np.ndarray[Any, Any]:
     """Return the addresses of the bytes of a matrix (lines, depth, itemsize) that a descriptor names."""
     bits, size = int(descriptor) % 2**64, kind.numpy.itemsize
     start, leading, stride = (16 * (bits >> each & 0x3FFF) for each in (0, 16, 32))
@@ -437,11 +436,11 @@ def _matrix_places(descriptor: int, lines: int, kind: Kind, transposed: int) -> 
     else:
         per_row = 16 // size
         places = start + line // 8 * stride + depth // per_row * leading + line % 8 * 16 + depth % per_row * size
-    places = swizzled(places, swizzle)
-    return (places[..., None] + np.arange(size)).reshape(lines, -1)
+    found: np.ndarray[Any, Any] = swizzled(places, swizzle)[..., None] + np.arange(size)
+    return found.reshape(lines, -1)
 
 
-def _matrix(state: BlockState, places: Any, kind: Kind, what: str, descriptor: int) -> np.ndarray[Any, Any]:
+def _matrix(state: BlockState, places: Any, kind: FactorKind, what: str, descriptor: int) -> np.ndarray[Any, Any]:
     flat = places.ravel()
     state.check_fenced(flat, what)
     state.check_swizzle(flat, _swizzle_of(descriptor), what)
@@ -450,8 +449,8 @@ def _matrix(state: BlockState, places: Any, kind: Kind, what: str, descriptor: i
 
 
 def _group(
-    kind: Kind, sums: Any, a: Any, b: Any, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
-) -> Any:
+    kind: FactorKind, sums: Any, a: Any, b: Any, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
+) -> Fragment:
     size, what, in_registers = len(sums), f"wgmma_{kind.name}", isinstance(a, tuple)
 
     def work(given: list[Any]) -> list[Any]:
@@ -486,7 +485,8 @@ def _group(
         state.products[thread().thread_id // 128].append(group)
         return [Unfinished(group, lane, size) for lane in range(128)]
 
-    return together(128, (sums, a), work, what)
+    found: Fragment = together(128, (sums, a), work, what)
+    return found
 
 
 @generated(_wgmma(KINDS["bf16"]), since=HOPPER)
@@ -505,7 +505,7 @@ def wgmma_bf16(
         a_step, b_step: added to the descriptors for each step, in units of 16 bytes: 2 for swizzled rows of K numbers.
         a_trans, b_trans: 1 if the matrix lies transposed in shared memory, with M or N contiguous.
     """
-    return _group(KINDS["bf16"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)  # type: ignore[no-any-return]
+    return _group(KINDS["bf16"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
 
 
 @generated(_wgmma(KINDS["f16"]), since=HOPPER)
@@ -513,7 +513,7 @@ def wgmma_f16(
     sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of float16 factors and float32 sums, as `wgmma_bf16` does."""
-    return _group(KINDS["f16"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)  # type: ignore[no-any-return]
+    return _group(KINDS["f16"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
 
 
 @generated(_wgmma(KINDS["tf32"]), since=HOPPER)
@@ -521,7 +521,7 @@ def wgmma_tf32(
     sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of float32 factors without their lowest 13 bits, as `wgmma_bf16` does; both `trans` are 0."""
-    return _group(KINDS["tf32"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)  # type: ignore[no-any-return]
+    return _group(KINDS["tf32"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
 
 
 @generated(_wgmma(KINDS["e4m3"]), since=HOPPER)
@@ -529,7 +529,7 @@ def wgmma_e4m3(
     sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of float8_e4m3fn factors and float32 sums, as `wgmma_bf16` does; both `trans` are 0."""
-    return _group(KINDS["e4m3"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)  # type: ignore[no-any-return]
+    return _group(KINDS["e4m3"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
 
 
 @generated(_wgmma(KINDS["e5m2"]), since=HOPPER)
@@ -537,7 +537,7 @@ def wgmma_e5m2(
     sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of float8_e5m2 factors and float32 sums, as `wgmma_bf16` does; both `trans` are 0."""
-    return _group(KINDS["e5m2"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)  # type: ignore[no-any-return]
+    return _group(KINDS["e5m2"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
 
 
 @generated(_wgmma(KINDS["s8"]), since=HOPPER)
@@ -545,7 +545,7 @@ def wgmma_s8(
     sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of int8 factors and int32 sums, as `wgmma_bf16` does; both `trans` are 0."""
-    return _group(KINDS["s8"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)  # type: ignore[no-any-return]
+    return _group(KINDS["s8"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
 
 
 @generated(_wgmma(KINDS["u8"]), since=HOPPER)
@@ -553,7 +553,7 @@ def wgmma_u8(
     sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of uint8 factors and int32 sums, as `wgmma_bf16` does; both `trans` are 0."""
-    return _group(KINDS["u8"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)  # type: ignore[no-any-return]
+    return _group(KINDS["u8"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
 
 
 def _wgmma_wait_group(sums: Any, pending: Any) -> Any:
@@ -578,5 +578,5 @@ def wgmma_wait_group(sums: Fragment, pending: int) -> Fragment:
         group.finish()
     del begun[: max(len(begun) - pending - 8, 0)]
     if isinstance(sums, Unfinished) and sums.group.found is not None:
-        return sums.now()  # type: ignore[no-any-return]
+        return sums.now()
     return sums

@@ -184,6 +184,7 @@ def ld_shared_b32(address: int) -> int:
     """Load a 32-bit word from shared memory."""
     _aligned(address, 4)
     at = int(address)
+    block().watch("ld_shared_b32", "read", (at,), 4)
     return int(block().read(slice(at, at + 4), "ld_shared_b32").view(np.uint32)[0])
 
 
@@ -192,6 +193,7 @@ def st_shared_b32(address: int, word: int) -> None:
     """Store a 32-bit word to shared memory."""
     _aligned(address, 4)
     at = int(address)
+    block().watch("st_shared_b32", "write", (at,), 4)
     block().write(slice(at, at + 4), _u32((word,)).view(np.uint8), thread().thread_id, "st_shared_b32")
 
 
@@ -200,6 +202,7 @@ def ld_shared_v4(address: int) -> tuple[int, ...]:
     """Load 16 bytes of shared memory as four words."""
     _aligned(address, 16)
     at = int(address)
+    block().watch("ld_shared_v4", "read", (at,), 16)
     return tuple(int(x) for x in block().read(slice(at, at + 16), "ld_shared_v4").view(np.uint32))
 
 
@@ -208,6 +211,7 @@ def st_shared_v4(address: int, words: tuple[int, ...]) -> None:
     """Store four words to shared memory."""
     _aligned(address, 16)
     at = int(address)
+    block().watch("st_shared_v4", "write", (at,), 16)
     block().write(slice(at, at + 16), _u32(words).view(np.uint8), thread().thread_id, "st_shared_v4")
 
 
@@ -220,6 +224,7 @@ def _begin(shared: Any, source: Any, count: int, valid: int | None = None) -> No
     _aligned(source, count)
     state, number, at = block(), thread().thread_id, int(shared)
     state.check_writable(slice(at, at + count), "cp_async")
+    state.watch("cp_async", "write", (at,), count)
     copied = count if valid is None else int(valid)
     state.copies[number][-1].append((at, count, int(source), copied))
     state.memory[at : at + count] = 0xFF

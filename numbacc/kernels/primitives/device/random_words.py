@@ -1,7 +1,7 @@
 """Random numbers of numbacc's generator: any thread computes any part of the sequence of Philox4x32-10.
 
-A seed gives a sequence of 32-bit words, as `numbacc.random.Generator(seed).bits` draws them. Group g has the words 4 g to
-4 g + 3, and takes about 60 instructions.
+A seed gives a sequence of 32-bit words: those that `numbacc.random.Generator(seed).bits` draws. Group g has the words
+4 g to 4 g + 3. A thread computes a group in about 60 instructions.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def _compiled(function: Callable[..., Any], result: Any, *operands: Any) -> Any:
 _words, _low, _product, _normals = philox.words, philox.low, philox.product, box_muller.box_muller
 
 
-def _random_of(word):  # type: ignore[no-untyped-def]
+def _random_of(word):
     return np.float32(np.uint32(word) >> _BITS) * _UNIT
 
 
 _random_in_kernels = _random_of if SIMULATED else cuda.jit(device=True, forceinline=True)(_random_of)
 
 
-def _one(seed, position):  # type: ignore[no-untyped-def]
+def _one(seed, position):
     w0, w1, w2, w3 = _words(seed, position >> np.uint64(2))
     k = position & np.uint64(3)
     return w0 if k == 0 else w1 if k == 1 else w2 if k == 2 else w3
@@ -59,23 +59,23 @@ def _one(seed, position):  # type: ignore[no-untyped-def]
 _one_in_kernels = _one if SIMULATED else cuda.jit(device=True, forceinline=True)(_one)
 
 
-def _random_code(seed, position):  # type: ignore[no-untyped-def]
+def _random_code(seed, position):
     return _random_in_kernels(_one_in_kernels(seed, position))
 
 
-def _random_v4_code(seed, group):  # type: ignore[no-untyped-def]
+def _random_v4_code(seed, group):
     w0, w1, w2, w3 = _words(seed, group)
     return _random_in_kernels(w0), _random_in_kernels(w1), _random_in_kernels(w2), _random_in_kernels(w3)
 
 
-def _normal_v4_code(seed, group):  # type: ignore[no-untyped-def]
+def _normal_v4_code(seed, group):
     w0, w1, w2, w3 = _words(seed, group)
     p, q = _normals(w0, w1)
     r, s = _normals(w2, w3)
     return p, q, r, s
 
 
-def _integers_code(seed, position, n):  # type: ignore[no-untyped-def]
+def _integers_code(seed, position, n):
     w0, w1, w2, w3 = _words(seed, position >> np.uint64(1))
     lower = w0 if position & np.uint64(1) == 0 else w2
     upper = w1 if position & np.uint64(1) == 0 else w3
@@ -85,7 +85,9 @@ def _integers_code(seed, position, n):  # type: ignore[no-untyped-def]
 _TWO = types.uint64, types.uint64
 
 
-@generated(_compiled(lambda seed, group: _words(seed, group), tuple_type("u32", 4), *_TWO), literals=False, since=(5, 0))
+@generated(
+    _compiled(lambda seed, group: _words(seed, group), tuple_type("u32", 4), *_TWO), literals=False, since=(5, 0)
+)
 def philox_words(seed: int, group: int) -> tuple[int, ...]:
     """Return the words 4 `group` to 4 `group` + 3 of the sequence of a seed: four unsigned 32-bit integers."""
     return tuple(int(x) for x in reference.philox(int(seed), 4 * int(group), 4))
@@ -94,7 +96,8 @@ def philox_words(seed: int, group: int) -> tuple[int, ...]:
 @generated(_compiled(_random_code, types.float32, *_TWO), literals=False, since=(5, 0))
 def philox_random(seed: int, position: int) -> float:
     """Return element `position` of `numbacc.random.Generator(seed).random(n, dtype="float32")`, in [0, 1)."""
-    return reference.random(reference.philox(int(seed), int(position), 1), 1, _FLOAT32, 0, 0, 0, 1)[0]  # type: ignore[no-any-return]
+    found: float = reference.random(reference.philox(int(seed), int(position), 1), 1, _FLOAT32, 0, 0, 0, 1)[0]
+    return found
 
 
 @generated(_compiled(_random_v4_code, tuple_type("f32", 4), *_TWO), literals=False, since=(5, 0))

@@ -13,7 +13,7 @@ from .emitting import Emitter, addresses, generated, literal, ptx
 
 __all__ = [
     "cp_async_bulk_commit_group", "cp_async_bulk_load", "cp_async_bulk_store", "cp_async_bulk_wait_group",
-    "cp_async_bulk_wait_group_read", "fence_tensormap", "prefetch_tensormap", "swizzled", "tma_load",
+    "cp_async_bulk_wait_group_read", "fence_tensormap", "prefetch_tensormap", "tma_load",
     "tma_load_multicast", "tma_reduce_add", "tma_store",
 ]  # fmt: skip
 
@@ -50,6 +50,7 @@ def cp_async_bulk_store(target: int, shared: int, nbytes: int) -> None:
     at = int(shared)
     places = np.arange(at, at + int(nbytes))
     block().check_fenced(places, "cp_async_bulk_store")
+    block().watch_engine("cp_async_bulk_store", "read", places)
     values = block().read(places, "cp_async_bulk_store")
     _storing(places, values)
     global_bytes(target, int(nbytes))[:] = values
@@ -141,6 +142,11 @@ def _in_box(tensor_map: Any, coordinates: Any, shared: Any) -> tuple[Any, Any, A
         raise ValueError(f"a box needs a shared address that is a multiple of 128, and not {int(shared)}")
     if len(coordinates) != len(fields.shape):
         raise ValueError(f"{len(coordinates)} coordinates for a tensor map with {len(fields.shape)} axes")
+    if int(coordinates[0]) * fields.itemsize % 16:
+        raise ValueError(
+            f"a box begins at element {int(coordinates[0])} of {fields.itemsize} bytes along the innermost axis: this "
+            "must be a multiple of 16 bytes"
+        )
     outer_first = np.indices(fields.box[::-1]).reshape(len(fields.box), -1)[::-1]
     exists, addresses_ = np.ones(outer_first.shape[1], bool), np.full(outer_first.shape[1], fields.address)
     for axis, (first, length, step) in enumerate(zip(coordinates, fields.shape, fields.strides, strict=True)):
@@ -172,7 +178,8 @@ def tma_load(shared: int, tensor_map: Any, coordinates: tuple[int, ...], mbarrie
     Args:
         shared: a multiple of 128; with a swizzle of n bytes, a multiple of 8 n.
         tensor_map: from `device.tensor_map`.
-        coordinates: the box's first element: a tuple, the innermost axis first.
+        coordinates: the box's first element: a tuple, the innermost axis first. Along that axis it lies a multiple of
+            16 bytes from the array's beginning, and may lie before it, as along all axes.
     """
     places, values, swizzle = _read_box(tensor_map, coordinates, shared)
     block().arriving(places, values, int(mbarrier), "tma_load", swizzle)
@@ -203,6 +210,7 @@ def _written(tensor_map: Any, coordinates: Any, shared: Any, what: str) -> tuple
     places, where, exists, fields = _in_box(tensor_map, coordinates, shared)
     state: BlockState = block()
     state.check_fenced(places.ravel(), what)
+    state.watch_engine(what, "read", places.ravel())
     values = state.read(places, what)
     _storing(places, values)
     return values[exists], where[exists], fields
@@ -214,7 +222,9 @@ def _global_elements(where: Any, itemsize: int) -> tuple[Any, Any]:
 
 
 @generated(
-    _box("cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group {map}, [{shared}];", "tensor_map coordinates shared")
+    _box(
+        "cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group {map}, [{shared}];", "tensor_map coordinates shared"
+    )
 )
 def tma_store(tensor_map: Any, coordinates: tuple[int, ...], shared: int) -> None:
     """Begin to copy a box from shared memory to an array, as part of the thread's bulk group.
