@@ -114,7 +114,7 @@ def _grid(report: Report, shape: tuple[int, int, int], repeats: int) -> None:
     m, n, k = shape
     a, b, bias = _normal(m, k), _normal(k, n, seed=4), _normal(n, seed=5)
     out, product = (numbacc.empty((m, n), "bfloat16") for _ in range(2))
-    kernel = elementwise.kernel(squared)
+    kernel: Any = elementwise.kernel(squared)
 
     def after() -> None:
         gemm.matmul(a, b, out=product)

@@ -239,7 +239,7 @@ def linear(
     outs = (y, product[..., :half], product[..., half:])
     _product(rows, weights, _forward_epilogue(kind, gate, True), (), outs, tune, handle)
     options = {"kind": kind, "gate": gate}
-    return y, Saved("gated.linear", {"x": rows, "w": weights, "product": product}, options)  # type: ignore[return-value]
+    return y, Saved("gated.linear", {"x": rows, "w": weights, "product": product}, options)
 
 
 def linear_backward(

@@ -163,6 +163,10 @@ _OPTIONS = {
 _SPECIAL = {
     ("from_dlpack", "obj"): "AnyArray",
     ("gated.register", "kind"): "str",
+    ("gemm.grouped", "sizes"): "AnyArray",
+    ("gemm.grouped", "epilogue"): "Callable[..., Any] | None",
+    ("gemm.grouped", "out"): "AnyArray | Sequence[AnyArray]",
+    ("gemm.grouped", "out_dtype"): "DTypeLike | Sequence[DTypeLike | None]",
     ("gemm.matmul_backward", "dy"): "AnyArray | Sequence[AnyArray]",
     ("gemm.matmul_backward", "epilogue"): 'Callable[..., Any] | Epilogue | Literal["none"]',
     ("gated.register", "gate"): "Callable[[float], float]",

@@ -483,13 +483,13 @@ def _pack_8_bits(name: str) -> Any:
 @generated(_pack_8_bits("e4m3"), literals=False, since=(8, 9))
 def pack_e4m3(fragment: Fragment) -> Fragment:
     """Return neighbours of a float32 fragment as pairs of float8_e4m3fn, in the low 16 bits of words."""
-    return tuple(_pair(*fragment[k : k + 2], E4M3) for k in range(0, len(fragment), 2))
+    return tuple(_pair(fragment[k], fragment[k + 1], E4M3) for k in range(0, len(fragment), 2))
 
 
 @generated(_pack_8_bits("e5m2"), literals=False, since=(8, 9))
 def pack_e5m2(fragment: Fragment) -> Fragment:
     """Return neighbours of a float32 fragment as pairs of float8_e5m2, in the low 16 bits of words."""
-    return tuple(_pair(*fragment[k : k + 2], E5M2) for k in range(0, len(fragment), 2))
+    return tuple(_pair(fragment[k], fragment[k + 1], E5M2) for k in range(0, len(fragment), 2))
 
 
 @generated(_pack("bf16"), literals=False, since=(8, 0))
