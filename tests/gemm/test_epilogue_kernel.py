@@ -8,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 from gemm_call import BY_COLUMNS
-from skips import skip
+from skips import needed, skip
+from threads import run_threads
 
 import numbacc
 from numbacc import gated, gemm
@@ -50,6 +51,7 @@ def bent_in_numpy(x, row, column, whole, scalar, number):
 CASES = [
     ((72, 136, 72), "bfloat16", (), (), False, True, (128, 128), ("bfloat16", "float32")),
     ((130, 72, 200), "float16", (), (), False, False, (64, 64), ("float16", "float16")),
+    ((200, 72, 600), "bfloat16", (), (), False, True, (64, 64), ("bfloat16", "float32")),
     ((64, 264, 64), "bfloat16", (), (), True, True, (128, 256), ("float32", "float8_e4m3fn")),
     ((24, 72, 64), "bfloat16", (3,), (), False, True, (64, 128), ("bfloat16", "bfloat16")),
     ((40, 80, 64), "bfloat16", (3,), (3,), False, False, (64, 64), ("bfloat16", "float32")),
@@ -184,3 +186,58 @@ def test_machine_code():
             warnings.simplefilter("error")
             _, code = loader.compile_cubin(spec, (9, 0))
         assert code.startswith(b"\x7fELF")
+
+
+# ---------------------------------------------------------------- what only a GPU shows
+
+
+def large(place, m, n, k):
+    """A product that takes a while, its bias, and the exact result of `shifted`."""
+    a, b, bias = (normal(shape, "bfloat16", j) for j, shape in enumerate(((m, k), (k, n), (n,))))
+    exact = np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias.astype(np.float32), 0)
+    return [place.put(each) for each in (a, b, bias)], exact
+
+
+def shifted(x, bias):
+    return max(x + bias, 0.0)
+
+
+def near(found, exact):
+    error = np.abs(numbacc.asnumpy(found).astype(np.float32) - exact).max()
+    assert error <= 8e-3 * np.abs(exact).max()
+
+
+@pytest.mark.gpu
+def test_streams_threads_and_graphs(kernel_place):
+    """In order on other streams and in other threads; a replayed graph; results that are views of one buffer."""
+    place = kernel_place
+    (a, b, bias), exact = large(place, 512, 256, 1024)
+    stream = numbacc.stream()
+    first = gemm.matmul(a, b, epilogue=shifted, operands=(bias,), stream=stream)
+    second = gemm.matmul(first, numbacc.asarray(np.eye(256, dtype=first.dtype)), epilogue=shifted, operands=(bias,))
+    near(first, exact), near(second, np.maximum(exact + place.get(bias).astype(np.float32), 0))
+    run_threads(lambda number: near(gemm.matmul(a, b, epilogue=shifted, operands=(bias,)), exact), 4)
+    flat = numbacc.zeros(512 * 256 + 64, "bfloat16")
+    out = flat[64:].reshape((512, 256))
+    with numbacc.graph() as captured:
+        made = gemm.matmul(a, b, epilogue=shifted, operands=(bias,))
+        gemm.matmul(a, b, epilogue=shifted, operands=(bias,), out=out)
+    for _ in range(2):
+        out[...] = 0
+        captured.launch()
+        near(out, exact), near(made, exact)
+    assert not numbacc.asnumpy(flat[:64]).any()
+    y, saved = gated.linear(a, b, return_saved=True)
+    near(gated.linear(a, b), numbacc.asnumpy(y).astype(np.float32))
+    assert gated.linear.backward(y, saved)[0].shape == a.shape
+
+
+@pytest.mark.gpu
+def test_arrays_of_torch(kernel_place):
+    torch = needed("torch", "torch")
+    (a, b, bias), exact = large(kernel_place, 256, 128, 192)
+    given = [torch.from_dlpack(each) for each in (a, b, bias)]
+    out = torch.empty(256, 128, dtype=torch.bfloat16, device="cuda")
+    found = gemm.matmul(*given[:2], epilogue=shifted, operands=(given[2],), out=out)
+    assert found is out
+    near(numbacc.asarray(out), exact)

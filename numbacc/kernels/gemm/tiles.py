@@ -6,20 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.device import ld_shared_b32
+from ...base._numba import cuda
+from ..primitives.device import ld_global_b32, ld_shared_b32, st_shared_b32
 from .epilogue import inlined
 
 #: Rows of tiles that blocks compute together, so that they find columns of B in the L2 cache.
 BAND = 8
 
 
-def tiles_of(TALL: int, WIDE: int, GROUPED: bool) -> tuple[Any, Any]:
-    """Return find(tile, place, ...) and locate(tile, ...), which kernels call to know what to compute.
+def tiles_of(TALL: int, WIDE: int, GROUPED: bool) -> tuple[Any, Any, Any]:
+    """Return keep(sizes, ...), find(tile, place, ...) and locate(tile, ...): kernels ask them what to compute.
 
     Args:
         TALL, WIDE: rows and columns of a tile of the result.
         GROUPED: whether the sizes of the matrices are in shared memory, and all their rows follow each other.
     """
+
+    @inlined
+    def keep(sizes, shared, count):
+        """Copy the sizes of matrices to shared memory, before a barrier of the block, and return their address there."""
+        if GROUPED:
+            for matrix in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+                st_shared_b32(shared + 4 * matrix, ld_global_b32(sizes + 4 * matrix))
+        return np.int64(shared)
 
     @inlined
     def find(tile, place, m, across, count, sizes):
@@ -46,4 +55,4 @@ def tiles_of(TALL: int, WIDE: int, GROUPED: bool) -> tuple[Any, Any]:
         high = min(BAND, (rows + TALL - 1) // TALL - BAND * band)
         return (BAND * band + within % high) * TALL, within // high * WIDE
 
-    return find, locate
+    return keep, find, locate

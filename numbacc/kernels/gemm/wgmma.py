@@ -18,6 +18,8 @@ from .epilogue import finish, moving
 from .spec import COLUMNS, MAPS, PART, ROW, ROWS, GemmSpec
 from .tiles import tiles_of
 
+#: The first of two barriers of the warpgroups that alternate; those before it are the epilogue's.
+ORDER = 4
 _PRODUCTS = {
     "bfloat16": device.wgmma_bf16, "float16": device.wgmma_f16, "float8_e4m3fn": device.wgmma_e4m3,
     "float8_e5m2": device.wgmma_e5m2,
@@ -45,11 +47,10 @@ def make(spec: GemmSpec) -> Any:
     # B arrives in bricks: of 64 columns if its rows are contiguous, else of all columns of a half.
     BRICKS = WIDE // COLUMNS if B_DOWN else spec.sums
     IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // spec.sums, ROW * WIDE // BRICKS, WIDE // BRICKS
-    # So many warpgroups share a tile, and so many tiles are computed at once.
-    TOGETHER, TURNS = TALL // ROWS, spec.turns
+    TOGETHER, TURNS, SKIPPED = TALL // ROWS, spec.turns, spec.turns - 1
     FEW, MANY = (40, 232) if WARPGROUPS == 2 else (40, 240)
     multiply, (begin, finish_part) = _PRODUCTS[spec.dtype], finish(spec)
-    find, locate = tiles_of(TALL, OUT_WIDE, GROUPED)
+    keep, find, locate = tiles_of(TALL, OUT_WIDE, GROUPED)
     operands_at, outs_at = moving(len(spec.operands) or 1), moving(len(spec.outs))
 
     def kernel(
@@ -64,11 +65,7 @@ def make(spec: GemmSpec) -> Any:
                 device.mbarrier_init(full + 8 * stage, 1)
                 device.mbarrier_init(empty + 8 * stage, TOGETHER)
             device.fence_mbarrier_init()
-        if GROUPED:
-            own = empty + 8 * STAGES
-            for matrix in range(cuda.threadIdx.x, count, cuda.blockDim.x):
-                device.st_shared_b32(own + 4 * matrix, device.ld_global_b32(sizes + 4 * matrix))
-            sizes = np.int64(own)
+        sizes = keep(sizes, empty + 8 * STAGES, count)
         cuda.syncthreads()
         across, depth = (n + OUT_WIDE - 1) // OUT_WIDE, (k + DEPTH - 1) // DEPTH
         # Each warpgroup that multiplies skips the tiles of the other turn, and their stages.
@@ -109,20 +106,26 @@ def make(spec: GemmSpec) -> Any:
             staging = shared + RESULTS + group * 2 * PART
             # Where this thread's row of an 8 x 8 matrix goes in a part of a result, swizzled.
             at = staging + ROW * (16 * (thread >> 5) + (lane & 15)) + (((lane >> 4) ^ (lane & 7)) << 4)
+            if TURNS > 1 and turn == 1:
+                device.bar_arrive(ORDER, 256)  # turn 0 begins
             while place[0] < count:
                 matrix, first, start, rows = place
                 top, left = locate(tile - first, rows, across)
+                if TURNS > 1:  # until all stages of the other turn have arrived: their parity shows no more than that
+                    device.bar_sync(ORDER + turn, 256)
                 sums, before = device.fill_fragment(0.0, SUMS), -1
                 for _ in range(depth):
                     device.mbarrier_wait_parity(full + 8 * stage, phase)
-                    step = stage * (STAGE // 16)
-                    sums = multiply(sums, a + step, b + step, 4, A_STEP, B_STEP, A_DOWN, B_DOWN)
+                    to = stage * (STAGE // 16)
+                    sums = multiply(sums, a + to, b + to, 4, A_STEP, B_STEP, A_DOWN, B_DOWN)
                     sums = device.wgmma_wait_group(sums, 1)
                     if before >= 0 and thread == 0:
                         device.mbarrier_arrive(empty + 8 * before)
                     before = stage
                     phase ^= stage == STAGES - 1
                     stage = 0 if stage == STAGES - 1 else stage + 1
+                if TURNS > 1:
+                    device.bar_arrive(ORDER + 1 - turn, 256)
                 top += ROWS * share
                 end, top = min(start + rows, m), start + top
                 is_whole = top + ROWS <= end
@@ -140,9 +143,8 @@ def make(spec: GemmSpec) -> Any:
                 )  # fmt: skip
                 device.unroll(finish_part, PARTS, (sums, *words), context)
                 tile += TURNS * cuda.gridDim.x
-                if TURNS > 1:
-                    stage += depth
-                    phase, stage = phase ^ (stage // STAGES & 1), stage % STAGES
+                stage += SKIPPED * depth
+                phase, stage = phase ^ (stage // STAGES & 1), stage % STAGES
                 place = find(tile, place, m, across, count, sizes)
             if thread == 0:
                 device.cp_async_bulk_wait_group(0)
