@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...base._numba import cuda
 from ..primitives.device import ld_global_b32, ld_shared_b32, st_shared_b32
 from .epilogue import inlined
 
@@ -14,25 +13,29 @@ from .epilogue import inlined
 BAND = 8
 
 
-def tiles_of(TALL: int, WIDE: int, GROUPED: bool) -> tuple[Any, Any, Any]:
+def tiles_of(TALL: int, WIDE: int, GROUPED: bool, THREADS: int) -> tuple[Any, Any, Any]:
     """Return keep(sizes, ...), find(tile, place, ...) and locate(tile, ...): kernels ask them what to compute.
 
     Args:
         TALL, WIDE: rows and columns of a tile of the result.
         GROUPED: whether the sizes of the matrices are in shared memory, and all their rows follow each other.
+        THREADS: threads of a block.
     """
 
     @inlined
-    def keep(sizes, shared, count):
-        """Copy the sizes of matrices to shared memory, before a barrier of the block, and return their address there."""
+    def keep(sizes, shared, count, thread):
+        """Copy the sizes to shared memory, before a barrier of the block, and return their address there."""
         if GROUPED:
-            for matrix in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+            for matrix in range(thread, count, THREADS):
                 st_shared_b32(shared + 4 * matrix, ld_global_b32(sizes + 4 * matrix))
         return np.int64(shared)
 
     @inlined
     def find(tile, place, m, across, count, sizes):
-        """Return (matrix, its first tile, its first row, its rows) of a tile, given those of an earlier tile."""
+        """Return (matrix, its first tile, its first row, its rows) of a tile, given those of an earlier tile.
+
+        Before the first of several matrices there is one without rows, number -1.
+        """
         (matrix, first, start, rows), nothing = place, np.int64(0)
         if GROUPED:
             tiles = (rows + TALL - 1) // TALL * across

@@ -50,7 +50,7 @@ def make(spec: GemmSpec) -> Any:
     TOGETHER, TURNS, SKIPPED = TALL // ROWS, spec.turns, spec.turns - 1
     FEW, MANY = (40, 232) if WARPGROUPS == 2 else (40, 240)
     multiply, (begin, finish_part) = _PRODUCTS[spec.dtype], finish(spec)
-    keep, find, locate = tiles_of(TALL, OUT_WIDE, GROUPED)
+    keep, find, locate = tiles_of(TALL, OUT_WIDE, GROUPED, spec.threads)
     operands_at, outs_at = moving(len(spec.operands) or 1), moving(len(spec.outs))
 
     def kernel(
@@ -65,14 +65,13 @@ def make(spec: GemmSpec) -> Any:
                 device.mbarrier_init(full + 8 * stage, 1)
                 device.mbarrier_init(empty + 8 * stage, TOGETHER)
             device.fence_mbarrier_init()
-        sizes = keep(sizes, empty + 8 * STAGES, count)
+        sizes = keep(sizes, empty + 8 * STAGES, count, cuda.threadIdx.x)
         cuda.syncthreads()
         across, depth = (n + OUT_WIDE - 1) // OUT_WIDE, (k + DEPTH - 1) // DEPTH
         # Each warpgroup that multiplies skips the tiles of the other turn, and their stages.
         turn, share = (group // TOGETHER, group % TOGETHER) if group < WARPGROUPS else (0, 0)
         stage, phase = turn * depth % STAGES, turn * depth // STAGES & 1
         tile, nothing = np.int64(cuda.blockIdx.x + turn * cuda.gridDim.x), np.int64(0)
-        # Before the first group there is one without rows.
         place = find(tile, (nothing - GROUPED, nothing, nothing, nothing), m, across, count, sizes)
         if group == WARPGROUPS:
             device.setmaxnreg_dec(FEW)
@@ -126,8 +125,7 @@ def make(spec: GemmSpec) -> Any:
                     stage = 0 if stage == STAGES - 1 else stage + 1
                 if TURNS > 1:
                     device.bar_arrive(ORDER + 1 - turn, 256)
-                top += ROWS * share
-                end, top = min(start + rows, m), start + top
+                end, top = min(start + rows, m), start + top + ROWS * share
                 is_whole = top + ROWS <= end
                 row, column = top + 16 * (thread >> 5) + (lane >> 2), left + 2 * (lane & 3)
                 starts, targets = operands_at(operands, batches, matrix), outs_at(outs, out_batches, matrix)
