@@ -202,7 +202,7 @@ def linear(
 
     Args:
         x: (..., in) of float32, float64, float16 or bfloat16, as `gemm.matmul` reads it.
-        w: (in, 2 * features), of x's dtype: the weights of a, then those of b. Pass a weight (2 * features, in), as
+        w: (in, 2 * features), of x's dtype: the weights of a, then the weights of b. Pass a weight (2 * features, in), as
             torch's Linear has it, as w.T.
         kind, gate: as in `forward`.
         return_saved: whether to return a second object for `linear_backward(dy, saved)`. It holds x, w, the product and
@@ -263,7 +263,7 @@ def linear_backward(
             the product is computed again, and its epilogue computes (da, db).
         w, kind, gate: the same values as in `linear`, if no saved object is given.
         tune: whether to measure the library's algorithms, see `gemm.matmul`.
-        out: arrays for (dx, dw), each of which may be None.
+        out: arrays for (dx, dw). One of them may be None.
 
     Returns:
         dx, dw, with the shapes and the dtype of x and w.
@@ -271,7 +271,7 @@ def linear_backward(
     Raises:
         ShapeError: dy does not have y's shape, or the shapes of x and w do not fit.
         OptionError: w is missing, out does not have two entries, or an argument differs from the saved one.
-        The other errors are those of `linear`.
+        `linear` documents the other errors.
 
     Example:
         >>> x, w = np.array([[1.0, 2.0]]), np.array([[3.0, 1.0], [0.0, 1.0]])

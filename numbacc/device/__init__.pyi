@@ -151,7 +151,7 @@ def ld_global_b32(address: int) -> int:
 def ld_global_part(
     address: int, pitch: int, columns: int, size: int, rows: int, width: int, repeated: int,
 ) -> Fragment:
-    """Load a matrix in global memory as the words of a fragment of 16 rows, of which some may not exist."""
+    """Load a matrix in global memory as the words of a fragment of 16 rows. Some rows or columns may not exist."""
 def ld_global_v2(address: int) -> tuple[int, ...]:
     """Load 8 bytes of global memory as two words."""
 def ld_global_v4(address: int) -> tuple[int, ...]:

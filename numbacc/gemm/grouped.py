@@ -164,7 +164,7 @@ class GroupedPlan(Plan[Any]):
             if operands[k].shape != (groups, 1, shape[1]):
                 raise ShapeError(f"operands[{k}] has shape {operands[k].shape}; it must be {(groups, 1, shape[1])}")
         rows = [operands[k] if k not in own_rows else _row_of(operands[k]) for k in range(len(operands))]
-        #: The checks of operands and results are those of an elementwise kernel.
+        #: Operands and results have the same checks as in an elementwise kernel.
         self._task: MapTask = epilogue_task(epilogue, sums, rows, shape, tuple(made), outs, compute)
         given = [each for each in operands if each != NUMBER]
         names = ("a", "b", "sizes", *self._task.names[1:])
@@ -174,7 +174,7 @@ class GroupedPlan(Plan[Any]):
         self.empty = not (a.shape[0] and groups and shape[1])
 
     def fits(self, addresses: Sequence[int]) -> bool:
-        """Return whether the kernel supports arrays at these addresses; those of new results may be missing."""
+        """Return whether the kernel supports arrays at these addresses. New results do not have one yet."""
         unknown = len(self.inputs) + len(self.outputs) - len(addresses)
         if self.device < 0 or self.empty or not has_kernel(self.device):
             return False

@@ -79,7 +79,7 @@ def number_bytes(dtype: str, number: Any) -> bytes:
 
 
 def each_parameter(dtypes: Sequence[str], parameters: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Return the dtype and the entry of each parameter; those of tuples, which are lists, one by one."""
+    """Return the dtype and the entry of each parameter. A list holds the entries of a tuple's elements."""
     found: list[tuple[str, Any]] = []
     for dtype, each in zip(dtypes, parameters, strict=True):
         found += [(dtype, one) for one in each] if isinstance(each, list) else [(dtype, each)]

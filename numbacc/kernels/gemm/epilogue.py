@@ -55,7 +55,7 @@ def inlined(function: Any) -> Any:
 def finish(spec: GemmSpec) -> tuple[Any, Any]:
     """Return begin(operands, ...) and finish(k, carried, ...).
 
-    `begin` loads what the first part needs: the kernel calls it before the last sums are there. `finish` processes part
+    `begin` loads what the first part needs: the kernel calls it while the last sums are computed. `finish` processes part
     k of a thread's sums, and loads what the next part needs. `carried` is a tuple of the sums and of these words.
     """
     sums = [f"sum{k}" for k in range(spec.sums)]

@@ -43,7 +43,7 @@ class KernelProduct(NamedTuple):
 
     Attributes:
         shape: (*batch, rows, columns) of the results, and K.
-        a, b: the matrices; the steps of `a` are along (*batch, m, k), those of `b` along (*batch, n, k).
+        a, b: the matrices; `a` has steps along (*batch, m, k), and `b` along (*batch, n, k).
         c: the matrix C, or None.
         factors: scales of the sums.
         operands: the operands that are arrays.

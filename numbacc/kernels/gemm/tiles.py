@@ -1,4 +1,4 @@
-"""The order in which blocks compute the tiles of one or several products."""
+"""The order of tiles: which tile of which product a block computes next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tiles_of(TALL: int, WIDE: int, GROUPED: bool, THREADS: int) -> tuple[Any, An
 
     @inlined
     def find(tile, place, m, across, count, sizes):
-        """Return (matrix, its first tile, its first row, its rows) of a tile, given those of an earlier tile.
+        """Return (matrix, its first tile, its first row, its rows) of a tile, given `place`, the same of an earlier tile.
 
         Before the first of several matrices there is one without rows, number -1.
         """

@@ -129,7 +129,7 @@ def make(spec: GemmSpec) -> Any:
                 is_whole = top + ROWS <= end
                 row, column = top + 16 * (thread >> 5) + (lane >> 2), left + 2 * (lane & 3)
                 starts, targets = operands_at(operands, batches, matrix), outs_at(outs, out_batches, matrix)
-                # What the epilogue reads is on its way while the last products are computed.
+                # The epilogue's operands are on their way while the last products are computed.
                 words = begin(starts, pitches, row, column, end - row, n - column)
                 sums = device.wgmma_wait_group(sums, 0)
                 if before >= 0 and thread == 0:

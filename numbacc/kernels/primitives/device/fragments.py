@@ -352,9 +352,9 @@ def _ld_global_part(address: Any, pitch: Any, columns: Any, size: Any, rows: Any
 
 @generated(_ld_global_part, since=(5, 0))
 def ld_global_part(address: int, pitch: int, columns: int, size: int, rows: int, width: int, repeated: int) -> Fragment:
-    """Load a matrix in global memory as the words of a fragment of 16 rows, of which some may not exist.
+    """Load a matrix in global memory as the words of a fragment of 16 rows. Some rows or columns may not exist.
 
-    Words are those of `pack_bf16` for elements of 16 bits, and those of `fragment_bits` for elements of 32 bits. Words
+    Elements of 16 bits make words as `pack_bf16` does, and elements of 32 bits as `fragment_bits` does. Words
     that do not exist are 0.
 
     Args:
