@@ -74,14 +74,6 @@ def run(report: Report, *, quick: bool = False) -> None:
         for n, k in WIDTHS[::3] if quick else WIDTHS:
             if report.wants(f"grid: relu(x + b)^2 bfloat16 {m}x{n}x{k}"):
                 _grid(report, (m, n, k), repeats)
-    for case in CASES:
-        for shape in TUNED:
-            name = f"{case.name} bfloat16 {shape[0]}x{shape[1]}x{shape[2]} over torch.compile"
-            if not quick and report.wants(name):
-                _tuned(report, name, case, shape, repeats)
-    for rows in GATED:
-        if report.wants(name := "gated.linear swiglu bfloat16 {}x{}x2*{}".format(*rows)):
-            _gated(report, name, rows, repeats, quick)
     for each in GROUPED:
         sizes = "equal" if each[-1] else "random"
         if report.wants(name := "grouped bfloat16 {} rows, {} groups, k {}, n {}, {} sizes".format(*each[:4], sizes)):
@@ -89,6 +81,14 @@ def run(report: Report, *, quick: bool = False) -> None:
     for shape in FLOAT8:
         if report.wants(name := "float8_e4m3fn {}x{}x{}, plain".format(*shape)):
             _float8(report, name, shape, repeats)
+    for rows in GATED:
+        if report.wants(name := "gated.linear swiglu bfloat16 {}x{}x2*{}".format(*rows)):
+            _gated(report, name, rows, repeats, quick)
+    for case in CASES:
+        for shape in TUNED:
+            name = f"{case.name} bfloat16 {shape[0]}x{shape[1]}x{shape[2]} over torch.compile"
+            if not quick and report.wants(name):
+                _tuned(report, name, case, shape, repeats)
 
 
 def _normal(*shape: int, dtype: str = "bfloat16", seed: int = 3) -> Any:

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ..errors import OptionError, UnsupportedError
 from ..functions.formula import Formula, digest
+from ..functions.symbolic.arithmetic_intensity import calls_math
 from ..functions.symbolic.captured import Outside
 from ..functions.symbolic.derive import backward
 from ..functions.symbolic.vectorized import vectorized
@@ -67,7 +68,8 @@ class PythonEpilogue:
         first = [name for name, is_array in zip(names, arrays, strict=True) if is_array]
         given = [*sums, *first, *(name for name in names if name not in first)]
         scalar, numpy = (choosing(each, given, [*sums, *names]) for each in (self.scalar, self.numpy))
-        return Formula(f"gemm.epilogue.{self.name}", scalar, numpy)
+        # In 16 bits, a call of `math` takes longer than the memory accesses.
+        return Formula(f"gemm.epilogue.{self.name}", scalar, numpy, heavy=(2,) if calls_math(self.scalar) else ())
 
     @cached_property
     def gradient(self) -> EpilogueGradient:

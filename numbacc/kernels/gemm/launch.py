@@ -18,8 +18,9 @@ MATRICES = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 _OPERANDS = ("float32", "bfloat16", "float16")
 #: Rows and columns of tiles, and how many tiles a block computes at once.
 TILES = ((128, 256, 1), (128, 128, 1), (64, 256, 1), (64, 128, 1), (64, 64, 1), (64, 256, 2))
-#: Bytes that a multiprocessor loads in a cycle, and the cycles of the epilogue and the start of a tile: measured.
-_BYTES, _START, _PART = 44, 1200, 350
+#: Measured on an H100: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
+#: element of a stage), the cycles of a tile's start, and of the epilogue of the largest tile, if it calls `math`, too.
+_BYTES, _PRODUCTS, _START, _EPILOGUE, _HEAVY = 54, 28.5, 2000, 3000, 7000
 
 
 class MatrixView(NamedTuple):
@@ -100,7 +101,8 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     if is_grouped and (n % 2 or count > MOST_GROUPS):
         return None
     # Groups of equal size are the likeliest.
-    *tile, turns = _tile(count, _up(m, count) if is_grouped else m, n, k, item, flat.sums, multiprocessors)
+    high, is_heavy = _up(m, count) if is_grouped else m, bool(flat.formula.heavy)
+    *tile, turns = _tile(count, high, n, k, item, flat.sums, is_heavy, multiprocessors)
     spec = GemmSpec(
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tile[0], tile[1]), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
@@ -201,15 +203,17 @@ def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
     return None if n % 2 or any(step % (2 * view.itemsize) for step in steps) else "direct"
 
 
-def _tile(count: int, m: int, n: int, k: int, item: int, sums: int, multiprocessors: int) -> tuple[int, int, int]:
+def _tile(
+    count: int, m: int, n: int, k: int, item: int, sums: int, is_heavy: bool, multiprocessors: int
+) -> tuple[int, int, int]:
     """Return the tile that takes the fewest cycles, and how many are computed at once."""
 
     def cycles(tile: tuple[int, int, int]) -> float:
         tall, wide, turns = tile
         rounds = _up(count * _up(m, tall) * _up(n * sums, wide), multiprocessors)
-        step = max(ROW * (tall + wide) / _BYTES, tall * wide / 32)
-        epilogue = _START + _PART * wide / COLUMNS
-        product = _up(k * item, ROW) * step
+        product = _up(k * item, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
+        largest = TILES[0][0] * TILES[0][1] * sums
+        epilogue = _START + (_HEAVY if is_heavy else _EPILOGUE) * tall * wide / largest
         return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
 
     return min((tile for tile in TILES if tile[1] > COLUMNS or sums == 1), key=cycles)

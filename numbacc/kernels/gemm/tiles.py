@@ -32,7 +32,7 @@ def tiles_of(TALL: int, WIDE: int, GROUPED: bool, THREADS: int) -> tuple[Any, An
 
     @inlined
     def find(tile, place, m, across, count, sizes):
-        """Return (matrix, its first tile, its first row, its rows) of a tile, given `place`, the same of an earlier tile.
+        """Return (matrix, its first tile, its first row, its rows) of a tile; `place` is this of an earlier tile.
 
         Before the first of several matrices there is one without rows, number -1.
         """
