@@ -56,8 +56,8 @@ def finish(spec: GemmSpec) -> tuple[Any, Any]:
     """Return begin(operands, ...) and finish(k, carried, ...).
 
     `begin` loads the operands of the first part: the kernel calls it while the last sums are computed. `finish`
-    processes part k of a thread's sums, and loads the operands of the next part. `carried` is a tuple of the sums and of
-    these words.
+    processes part k of a thread's sums, and loads the operands of the next part. `carried` is a tuple of the sums and
+    of these words.
     """
     sums = [f"sum{k}" for k in range(spec.sums)]
     arrays, numbers = [f"x{k}" for k in range(len(spec.operands))], [f"number{k}" for k in range(spec.numbers)]
