@@ -195,7 +195,7 @@ def test_boxes_begin_at_multiples_of_16_bytes():
     m = device.tensor_map(np.zeros((8, 64), np.float32), (8, 8), 32)
     with numbacc.simulate():
         run[1, 1, None, 8192](m, 4)
-        with pytest.raises(ValueError, match="begins at element 5 of 4 bytes.*multiple of 16 bytes"):
+        with pytest.raises(ValueError, match=r"begins at element 5 of 4 bytes.*multiple of 16 bytes"):
             run[1, 1, None, 8192](m, 5)
 
 
