@@ -14,7 +14,7 @@ from ..arrays import operands
 from ..base.dispatch import has_gpu, names_of_cuda, runtime, simulated
 from ..base.dtypes import TABLE
 from ..base.observing import observable
-from ..errors import ArgumentsError, DeviceError, DTypeError, OptionError, shown
+from ..errors import ArgumentsError, DeviceError, DTypeError, OptionError, UnsupportedError, shown
 from ..runtime.streams import handle_of
 from ..simulator.compiled import arguments
 from ..simulator.compiled.launches import dimensions, entered
@@ -81,9 +81,9 @@ def function(function: Callable[..., Any]) -> Any:
         ... def square(x):
         ...     return x * x
     """
-    from ..base._numba import SIMULATED, cuda
+    from ..base._numba import COMPILES, cuda
 
-    return cuda.jit(device=True)(function) if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+    return cuda.jit(device=True, forceinline=True)(function) if COMPILES else cuda.jit(device=True)(function)
 
 
 class DeviceKernel:
@@ -174,6 +174,8 @@ class DeviceKernel:
         from ..base import _numba
         from ..runtime import disk_cache, launch
 
+        if not _numba.COMPILES:
+            raise UnsupportedError("this needs numba-cuda, and a process without NUMBA_ENABLE_CUDASIM=1")
         identity = self._identity()
         key = None
         if identity is not None:
@@ -232,7 +234,10 @@ class ConfiguredKernel:
     @observable("user_kernel")
     def _simulate(self, args: Sequence[Any]) -> None:
         """Run the kernel in Python."""
-        from ..simulator import device_kernels
+        try:
+            from ..simulator import device_kernels
+        except ImportError as error:
+            raise UnsupportedError(f"kernels run in Python with greenlet: pip install greenlet ({error})") from error
 
         arrays = [each.array if isinstance(each, TensorMap) else each for each in args]
         with arguments.on_host(arrays) as hosts:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
 import warnings
 from types import SimpleNamespace
@@ -215,10 +220,6 @@ def test_machine_code_keeps_what_it_is_for(monkeypatch, tmp_path):
 
 def instructions(cubin):
     """The disassembly of machine code; None without a disassembler."""
-    import shutil
-    import subprocess
-    import tempfile
-
     program = shutil.which("nvdisasm")
     if program is None:
         return None
@@ -282,6 +283,37 @@ def test_what_a_gpu_lacks_is_named(capability, name, needs):
     }[name]
     with pytest.raises(numbacc.DeviceError, match=rf"uses .*, which needs compute capability .*{needs}"):
         kernel.compile(*args, block=128, capability=capability)
+
+
+_ALONE = """
+import sys
+sys.modules.update(dict.fromkeys(("cuda", "numba_cuda")))  # nothing of NVIDIA's is installed
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np, numbacc
+from numbacc import cuda, device
+
+@device.function
+def add(x, y):
+    return x + y
+
+@device.jit
+def total(x, y):
+    t = cuda.threadIdx.x
+    y[t] = device.block_reduce(add, x[t]) + device.philox_random(3, t)
+
+x, y = np.arange(64.0), np.zeros(64)
+total[1, 64](x, y)
+z = numbacc.random.Generator(3, device="cpu").random(64, dtype="float32").astype(float)
+print(bool((y == 2016 + z).all()))
+"""
+
+
+@COMPILED
+def test_kernels_run_without_nvidias_packages():
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBACC_")}
+    run = subprocess.run([sys.executable, "-c", _ALONE], capture_output=True, text=True, env=environment)
+    assert run.stdout == "True\n", run.stderr
 
 
 # ---------------------------------------------------------------- the launcher for numbacc's own kernels
