@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,11 @@ class DeviceKernel:
             return None
 
 
+@lru_cache(maxsize=1)
+def _has_real_gpu() -> bool:
+    return has_gpu() and not simulated()
+
+
 class ConfiguredKernel:
     """A kernel with a grid, blocks and a stream. DriverCall it with the kernel's arguments."""
 
@@ -226,7 +232,7 @@ class ConfiguredKernel:
         if len(args) != wanted:
             names = ", ".join(kernel._parameters)
             raise ArgumentsError(f"{kernel.__name__}({names}) takes {wanted} arguments, and was given {len(args)}")
-        if entered() is not None or simulated() or not has_gpu():
+        if entered() is not None or not _has_real_gpu():
             self._simulate(args)
         else:
             self._launch(args)
@@ -261,8 +267,9 @@ class ConfiguredKernel:
             if isinstance(given, TensorMap):
                 key.append(given)
                 (reads if name in kernel._reads else writes).append(given.array)
-            elif isinstance(given, (bool, int, float, np.generic)):
-                key += type(given), np.asarray(given).tobytes()  # not equal for 0.0 and -0.0
+            elif isinstance(given, (int, float, np.generic)):
+                # As text, 0.0 and -0.0 differ.
+                key += type(given), given if isinstance(given, int) else repr(given)
             else:
                 value = operands.as_array(given, name, stream)
                 if isinstance(value, np.ndarray):
@@ -270,12 +277,13 @@ class ConfiguredKernel:
                 key += value._numbacc_layout, value._address
                 (reads if name in kernel._reads else writes).append(value)
             values.append(value)
-        found = kernel._calls.get(tuple(key))
+        whole = tuple(key)
+        found = kernel._calls.get(whole)
         if found is None:
             found = self._prepared(values, [*reads, *writes], stream)
             if len(kernel._calls) >= _MOST_CALLS:
                 kernel._calls.clear()
-            kernel._calls[tuple(key)] = found
+            kernel._calls[whole] = found
         function, call, device = found
         with runtime().using(stream, device, reads, writes) as capture:
             if capture is not None:
