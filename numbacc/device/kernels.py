@@ -205,6 +205,21 @@ class DeviceKernel:
             return None
 
 
+@lru_cache(maxsize=256)
+def _geometry(grid: Any, block: Any, shared: Any, cluster: Any) -> tuple[Any, Any, int, Any]:
+    """Return the grid, the block, the bytes of shared memory and the cluster of a launch, checked."""
+    blocks = dimensions(grid, "the grid", _LARGEST_GRID)
+    threads = dimensions(block, "the block", _LARGEST_BLOCK)
+    together = dimensions(cluster, "the cluster", (16, 16, 16))
+    if threads[0] * threads[1] * threads[2] > 1024:
+        raise OptionError(f"the block {shown(block)} has more than 1024 threads")
+    if any(n % k for n, k in zip(blocks, together, strict=True)):
+        raise OptionError(f"the grid {shown(grid)} is not divisible by clusters of {shown(cluster)} blocks")
+    if not isinstance(shared, (int, np.integer)) or not 0 <= shared <= 232448:
+        raise OptionError(f"{shown(shared)} bytes of shared memory: a block has at most 232448")
+    return blocks, threads, int(shared), together
+
+
 @lru_cache(maxsize=1)
 def _has_real_gpu() -> bool:
     return has_gpu() and not simulated()
@@ -215,16 +230,11 @@ class ConfiguredKernel:
 
     def __init__(self, kernel: DeviceKernel, grid: Any, block: Any, stream: Any, shared: int, cluster: Any):
         self.kernel, self.stream = kernel, stream
-        self.grid = dimensions(grid, "the grid", _LARGEST_GRID)
-        self.block = dimensions(block, "the block", _LARGEST_BLOCK)
-        self.cluster = dimensions(cluster, "the cluster", (16, 16, 16))
-        if self.block[0] * self.block[1] * self.block[2] > 1024:
-            raise OptionError(f"the block {shown(block)} has more than 1024 threads")
-        if any(n % k for n, k in zip(self.grid, self.cluster, strict=True)):
-            raise OptionError(f"the grid {shown(grid)} is not divisible by clusters of {shown(cluster)} blocks")
-        if not isinstance(shared, (int, np.integer)) or not 0 <= shared <= 232448:
-            raise OptionError(f"{shown(shared)} bytes of shared memory: a block has at most 232448")
-        self.shared = int(shared)
+        try:
+            found = _geometry(grid, block, shared, cluster)
+        except TypeError:  # lists, which have no hash
+            found = _geometry.__wrapped__(grid, block, shared, cluster)
+        self.grid, self.block, self.shared, self.cluster = found
 
     def __call__(self, *args: Any) -> None:
         kernel = self.kernel
